@@ -28,7 +28,7 @@ pub struct Device {
 
 /// A disk that spins.
 pub static SPINNING: Device = Device {
-    name: "a disk that spins",
+    name: "a hard disk",
     random_ns: range(2e6, 9e6, 3e7),
     next_ns: range(8e4, 3e6, 2.5e7),
     rate: range(0.05, 0.16, 0.3),
@@ -65,7 +65,7 @@ pub static FLASH: Device = Device {
 /// milliseconds of one digit for most kinds, less than one for the dearest, and 12 MB/s to 4 GB/s
 /// by kind and size (Amazon EBS volume types, Google Persistent Disk, Azure managed disks).
 pub static NETWORK: Device = Device {
-    name: "a disk in its provider's network",
+    name: "a cloud provider's network disk",
     random_ns: range(1.5e5, 6e5, 1e7),
     next_ns: range(1.5e5, 6e5, 1e7),
     rate: range(0.012, 0.15, 4.0),
@@ -108,7 +108,8 @@ pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     };
     let why = match is_virtual {
         true => format!(
-            "{} is a virtual disk: the host's memory (12 µs), flash (up to 300 µs) or a disk that spins (up to 30 ms)",
+            "{} is a virtual disk: the host may answer from memory (12 µs), flash (up to 300 µs) \
+             or a hard disk (up to 30 ms)",
             disk.name
         ),
         false => format!("{} is {}", disk.name, kind.name),
@@ -188,19 +189,18 @@ pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
     if let Some(bytes_per_ns) = link_rate(disk).filter(|_| class.name == FLASH_NVME.name) {
         let Range { low, likely, high } = reading.rate.range;
         let most = high.min(bytes_per_ns).max(likely);
-        let told = format!("its link gives {bytes_per_ns:.1} GB/s at most");
+        let told = format!("its link carries at most {bytes_per_ns:.1} GB/s");
         reading.rate = reading.rate.at(range(low, likely, most)).and(told);
     }
     if let Some(ns) = given("disk.read_latency") {
-        let told =
-            format!("a random read takes {:.0} µs (given, host.disk.read_latency)", ns / 1e3);
+        let told = format!("a random read takes {:.0} µs (--set host.disk.read_latency)", ns / 1e3);
         reading.random = reading.random.at(around(ns, 0.5)).and(&told);
         // The next block may lie in a buffer, or take as long.
         reading.next = reading.next.at(range(0.15 * ns, 0.8 * ns, 1.5 * ns)).and(&told);
         reading.sure = true;
     }
     if let Some(rate) = given("disk.read").map(|rate| rate / 1e9) {
-        let told = format!("{rate:.2} GB/s in a row (given)");
+        let told = format!("{rate:.2} GB/s sequential (--set host.disk.read)");
         reading.rate = reading.rate.at(around(rate, 0.4)).and(told);
     }
     reading
@@ -225,11 +225,11 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     let random = range(low, likely, 1.5 * (seek.high + turn.high));
     let next = range(FROM_DRIVE_CACHE_NS, 1.5e5, 1.5 * turn.high);
     let how = format!(
-        "a seek of {:.1} ms within the file, half a turn at {:.0} rpm ({}){}",
+        "a seek of {:.1} ms within the file and half a rotation at {:.0} rpm ({}){}",
         seek.likely / 1e6,
         rpm_range.likely,
         if rpm.is_some() { "given" } else { "assumed" },
-        if fits { ", or the drive's own buffer" } else { "" }
+        if fits { ", or a hit in the drive's buffer" } else { "" }
     );
     (random, next, how)
 }

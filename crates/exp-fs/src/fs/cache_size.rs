@@ -195,24 +195,20 @@ static CARD: Card = Card {
     id: ID,
     title: "Size of the page cache",
     metrics: &[
-        less("latency_per_block", "a block of 4 KiB, read again in order", Unit::Ns),
-        less("latency_per_byte", "that time over the block's bytes", Unit::NsPerB),
-        more("bandwidth", "bytes read again over their time", Unit::BPerS),
-        plain("residency", "share of the file in memory before it was read again", Unit::Ratio),
-        plain("missed", "share of the bytes read again that the device gave", Unit::Ratio),
-        plain("cache_growth", "what the cached bytes grew by when the file was read in", Unit::B),
+        less("latency_per_block", "time to read a 4 KiB block again, sequentially", Unit::Ns),
+        less("latency_per_byte", "the same time per byte", Unit::NsPerB),
+        more("bandwidth", "rate at which the file is read again", Unit::BPerS),
+        plain("residency", "share of the file in memory before the second read", Unit::Ratio),
+        plain("missed", "share of the second read that came from the device", Unit::Ratio),
+        plain("cache_growth", "growth of the page cache when the file was first read", Unit::B),
         plain("file", "size of the file", Unit::B),
-        found(more("knee", "size from which on the file no longer stays in memory", Unit::B)),
-        found(more("knee_over_limit", "that size over the limit", Unit::Ratio)),
-        found(more("cached", "largest size that was read again from memory", Unit::B)),
-        found(more(
-            "rate_above",
-            "bytes that the device gave above the knee over the time",
-            Unit::BPerS,
-        )),
+        found(more("knee", "file size above which the file no longer stays in memory", Unit::B)),
+        found(more("knee_over_limit", "that size divided by the limit", Unit::Ratio)),
+        found(more("cached", "largest size whose second read came from memory", Unit::B)),
+        found(more("rate_above", "rate at which the device delivers above the knee", Unit::BPerS)),
         found(plain(
             "rate_over_read",
-            "that rate over fs.read's of a cold file in a row",
+            "that rate divided by fs.read's rate for a cold sequential file",
             Unit::Ratio,
         )),
     ],
@@ -221,7 +217,7 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "time",
-                "what a sweep may take",
+                "time limit of a sweep",
                 Domain::ns(100_000_000, 86_400_000_000_000),
                 ["6s", "6s", "240s"],
             ),
@@ -265,11 +261,11 @@ impl Experiment for CacheSize {
     fn series(site: &Site, cases: Vec<Swept>, params: &Params) -> Result<Offer, Skip> {
         let is_named = params.chosen("limit").is_some() || params.chosen("size").is_some();
         if params.preset == Preset::Quick && !is_named {
-            return Err(Skip::because("its sweep takes about 6 s, more than quick has")
+            return Err(Skip::because("a sweep takes about 6 s, too long for quick")
                 .needs("--preset standard, or --set fs.cache_size.limit=32MiB"));
         }
         if let Some(ground) = below(site).filter(|ground| ground.kind == file::Kind::Memory) {
-            let why = format!("{}: files there are memory, and never leave it", ground.because);
+            let why = format!("{}: files there never leave memory", ground.because);
             return Err(Skip::because(why).needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();

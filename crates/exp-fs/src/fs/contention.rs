@@ -194,20 +194,20 @@ static CARD: Card = Card {
     id: ID,
     title: "Competing readers",
     metrics: &[
-        less("latency", "one direct block of 4 KiB of the measured reader", Unit::Ns),
-        less("latency_all", "the mean over all readers' blocks", Unit::Ns),
-        more("bandwidth", "what all readers had together", Unit::BPerS),
+        less("latency", "one direct 4 KiB read by the measured reader", Unit::Ns),
+        less("latency_all", "mean latency over the reads of all readers", Unit::Ns),
+        more("bandwidth", "bandwidth of all readers together", Unit::BPerS),
         more("fairness", "Jain's index of the readers' shares", Unit::Ratio),
-        less("cpu", "CPU time of a block, of all readers", Unit::NsPerOp),
-        found(more("saturation", "readers at which total bandwidth has its knee", Unit::Count)),
+        less("cpu", "CPU time per read, over all readers", Unit::NsPerOp),
+        found(more("saturation", "number of readers at the knee of total bandwidth", Unit::Count)),
         found(less(
             "slope",
-            "what a further competitor adds to a block of the measured reader",
+            "latency that each further competitor adds for the measured reader",
             Unit::Ns,
         )),
         found(plain(
             "linearity",
-            "share of the latencies' variance that a line over competitors explains",
+            "share of the latency's variance that a line over competitors explains",
             Unit::Ratio,
         )),
     ],
@@ -216,7 +216,7 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "window",
-                "time that all readers of a case read together",
+                "time for which all readers of a case read together",
                 Domain::ns(1_000_000, 10_000_000_000),
                 ["30ms", "50ms", "70ms"],
             ),
@@ -275,8 +275,8 @@ impl Experiment for Contention {
         let fs = laws::fs::file_system(site);
         if ["tmpfs", "ramfs"].contains(&fs) {
             let why =
-                format!("the files would be in memory ({fs}), which no direct read goes past");
-            let needed = "--dir DIR on a file system of a device, or of another machine";
+                format!("the files would be in memory ({fs}), so direct reads are impossible");
+            let needed = "--dir DIR on a block device or a remote file system";
             return Err(Skip::because(why).needs(needed));
         }
         // Those with the smallest files are the first to have room.
@@ -288,7 +288,7 @@ impl Experiment for Contention {
             if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
                 offered.cases.pop();
                 let files = case.competitors + 1;
-                let reason = format!("{files} files, each a reader's own: {}", skip.reason);
+                let reason = format!("{files} files, one per reader: {}", skip.reason);
                 offered.skipped.push((case.id(), Skip { reason, ..skip }));
             }
         }
@@ -310,11 +310,11 @@ impl Experiment for Contention {
         }
         let law = match name {
             "latency" => law::latency(facts, readers),
-            "latency_all" => law::latency(facts, readers).and("all readers are alike"),
+            "latency_all" => law::latency(facts, readers).and("all readers are equal"),
             "bandwidth" => law::bandwidth(facts, readers),
             "cpu" => law::cpu(facts, readers),
             _ => {
-                let alone = || unknown("one reader shares with nobody: no figure");
+                let alone = || unknown("unknown: fairness needs at least two readers");
                 let law = law::fairness(facts.site, readers);
                 return Some(law.map_or_else(alone, Law::prediction));
             }

@@ -191,18 +191,18 @@ static CARD: Card = Card {
     title: "Reads and writes by block, depth and threads",
     metrics: &[
         less("latency", "one operation, from its submission to its completion", Unit::Ns),
-        more("iops", "operations of all threads per second, with a full queue", Unit::OpPerS),
-        more("bandwidth", "bytes of these", Unit::BPerS),
+        more("iops", "operations per second of all threads, with a full queue", Unit::OpPerS),
+        more("bandwidth", "bytes per second of these operations", Unit::BPerS),
         more(
             "burst_iops",
-            "operations per second of a window that is too short for the name of a rate",
+            "operations per second in a window too short to call it a rate",
             Unit::OpPerS,
         )
         .formerly("iops"),
-        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
+        more("burst", "bytes per second of these operations", Unit::BPerS).formerly("bandwidth"),
         less(
             "cpu",
-            "CPU time of an operation, user and system, kernel's workers included",
+            "CPU time per operation, user and system, including kernel workers",
             Unit::NsPerOp,
         ),
     ],
@@ -211,22 +211,22 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "size",
-                "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
+                "size of the file to read; auto: 64 MiB in quick, else 256 MiB, less if little may \
                  be written",
                 Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
                 ["auto"; 3],
             ),
             Param::setting(
                 "written",
-                "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
-                 written",
+                "most bytes that a case writes per round, or 8 operations; auto: 1 to 8 MiB, \
+                 depending on how much may be written",
                 Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
                 ["auto"; 3],
             ),
             Param::setting(
                 "window",
-                "how long the threads of a case run in a round; from half a second on figures are rates; auto: \
-                 half a second for the rates of a device, else one and a half case times",
+                "how long the threads of a case run per round; figures are rates from half a \
+                 second on; auto: half a second for device rates, else one and a half case times",
                 Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
                 ["auto"; 3],
             ),
@@ -260,7 +260,7 @@ static CARD: Card = Card {
              depth=1,threads=1",
         ),
         KeyFigure::new(
-            "random 4 KiB, 32 at once",
+            "random 4 KiB read, 32 in flight",
             "",
             "iops",
             "op=read,pattern=random,mode=direct,block=4096,engine=io_uring,depth=32,threads=1",
@@ -311,12 +311,11 @@ impl Experiment for Io {
 
     fn series(site: &Site, works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
         if site.dir.is_none() {
-            let why =
-                "no directory for files: the current one cannot be written, or lies in memory";
+            let why = "no directory for files: the current one is not writable, or is in memory";
             return Err(Skip::because(why).needs("--dir DIR"));
         }
         if works.is_empty() {
-            let why = "nothing that is chosen exists: io_uring is direct, psync has depth 1";
+            let why = "no such combination exists: io_uring needs mode=direct, psync has depth 1";
             let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
             return Err(Skip::because(why).needs(needed));
         }
@@ -339,7 +338,8 @@ impl Experiment for Io {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let setting = |name| series.setting(name).with_context(|| format!("{name} is not set"));
+        let setting =
+            |name| series.setting(name).with_context(|| format!("the setting {name} is missing"));
         let (size, written) = (setting("size")?, setting("written")?);
         let windows = series.cases.iter().map(|case| window_of(series, case));
         let (dir, settled) = settled(bench, windows.sum())?;

@@ -128,14 +128,14 @@ const ASK_NS: f64 = 1.5e3;
 
 static CARD: Card = Card {
     id: "fs.metadata",
-    title: "Names of files",
+    title: "File metadata: create, stat, rename, unlink",
     metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
     params: params![
         Named::PARAMS,
         &[
             Param::setting(
                 "name",
-                "bytes of a name",
+                "length of a file name in bytes",
                 Domain::bytes(directory::NAME_BYTES_MIN, 255),
                 ["24B"; 3],
             ),

@@ -152,23 +152,23 @@ const THOROUGH_KIB: [u64; 15] =
 
 static CARD: Card = Card {
     id: "fs.read",
-    title: "Reading a file, 4 KiB at a time",
+    title: "Reading a file in 4 KiB blocks",
     metrics: &[
-        less("latency_per_block", "time of a pass over its blocks of 4 KiB", Unit::Ns),
+        less("latency_per_block", "time of a pass divided by its 4 KiB blocks", Unit::Ns),
         less("latency", "one read of 4 KiB", Unit::Ns),
         more("iops", "reads per second", Unit::OpPerS),
-        more("bandwidth", "bytes of these", Unit::BPerS),
+        more("bandwidth", "bytes per second of these reads", Unit::BPerS),
         more(
             "burst_iops",
-            "reads per second of a window that is too short for the name of a rate",
+            "reads per second in a window too short to call it a rate",
             Unit::OpPerS,
         )
         .formerly("iops"),
-        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
-        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
+        more("burst", "bytes per second of these reads", Unit::BPerS).formerly("bandwidth"),
+        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
         found(plain(
             "readahead_gain",
-            "time of a cold block without readahead over that with it",
+            "time of a cold block without readahead, divided by the time with it",
             Unit::Ratio,
         )),
     ],
@@ -217,7 +217,7 @@ impl Experiment for Read {
                 let path = path_of(dir, size);
                 let name = path.file_name().and_then(|name| name.to_str());
                 let way_out = "smaller ones with --set fs.read.size=SIZE";
-                let name = name.context("the name is plain")?;
+                let name = name.context("the file name is not plain text")?;
                 file::write(dir, name, size, file::seed_of(&path), way_out)
             };
             sizes.into_iter().map(write).collect()
@@ -384,7 +384,7 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
     let mut skipped = BTreeMap::new();
     for size in sizes {
         if !size.is_multiple_of(BLOCK_BYTES as u64) {
-            skipped.insert(size, Skip::because("the size is no multiple of 4 KiB"));
+            skipped.insert(size, Skip::because("the size is not a multiple of 4 KiB"));
             continue;
         }
         let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
@@ -394,7 +394,8 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
             continue;
         }
         let [size_told, allowed] = [size, allowed].map(|bytes| render(bytes as f64, Unit::B));
-        let reason = format!("no room for a file of {size_told}: {allowed} may be written here");
+        let reason =
+            format!("no room for a file of {size_told}: at most {allowed} may be written here");
         let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
         skipped.insert(size, Skip::because(reason).needs(way_out));
     }
@@ -408,7 +409,8 @@ fn absent(site: &Site, mode: Mode) -> Option<Skip> {
     let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
     (in_memory && mode != Mode::Cached).then(|| {
         let on = &ground.because;
-        let why = format!("files are on {on}: O_DIRECT is faked, and nothing can be evicted");
+        let why =
+            format!("files are on {on}: O_DIRECT is faked there, and pages cannot be evicted");
         Skip::because(why).needs("--dir DIR on a file system of a block device")
     })
 }

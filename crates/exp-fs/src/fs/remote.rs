@@ -161,21 +161,17 @@ case! {
 
 static CARD: Card = Card {
     id: "fs.remote",
-    title: "Reading files of another machine",
+    title: "Reading files on a remote file system",
     metrics: &[
-        less("latency_per_block", "a pass over the blocks, per block", Unit::Ns),
-        less("latency", "one read of a block of 4 KiB", Unit::Ns),
-        more("bandwidth", "bytes of a pass over its time", Unit::BPerS),
-        more("iops", "reads of a pass over its time", Unit::OpPerS),
-        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
-        less("rpc_rtt", "NFS: from sending a READ to its answer: wire and server", Unit::Ns),
-        less("rpc_queue", "NFS: a READ waiting to be sent", Unit::Ns),
-        less("rpc_execute", "NFS: a READ from its making to its end", Unit::Ns),
-        less(
-            "rpc_client",
-            "NFS: what the client itself took for a READ (execute less rtt)",
-            Unit::Ns,
-        ),
+        less("latency_per_block", "time of a pass divided by its blocks", Unit::Ns),
+        less("latency", "one read of 4 KiB", Unit::Ns),
+        more("bandwidth", "bytes of a pass divided by its time", Unit::BPerS),
+        more("iops", "reads of a pass divided by its time", Unit::OpPerS),
+        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
+        less("rpc_rtt", "NFS: from sending a READ to its reply (network and server)", Unit::Ns),
+        less("rpc_queue", "NFS: time a READ waits before it is sent", Unit::Ns),
+        less("rpc_execute", "NFS: whole life of a READ, from creation to completion", Unit::Ns),
+        less("rpc_client", "NFS: the client's own time per READ (execute less rtt)", Unit::Ns),
     ],
     params: params![
         Look::PARAMS,
@@ -268,8 +264,8 @@ impl Experiment for Remote {
             && let Err(error) = metal::nfs::Library::look()
         {
             return Err(Skip::because(error.to_string()).needs(
-                "the library's package: `apt install libnfs13` (libnfs14, libnfs16 on newer systems), `dnf \
-                 install libnfs`, `zypper install libnfs16`",
+                "the libnfs package: `apt install libnfs13` (libnfs14 or libnfs16 on newer \
+                 systems), `dnf install libnfs`, `zypper install libnfs16`",
             ));
         }
         Ok(series)
@@ -298,8 +294,8 @@ impl Experiment for Remote {
             _ if way.client != Client::Nfs || reading == Reading::Cached => {
                 // The prior alone says why there is no such figure.
                 let why = match reading {
-                    Reading::Cached => "unknown: a read from the cache asks no server",
-                    _ => "unknown: only the kernel's NFS counts its reads",
+                    Reading::Cached => "unknown: a cached read sends no request to the server",
+                    _ => "unknown: only the kernel's NFS client counts its READs",
                 };
                 return is_prior.then(|| unknown(why));
             }
@@ -316,7 +312,7 @@ impl Experiment for Remote {
             bench.each_of::<Look>(series, |bench, case, look| mounted::time(case, look, bench));
             return Ok(());
         }
-        let text = path(series).context("the series has no path")?;
+        let text = path(series).context("the path setting is missing")?;
         let url = target::Url::parse(text).map_err(|reason| anyhow!(reason))?;
         library::measure(series, bench, &url)
     }
@@ -330,16 +326,18 @@ fn path(series: &Series) -> Option<&str> {
 fn absent(is_file: bool, look: &Look) -> Option<Skip> {
     let (why, needed) = match (is_file, look.mode, look.size) {
         (true, mode, _) if mode != Mode::Library => (
-            "without a mount there is no cache and no flag: the library reads",
+            "a file that is not mounted has no page cache and no open flags: only mode=library \
+             reads it",
             "--set fs.remote.mode=library, or the path of a mounted directory",
         ),
         (false, Mode::Library, _) => (
-            "the library reads a file of a server, and a directory was named",
+            "mode=library reads a file on a server, but the path is a directory",
             "--set fs.remote.path=nfs://server/export/file",
         ),
-        (false, _, Size::Whole) => {
-            ("files below a directory are made, and need a size", "--set fs.remote.size=SIZE")
-        }
+        (false, _, Size::Whole) => (
+            "plumb creates the files in a directory, so they need a size",
+            "--set fs.remote.size=SIZE",
+        ),
         _ => return None,
     };
     Some(Skip::because(why).needs(needed))

@@ -152,27 +152,27 @@ const DEFAULT_MOST: u64 = 64;
 
 static CARD: Card = Card {
     id: "fs.sync",
-    title: "Data that must last",
+    title: "Durable writes and syncs",
     metrics: &[
-        less("latency", "a write and its sync, until the answer", Unit::Ns),
+        less("latency", "a write and its sync, until the sync returns", Unit::Ns),
         less("sync", "the sync alone", Unit::Ns),
-        more("iops", "durable writes in a second, one after another", Unit::OpPerS),
-        less("amplification", "bytes that the device wrote for a byte made durable", Unit::Ratio),
-        plain("flushes", "flushes of the device for a sync", Unit::Count),
-        plain("requests", "write requests to the device for a sync, flushes included", Unit::Count),
+        more("iops", "durable writes per second, one after another", Unit::OpPerS),
+        less("amplification", "bytes that the device writes per durable byte", Unit::Ratio),
+        plain("flushes", "device flushes per sync", Unit::Count),
+        plain("requests", "write requests to the device per sync, including flushes", Unit::Count),
     ],
     params: params![
         Synced::PARAMS,
         &[
             Param::setting(
                 "window",
-                "time that a case measures (auto: the preset's)",
+                "time that a case measures (auto: from the preset)",
                 Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns),
                 ["auto"; 3],
             ),
             Param::setting(
                 "most",
-                "syncs of a case in a round, at most (auto: what all rounds may write)",
+                "most syncs of a case per round (auto: from how much all rounds may write)",
                 Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count),
                 ["auto"; 3],
             ),
@@ -233,8 +233,8 @@ impl Experiment for Sync {
 
     fn series(site: &Site, cases: Vec<Synced>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
-            let why =
-                "no two of these go together: `none`, `create` take fsync, direct_dsync 512 B";
+            let why = "these parameters do not combine: write=none and write=create need \
+                       call=fsync, call=direct_dsync needs a multiple of 512 B";
             return Err(Skip::because(why));
         }
         let (most, offered) = afforded(site, params, cases)?;
@@ -290,13 +290,15 @@ impl Experiment for Sync {
         let law: Result<Law, &str> = match name {
             "latency" => Ok(law::latency(facts, sync)),
             "iops" => Ok(law::rate(facts, sync)),
-            "sync" if sync.call.is_in_write() => Err("the write itself waits: no call follows it"),
+            "sync" if sync.call.is_in_write() => {
+                Err("the write itself waits, so there is no sync call")
+            }
             "sync" => Ok(law::alone(facts, sync)),
-            _ if disk.is_none() => Err("no device is known that counts what it writes"),
-            "amplification" if sync.write == Write::Nothing => Err("nothing is written"),
+            _ if disk.is_none() => Err("the device is unknown or has no write counters"),
+            "amplification" if sync.write == Write::Nothing => Err("the case writes nothing"),
             "amplification" => Ok(law::amplification(site, sync)),
             "flushes" if disk.is_some_and(|disk| disk.is_virtual) => {
-                Err("devices made of others (device mapper, md) count no flushes")
+                Err("stacked devices (device mapper, md) count no flushes")
             }
             "flushes" => Ok(law::flushes(site, sync)),
             _ => Ok(law::requests(site, sync)),

@@ -144,34 +144,35 @@ pub struct Bandwidth;
 
 static CARD: Card = Card {
     id: "net.bandwidth",
-    title: "Bytes from one end to the other",
+    title: "Bandwidth between two ends",
     metrics: metrics! {
         "bandwidth" => BPerS Higher Os:
-            "the receiver's bytes over the receiver's window, all streams";
+            "bytes received per time of the receiver's window, over all streams";
         "burst", was "bandwidth" => BPerS Higher Os:
-            "the same of a stream whose window is too short for the name of a rate";
-        "peak" => BPerS Higher Os: "the best block of that window, or the best single transfer";
-        "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message there and back";
+            "the same in a window too short to call it a rate";
+        "peak" => BPerS Higher Os: "the best block of the window, or the best single transfer";
+        "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message and its reply";
         "copy_rate" => BPerS Higher Os:
-            "one receive call of what is there already: copying, no bandwidth";
+            "copy rate of one receive call when the data is already there; not a bandwidth";
         "cpu_near" => NsPerB Lower Os:
-            "CPU time of this end's process for a byte that was delivered";
-        "cpu_far" => NsPerB Lower Os: "the same of the far end's";
+            "CPU time of the near end's process per delivered byte";
+        "cpu_far" => NsPerB Lower Os: "the same at the far end";
         "message_cpu_near" => Ns Lower Os:
-            "CPU time of this end's process for a message that it had";
-        "message_cpu_far" => Ns Lower Os: "the same of the far end's";
-        "busy" => Ratio None Os: "share of the time in which the sender had something to send";
+            "CPU time of the near end's process per message";
+        "message_cpu_far" => Ns Lower Os: "the same at the far end";
+        "busy" => Ratio None Os: "share of the time in which the sender had data to send";
         "receive_window_limited" => Ratio None Os:
             "share of the busy time in which the receiver's window was full";
         "send_buffer_limited" => Ratio None Os:
             "share of the busy time in which the send buffer was too small";
-        "retransmitted" => Ratio Lower Os: "share of segments that were sent again";
-        "loss" => Ratio Lower Os: "share of datagrams tried that were not delivered";
-        "loss_sender" => Ratio Lower Os: "of these, refused by the sender's host";
-        "loss_path" => Ratio Lower Os: "of these, lost on the way";
-        "loss_receiver" => Ratio Lower Os: "of these, dropped at the full receiving socket";
+        "retransmitted" => Ratio Lower Os: "share of segments that were retransmitted";
+        "loss" => Ratio Lower Os: "share of the sender's datagrams that were not delivered";
+        "loss_sender" => Ratio Lower Os: "the part refused by the sender's host";
+        "loss_path" => Ratio Lower Os: "the part lost on the path";
+        "loss_receiver" => Ratio Lower Os: "the part dropped at the full receive buffer";
         "efficiency" => derived Ratio Higher Os:
-            "bandwidth over the link's payload rate; on loopback over what copying memory allows";
+            "bandwidth divided by the link's payload rate; on loopback, divided by the memory copy \
+             rate";
     },
     params: params![
         &[FAR_PARAM],
@@ -179,10 +180,10 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
-                "time from one datagram of a stream to the next; 0: as fast as it goes";
+                "time between two datagrams of a stream; 0: as fast as possible";
             "time": Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "how long a stream goes on at least; auto: half a second for a rate, two and a \
-                 half case times for a burst and for transfers, ten for those between hosts";
+                "minimum duration of a stream; auto: half a second for a rate, two and a half case \
+                 times for a burst and for transfers, ten between hosts";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "memory.bandwidth"],

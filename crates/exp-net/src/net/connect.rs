@@ -155,21 +155,22 @@ const FULL: Duration = Duration::from_millis(1150);
 
 static CARD: Card = Card {
     id: "net.connect",
-    title: "Connections set up and torn down",
+    title: "Setting up and closing connections",
     metrics: metrics! {
-        "connect" => Ns Lower Os: "connect(2) alone, of SYNs answered at once";
+        "connect" => Ns Lower Os: "connect(2) alone, when the first SYN was answered";
         "socket_connect" => Ns Lower Os: "socket(2) and connect(2)";
-        "accepted" => Ns Lower Os: "client's connect(2) begun to server's accept(2) returned";
+        "accepted" => Ns Lower Os: "from the start of the client's connect(2) to the return of the \
+                                    server's accept(2)";
         "client_close" => Ns Lower Os: "close(2) at the client";
         "server_close" => Ns Lower Os: "close(2) at the server";
-        "client_fin" => Ns Lower Os: "client's FIN sent to FIN acknowledged";
-        "server_fin" => Ns Lower Os: "server's FIN sent to FIN acknowledged";
-        "accept_rate" => OpPerS Higher Os: "connections that wait, taken by one acceptor";
-        "accept_cpu" => NsPerOp Lower Os: "CPU time of the acceptor for each of these";
+        "client_fin" => Ns Lower Os: "from sending the client's FIN to its acknowledgement";
+        "server_fin" => Ns Lower Os: "from sending the server's FIN to its acknowledgement";
+        "accept_rate" => OpPerS Higher Os: "rate at which one acceptor accepts queued connections";
+        "accept_cpu" => NsPerOp Lower Os: "CPU time of the acceptor per queued connection";
         "cpu_near" => NsPerOp Lower Os:
-            "CPU time of the client for a whole connection that is closed";
+            "CPU time of the client per connection, including its close";
         "cpu_far" => NsPerOp Lower Os:
-            "CPU time of the server for a whole connection that is closed";
+            "CPU time of the server per connection, including its close";
         "connect_late" => Ns Lower Os: "connect(2) whose SYN was dropped and sent again";
     },
     params: params![
@@ -178,13 +179,12 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "connections": Domain::Either(&["auto"], 1, 1_000_000, Unit::Count), ["auto"; 3] =>
-                "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and \
-                 fewer where ports or time are short";
+                "most connections of a case per round; auto: 200, 500 or 2000 by preset, fewer if \
+                 ports or time are short";
             "warm_up": Domain::count(0, 100_000), ["100"; 3] =>
-                "connections of a case that are dropped before these";
+                "connections per case that only warm up and are not counted";
             "backlog": Domain::count(2, 65_535), ["128"; 3] =>
-                "connections that may wait to be accepted; at most the far end's \
-                 net.core.somaxconn";
+                "length of the accept queue; at most the far end's net.core.somaxconn";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
@@ -240,7 +240,7 @@ impl Experiment for Connect {
 
     fn absent(site: &Site, case: &Connections, _: &Params) -> Option<Skip> {
         if case.ends == Ends::OneThread && case.listener != Listener::Ready {
-            let why = "one thread cannot connect while nobody accepts";
+            let why = "one thread cannot connect without an acceptor";
             return Some(Skip::because(why).needs("another value of net.connect.ends"));
         }
         place::absent(site, case.ends)

@@ -82,7 +82,7 @@ impl Call {
     }
 
     pub fn ask<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_value(self.ask.clone()).context("what the near end wants")
+        serde_json::from_value(self.ask.clone()).context("reading the near end's request")
     }
 }
 
@@ -157,7 +157,7 @@ impl Door {
                 }
             }
             let left = self.wait_at_most(deadline)?;
-            ensure!(!left.is_zero(), "no data connection came in time");
+            ensure!(!left.is_zero(), "no data connection arrived in time");
             let fds = [self.listener.as_fd()];
             let timeout = self.next_timeout(left);
             self.look(&fds, timeout)?;
@@ -176,9 +176,9 @@ impl Door {
         let mut have = 0;
         while have < said.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble came in time");
+            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble arrived in time");
             match stream.read(&mut said[have..]) {
-                Ok(0) => bail!("a stranger: it ended before its preamble"),
+                Ok(0) => bail!("a stranger: the connection ended before its preamble"),
                 Ok(more) => have += more,
                 Err(error) if is_again(&error) => {}
                 Err(error) => return Err(error).context("reading a preamble"),
@@ -190,8 +190,9 @@ impl Door {
     /// The number of a data connection whose preamble was read by hand, or of a first datagram;
     /// each is let in once.
     pub fn check_said(&mut self, said: &[u8], purpose: Purpose) -> Result<u32> {
-        let preamble =
-            said.first_chunk::<PREAMBLE_BYTES>().context("a stranger: too short for a preamble")?;
+        let preamble = said
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: the message is too short for a preamble")?;
         Ok(self.gate.admit(preamble, purpose)?)
     }
 
@@ -208,7 +209,7 @@ impl Door {
         let mut datagram = [0; 2 * PREAMBLE_BYTES];
         loop {
             let left = self.wait_at_most(deadline)?;
-            ensure!(!left.is_zero(), "no first datagram came in time");
+            ensure!(!left.is_zero(), "no first datagram arrived in time");
             if !readable(socket.as_fd(), left)? {
                 continue;
             }
@@ -221,7 +222,7 @@ impl Door {
             socket.connect(from).context("connecting to the near end")?;
             empty(socket)?;
             let answer = self.gate.preamble(Purpose::Answer, number);
-            socket.send(&answer).context("answering a first datagram")?;
+            socket.send(&answer).context("replying to a first datagram")?;
             return Ok(from);
         }
     }
@@ -234,7 +235,7 @@ impl Door {
         match which_readable(&all, timeout) {
             Ok(readable) => Ok(readable[..fds.len() - 1].contains(&true)),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error).context("waiting at the door"),
+            Err(error) => Err(error).context("waiting for connections"),
         }
     }
 
@@ -338,7 +339,7 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     let mut cases = far.order().series.cases.iter();
     let case = cases
         .find(|case| case.id.to_string() == id)
-        .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
+        .with_context(|| format!("the near end asks for {id}, which is not in the order"))?;
     Ok(Some(Call { case: case.clone(), ask, line }))
 }
 
@@ -355,7 +356,7 @@ pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
     let address = SocketAddr::new(address, 0);
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
-    let socket = socket.context("making a socket")?;
+    let socket = socket.context("creating a socket")?;
     socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
     Ok(socket)
 }

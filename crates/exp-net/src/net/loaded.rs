@@ -106,18 +106,19 @@ const CASE_NS: u64 = 40_000_000;
 
 static CARD: Card = Card {
     id: "net.loaded",
-    title: "Round trips beside traffic",
+    title: "Round trips under load",
     metrics: metrics! {
-        "idle_round_trip" => Ns Lower Os: "there and back with nothing beside it, just before";
-        "round_trip" => Ns Lower Os: "there and back beside the traffic";
-        "bandwidth_up" => BPerS Higher Os: "traffic up that the far end received, over its time";
+        "idle_round_trip" => Ns Lower Os: "round trip without traffic, just before";
+        "round_trip" => Ns Lower Os: "round trip while the traffic runs";
+        "bandwidth_up" => BPerS Higher Os: "rate at which the far end receives the traffic";
         "bandwidth_down" => BPerS Higher Os:
-            "traffic down that the near end received, over its time";
+            "rate at which the near end receives the traffic";
         "cpu_near" => NsPerB Lower Os: "CPU time of the near end per byte of the traffic";
         "cpu_far" => NsPerB Lower Os: "CPU time of the far end per byte of the traffic";
-        "ratio" => derived Ratio Lower Os: "the round trip beside the traffic over the one without";
+        "ratio" => derived Ratio Lower Os: "the round trip under load, divided by the one without \
+                                            traffic";
         "queue" => derived B None Os:
-            "bytes in flight before a message: the traffic's bandwidth times the time it adds";
+            "bytes queued ahead of a message: the traffic's bandwidth times the added time";
     },
     params: params![
         &[FAR_PARAM],
@@ -125,9 +126,9 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "time": Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "length of the window beside the traffic; auto: four case times";
+                "length of the window with traffic; auto: four case times";
             "timeout": Domain::ns(1_000_000, 4_000_000_000), ["2s"; 3] =>
-                "round trips that take longer never ended";
+                "a round trip that takes longer counts as lost";
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
@@ -193,14 +194,14 @@ impl Experiment for Loaded {
 
     fn absent(site: &Site, case: &Beside, _: &Params) -> Option<Skip> {
         match case.ends {
-            Ends::OneThread => Some(Skip::because("one thread waits for its own answer")),
+            Ends::OneThread => Some(Skip::because("one thread would wait for its own reply")),
             ends => place::absent(site, ends),
         }
     }
 
     fn series(site: &Site, cases: Vec<Beside>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
-            let why = "streams must grow before anything counts, which quick has no time for";
+            let why = "quick has no time for the streams to grow before the window";
             let way_out = "--preset standard, or --set net.loaded.direction=both";
             return Err(Skip::because(why).needs(way_out));
         }
@@ -292,7 +293,8 @@ impl Experiment for Loaded {
                 let bytes = rate * (beside_ns - idle_ns) / 1e9;
                 let mut queue = DerivedValue::new(id.clone(), "queue", bytes);
                 if id.text(FAR) == Some(LOOPBACK) {
-                    let note = "loopback: bytes that CPUs moved meanwhile, in no link's queue";
+                    let note = "loopback: the bytes that CPUs moved meanwhile, not the queue of a \
+                                link";
                     queue.notes.push(note.to_owned());
                 }
                 found.push(queue);

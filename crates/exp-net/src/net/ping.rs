@@ -116,15 +116,15 @@ static CARD: Card = Card {
     title: "ICMP echoes",
     metrics: metrics! {
         "round_trip" => Ns Lower Os:
-            "from before the call that sends until the thread has the answer";
+            "from just before the send call until the thread has the reply";
         "kernel_round_trip" => Ns Lower Os:
-            "from before the call that sends until the kernel took the answer up: what ping prints";
-        "wake_up" => Ns Lower Os: "from the kernel's stamp until the thread has the answer";
-        "loss" => Ratio Lower Os: "echoes without an answer in time, of those sent";
+            "from just before the send call until the kernel received the reply, as ping prints";
+        "wake_up" => Ns Lower Os: "from the kernel's timestamp until the thread has the reply";
+        "loss" => Ratio Lower Os: "share of echoes without a reply in time";
         "tcp_over_ping" => derived Ns Lower Os:
-            "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`";
+            "net.rtt's TCP round trip of 56 or 64 bytes, less `round_trip`";
         "udp_over_ping" => derived Ns Lower Os:
-            "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`";
+            "net.rtt's UDP round trip of 56 or 64 bytes, less `round_trip`";
     },
     params: params![
         &[FAR_PARAM],
@@ -132,7 +132,7 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(INTERVAL_MIN_NS, 1_000_000_000), ["1ms"; 3] =>
-                "between the beginnings of two sparse echoes";
+                "time between the starts of two sparse echoes";
         },
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
@@ -176,7 +176,7 @@ impl Experiment for Ping {
 
     fn absent(site: &Site, case: &Echoes, _: &Params) -> Option<Skip> {
         if site.peer.as_ref().is_some_and(|peer| peer.address.is_ipv6() != (case.ip == Ip::V6)) {
-            return Some(Skip::because("the peer was reached by the other version of IP"));
+            return Some(Skip::because("the peer is reached over the other IP version"));
         }
         let far = site.peer.as_ref().map_or(&site.host.net, |peer| &peer.host.net);
         let (at, sysctl) = match case.ip {
@@ -184,13 +184,13 @@ impl Experiment for Ping {
             Ip::V6 => (1, "net.ipv6.icmp.echo_ignore_all"),
         };
         if far.ignores_echoes[at] {
-            let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
+            let skip = Skip::because(format!("{} ignores ICMP echoes", site.far()));
             return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
         }
         let lacks_v6 = case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
         lacks_v6.then(|| {
-            Skip::because("the loopback device has no address of IPv6")
-                .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")
+            Skip::because("the loopback device has no IPv6 address")
+                .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0` and a kernel with IPv6")
         })
     }
 

@@ -109,16 +109,16 @@ pub struct Request;
 
 static CARD: Card = Card {
     id: "net.request",
-    title: "Requests by a schedule",
+    title: "Requests at a fixed rate",
     metrics: metrics! {
-        "response" => Ns Lower Os: "from the moment at which a request was due to its reply";
+        "response" => Ns Lower Os: "from the time a request was due to its reply";
         "service" => Ns Lower Os: "from sending a request to its reply";
-        "lateness" => Ns Lower Os: "from the moment at which a request was due to its sending";
-        "rate" => OpPerS Higher Os: "replies a second";
+        "lateness" => Ns Lower Os: "from the time a request was due until it was sent";
+        "rate" => OpPerS Higher Os: "replies per second";
         "rate_ratio" => Ratio Higher Os:
-            "replies a second over requests a second that were asked for";
-        "lost" => Ratio Lower Os: "share of the requests without a reply in time";
-        "cpu_near" => NsPerOp None Os: "CPU time of the near end per request; it never sleeps";
+            "replies per second divided by scheduled requests per second";
+        "lost" => Ratio Lower Os: "share of requests without a reply in time";
+        "cpu_near" => NsPerOp None Os: "CPU time of the near end, which never sleeps, per request";
         "cpu_far" => NsPerOp Lower Os: "CPU time of the far end per request";
     },
     params: params![
@@ -127,11 +127,11 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "timeout": Domain::ns(1_000_000, 60_000_000_000), ["200ms"; 3] =>
-                "no reply is waited for longer, or than ten median times of the closed loop";
+                "longest wait for a reply; also at most ten median times of the closed loop";
             "time": Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "how long requests are sent; auto: four case times";
+                "duration of sending; auto: four case times";
             "stall": Domain::ns(0, 4_000_000_000), ["0"; 3] =>
-                "the far end stands still once for so long";
+                "length of one stall of the far end";
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
@@ -172,7 +172,7 @@ impl Experiment for Request {
     fn series(site: &Site, cases: Vec<Requests>, params: &Params) -> Result<Offer, Skip> {
         let cases = requests::with_rates(site, cases, params);
         if cases.is_empty() {
-            return Err(Skip::because("tails and queues need more rounds than quick has")
+            return Err(Skip::because("quick has too few rounds for tails and queues")
                 .needs("--preset standard, or --set net.request.load=50"));
         }
         let mut offer = one_series::<Request>(site, cases, params);

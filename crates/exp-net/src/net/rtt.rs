@@ -129,9 +129,9 @@ const PLAIN: [(&str, &[&str]); 3] =
 
 static CARD: Card = Card {
     id: "net.rtt",
-    title: "Round trips of messages",
+    title: "Message round trips",
     metrics: metrics! {
-        "round_trip" => Ns Lower Os: "a message there and back, not halved";
+        "round_trip" => Ns Lower Os: "a message and its reply, not halved";
         "cpu_near" => NsPerOp Lower Os: "CPU time of the near end's threads per exchange";
         "cpu_far" => NsPerOp Lower Os: "CPU time of the far end's threads per exchange";
     },
@@ -141,7 +141,7 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "pause": Domain::ns(1_000, 100_000_000), ["1ms"; 3] =>
-                "before each sparse exchange";
+                "pause before each sparse exchange";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "os.ipc"],
@@ -202,7 +202,7 @@ impl Experiment for Rtt {
     fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
         if name == "cpu_far" && case.ends == Ends::OneThread {
-            let why = "none: one thread is both ends, and all its time is cpu_near";
+            let why = "unknown: one thread runs both ends, so cpu_near covers both";
             return facts.known.is_none().then(|| unknown(why));
         }
         if facts.known.is_some_and(|known| !law::adds(known)) {
@@ -289,8 +289,8 @@ fn exchanges(
         (ran?, usage.end())
     };
     line.tell(&"enough")?;
-    let told: Told = line.hear(PATIENCE).context("the far end's counts")?;
-    ensure!(told.nodelay, "TCP_NODELAY was not to be had at the far end");
+    let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
+    ensure!(told.nodelay, "the far end cannot set TCP_NODELAY");
     let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
     counts.write(bench, case, of)
 }

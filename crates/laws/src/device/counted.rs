@@ -32,7 +32,7 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let most_ns = (MEAN_MARGIN * mean_ns).max(HIGH_LEAST_NS);
         let (reads, ms) = (since.reads, mean_ns / 1e6);
         let told =
-            format!("its {reads} reads so far took {ms:.2} ms in the mean (/proc/diskstats)");
+            format!("its {reads} reads since boot took {ms:.2} ms on average (/proc/diskstats)");
         (random, next) = (at_most(random, most_ns).and(&told), at_most(next, most_ns).and(&told));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
@@ -40,7 +40,8 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let moved = bytes as f64 / (since.busy_ms as f64 * 1e6);
         let Range { low, likely, high } = rate.range;
         let low = low.max(STREAM_SHARE * moved).min(high);
-        let told = format!("so far it moved {moved:.2} GB/s while it was busy (/proc/diskstats)");
+        let told =
+            format!("since boot it transferred {moved:.2} GB/s while busy (/proc/diskstats)");
         rate = rate.at(range(low, likely.max(low), high.max(moved))).and(told);
     }
     Reading { class, random, next, rate, sure }

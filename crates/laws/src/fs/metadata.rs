@@ -39,22 +39,22 @@ rows! {
     /// a directory that is read as a whole.
     pub enum Call: Work {
         Create = "create" => changes(
-            6e3, 2.2e4, 9e4, "an inode found, an entry added, both promised to the journal"),
+            6e3, 2.2e4, 9e4, "allocate an inode, add an entry, both in the journal"),
         Open = "open" => looks(
-            OPEN, "one component walked, a file made, a descriptor taken", Some("open")),
-        Stat = "stat" => looks(STAT, "one component walked, attributes copied out", Some("stat")),
+            OPEN, "walk one path component, allocate a file and a descriptor", Some("open")),
+        Stat = "stat" => looks(STAT, "walk one path component, copy attributes out", Some("stat")),
         Rename = "rename" => changes(
             4e3, 1.3e4, 6e4,
-            "two entries looked for, one added and one removed, promised to the journal"),
+            "look up two entries, add one and remove one, both in the journal"),
         Unlink = "unlink" => changes(
             4e3, 1.3e4, 6e4,
-            "an entry removed, the inode given back, both promised to the journal"),
+            "remove an entry, free the inode, both in the journal"),
         Mkdir = "mkdir" => changes(
             9e3, 3.2e4, 1.4e5,
-            "an inode and a block found, an entry added, all promised to the journal"),
+            "allocate an inode and a block, add an entry, all in the journal"),
         Rmdir = "rmdir" => changes(
-            5e3, 1.9e4, 9e4, "an empty directory checked, its entry, block and inode given back"),
-        Readdir = "readdir" => looks(ENTRY, "an entry found and copied out", None),
+            5e3, 1.9e4, 9e4, "check that the directory is empty, free its entry, block and inode"),
+        Readdir = "readdir" => looks(ENTRY, "find an entry and copy it out", None),
     }
 }
 
@@ -98,9 +98,9 @@ pub fn latency(facts: Facts, named: &Named, name_bytes: u64) -> Law {
         call => one(facts, kind, call, named.entries),
     };
     let law = match is_guest(site) {
-        true => {
-            law.widened(1.0, 1.3, "a guest's tables are nested").counting(Condition::NestedPaging)
-        }
+        true => law
+            .widened(1.0, 1.3, "a guest's page tables are nested")
+            .counting(Condition::NestedPaging),
         false => law,
     };
     let Some(trip) = round_trip(kind, site) else { return law };
@@ -120,7 +120,7 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     let mut law = match (measured(facts, call), call.row().like) {
         // The same call of another file.
         (Some(ns), Some(name)) => {
-            let told = format!("{name} of /dev/null took {ns:.0} ns (os.syscall)");
+            let told = format!("{name} on /dev/null took {ns:.0} ns (measured by os.syscall)");
             Law::new(0.45 * ns, 0.85 * ns, 2.0 * ns, told)
         }
         _ => way(facts) + of_kind(facts, kind, call.row()),
@@ -134,14 +134,14 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     if entries as f64 * CACHED_BYTES > 0.5 * largest.min(6.4e7) {
         let Range { low, likely, high } = scaled(MISS_NS, MISSES.likely);
         let missed = range(0.1 * low, likely, high * MISSES.high / MISSES.likely);
-        let what = "its entries are more than the caches hold, 2 to 20 lines of memory";
+        let what = "the directory exceeds the caches: 2 to 20 cache lines from memory";
         law = law + Law::hardware(missed, what);
     }
     if call == Call::Rmdir && discards(site) {
         // Within the call where there is no journal, else with its commit.
         law.range.high += DISCARD_NS_MOST;
         law = law
-            .and("mounted with discard: without a journal the device is asked within the call")
+            .and("mounted with discard: without a journal the call itself sends the discard")
             .counting(Condition::Journal);
     }
     law

@@ -100,7 +100,7 @@ fn free_block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
             // A whole small file in one window, or a window for one block.
             12.0,
             1.6,
-            "readahead may read neighbours, which are blocks to come or bytes in vain",
+            "readahead may fetch neighbouring blocks, which may be needed later or wasted",
         )),
         _ => alone(facts, below, read),
     }
@@ -111,7 +111,7 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     if !read.is_ahead() {
         let (share, why) = match read.mode {
             Mode::Cached => (1.1, "the median is below the mean"),
-            _ => (1.6, "the median is below the mean, whose tail is long"),
+            _ => (1.6, "the median is below the mean because of a long tail"),
         };
         let median = free_block(facts, below, read)?.widened(share, 1.0, why);
         return Some(match limit_of(facts, below, read) {
@@ -123,12 +123,7 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let slowest = block(facts.as_prior(), below, read)?;
     let Range { low, likely, high } = found.range;
     let of = range(0.8 * low, 1.3 * likely, (3.0 * high).max(slowest.range.likely));
-    Some(
-        found
-            .at(of)
-            .with(&slowest)
-            .and("most blocks in order were read ahead, or each is waited for"),
-    )
+    Some(found.at(of).with(&slowest).and("readahead has fetched most blocks, or each read waits"))
 }
 
 /// CPU time of the reading thread for a block, in ns.
@@ -138,7 +133,7 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
         return copy;
     }
     let copy = copy.or_else(|| cached(facts.as_prior(), read))?;
-    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page taken"));
+    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page allocated"));
     let law = match read.mode {
         _ if read.is_ahead() => {
             // A request for many blocks, shared by them.
@@ -149,13 +144,13 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
         _ => copy + page + kernel,
     };
     // Interrupts may be counted to the thread, or come elsewhere.
-    Some(law.widened(1.5, 1.3, "interrupts come on this CPU or on another"))
+    Some(law.widened(1.5, 1.3, "interrupts arrive on this CPU or on another"))
 }
 
 /// Time of a cold block without readahead over that with it.
 pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -> Option<Law> {
     if pattern == Pattern::Random {
-        let alone = "a block in no order is read alone; a window may hold all of a small file";
+        let alone = "a random block is read alone; one readahead window may cover a small file";
         return facts.known.is_none().then(|| Law::software(range(0.5, 1.05, 20.0), alone));
     }
     let of = |mode| block(facts, below, &Read { pattern, mode, size });
@@ -169,7 +164,7 @@ pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -
     Some(
         gain.with(&without)
             .with(&with)
-            .and("with readahead a pass waits for the device once at least"),
+            .and("with readahead a pass waits for the device at least once"),
     )
 }
 
@@ -185,15 +180,15 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
         Some(ns) => Law::measured(
             ns,
             0.15,
-            format!("one page again and again took {ns:.0} ns (os.syscall)"),
+            format!("reading one page repeatedly took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => system_call(facts, Service::READ_PAGE),
     };
     let (rate, from) = match copied {
-        Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (memory.bandwidth)")),
+        Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (measured by memory.bandwidth)")),
         None => {
             let Range { low, high, .. } = COPIED;
-            (COPIED, format!("{low} to {high} GB/s, as one CPU usually does"))
+            (COPIED, format!("{low} to {high} GB/s, usual for one CPU"))
         }
     };
     let caches = site.host.cache.last_level_total_bytes();
@@ -210,7 +205,7 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
     if is_guest(site) {
         law = law.widened(1.0, 1.3, "shared with other guests");
     }
-    Some(law.widened(1.0, 1.15, "each read is timed, with two reads of the clock"))
+    Some(law.widened(1.0, 1.15, "timing each read costs two clock reads"))
 }
 
 /// Each block a request of its own.
@@ -221,7 +216,7 @@ fn alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let device = reading(facts.site, below.disk, read.size as f64);
     let mut law = device.block(read.pattern).clone() + kernel(facts);
     if !read.mode.is_direct() {
-        law = law + work(facts, PAGE_IN, "a page taken");
+        law = law + work(facts, PAGE_IN, "a page allocated");
     }
     Some(unless_plain(facts, below, law, read))
 }
@@ -232,7 +227,9 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let (ns, how) = match read.pattern {
-        Pattern::Random => (measured_fault(facts, "random", "off", "major_latency")?, "anywhere"),
+        Pattern::Random => {
+            (measured_fault(facts, "random", "off", "major_latency")?, "at random offsets")
+        }
         Pattern::Sequential => (measured_fault(facts, "window", "off", "per_page")?, "in order"),
     };
     let device = reading(facts.site, below.disk, read.size as f64);
@@ -245,7 +242,8 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         Pattern::Sequential => range(0.5, 1.0, 1.8),
     };
     let us = ns / 1e3;
-    let told = format!("page faults without readahead took {us:.1} µs {how} (memory.fault)");
+    let told =
+        format!("page faults without readahead took {us:.1} µs {how} (measured by memory.fault)");
     Some(Law::of(scaled(factor, ns), told))
 }
 
@@ -259,7 +257,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let copy = cached(facts, read).or_else(|| cached(facts.as_prior(), read))?;
-    let copies = copy + work(facts, PAGE_IN, "a page taken");
+    let copies = copy + work(facts, PAGE_IN, "a page allocated");
     let first = measured_fault(facts, "random", "off", "major_latency");
     let first = match first {
         Some(ns) => range(0.3 * ns, ns, 2.0 * ns),
@@ -271,7 +269,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let (transfer, waited) = match per_page {
         // What was measured page by page has its waits in it.
         Some(ns) => {
-            let told = format!("with readahead a page took {ns:.0} ns (memory.fault)");
+            let told = format!("with readahead a page took {ns:.0} ns (measured by memory.fault)");
             (Law::of(scaled(range(0.5, 1.0, 2.0), ns), told), once)
         }
         None => {
@@ -286,7 +284,8 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         of_device.likely.max(of_copies.likely),
         of_device.high + of_copies.high,
     );
-    let how = format!("{blocks:.0} blocks share the waits for windows of {ahead:.0} bytes");
+    let how =
+        format!("{blocks:.0} blocks share the waits for readahead windows of {ahead:.0} bytes");
     let law = (transfer + copies).at(sum(waited, both)).and(how);
     Some(match facts.known {
         Some(_) => law,
@@ -300,7 +299,7 @@ fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
         return law;
     };
     let Range { low, likely, high } = law.range;
-    let why = "a cache, a program or another machine below may answer";
+    let why = "a cache, a program or another machine may answer the read";
     law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(why)
 }
 

@@ -78,7 +78,7 @@ fn reach(site: &Site, tlb: &str) -> (Range, String) {
                 "L1" => range(32.0, 64.0, 128.0),
                 _ => range(512.0, 1536.0, 4096.0),
             };
-            (scaled(entries, page), format!("nothing tells the entries; {pages} pages"))
+            (scaled(entries, page), format!("unknown number of entries; {pages} pages"))
         }
     }
 }
@@ -123,9 +123,9 @@ pub fn tlb_reach(site: &Site, tlb: &str) -> Law {
 pub fn tlb_miss(facts: Facts, tlb: &str) -> Law {
     let is_nested = tlb != "L1" && is_guest(facts.site);
     let what = match (tlb, is_nested) {
-        ("L1", _) => "an answer of the second level",
-        (_, true) => "a nested walk of up to 24 loads",
-        (_, false) => "a walk of up to four loads, the upper ones cached",
+        ("L1", _) => "a hit in the second-level TLB",
+        (_, true) => "a nested page walk of up to 24 loads",
+        (_, false) => "a page walk of up to four loads, the upper levels cached",
     };
     let law = clocked(facts, Law::hardware(miss_cycles(facts.site, tlb), what));
     law.counting_if(is_nested, Condition::NestedPaging)
@@ -148,9 +148,15 @@ pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let ends =
         range(low.min(likely) * (1.0 - PLACEMENT), likely, high.max(likely) * (1.0 + PLACEMENT));
     let told = |name| render(reach(site, name).0.likely, Unit::B);
-    let because =
-        format!("base pages reach {} in the first TLB, {} in the second", told("L1"), told("L2"));
+    let because = format!(
+        "with base pages the first-level TLB covers {}, the second-level TLB {}",
+        told("L1"),
+        told("L2")
+    );
     Law::hardware(ends, because)
-        .and(format_args!("a miss adds to {} on huge pages", render(on_huge.likely, Unit::Ns)))
+        .and(format_args!(
+            "a miss adds to {} per load on huge pages",
+            render(on_huge.likely, Unit::Ns)
+        ))
         .counting_if(is_guest(site), Condition::NestedPaging)
 }

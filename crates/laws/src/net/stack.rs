@@ -62,7 +62,7 @@ pub(super) fn is_gvisor(site: &Site) -> bool {
 /// the waking of the receiver, in ns. Measured system calls and switches are used where they are
 /// known.
 pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
-    let out_and_in = format!("{transport} out and in by two calls");
+    let out_and_in = format!("{transport} send and receive in two calls");
     let mut all = call(facts).times(2.0) + work(facts, services(transport), out_and_in);
     if let Some(woken) = woken(facts, waking) {
         all = all + woken;
@@ -116,7 +116,11 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     Some(match waking {
         Waking::Nobody => return None,
         Waking::Same => match measured(Class::Same) {
-            Some(ns) => Law::measured(ns, 0.3, format!("a switch takes {ns:.0} ns (os.switch)")),
+            Some(ns) => Law::measured(
+                ns,
+                0.3,
+                format!("a context switch takes {ns:.0} ns (measured by os.switch)"),
+            ),
             None => by_pipe(facts, Class::Same),
         },
         Waking::Other => {
@@ -128,7 +132,10 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
                     0.6 * ns,
                     ns,
                     2.0 * ns,
-                    format!("another CPU ({}) wakes in {ns:.0} ns (os.switch)", pair.text()),
+                    format!(
+                        "another CPU ({}) wakes in {ns:.0} ns (measured by os.switch)",
+                        pair.text()
+                    ),
                 ),
                 None => by_pipe(facts, pair),
             }
@@ -137,7 +144,7 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
         Waking::Sparse => by_pipe(facts.as_prior(), Class::Llc).widened(
             1.0,
             4.0,
-            "after a pause the CPU sleeps deeper",
+            "after a pause the CPU sleeps more deeply",
         ),
     })
 }
@@ -149,7 +156,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
     let woken = woken(facts, waking)?;
     let range = range(0.0, 0.1 * woken.range.likely, woken.range.high);
     Some(match way.kind() {
-        Kind::Virtual => woken.at(range).and("nobody sleeps where the answer is already there"),
+        Kind::Virtual => woken.at(range).and("no sleep if the reply is already there"),
         _ => woken,
     })
 }
@@ -174,7 +181,7 @@ pub(super) fn asked(facts: Facts) -> Option<Law> {
     let is_guest = cpu::is_guest(facts.site);
     let part = if is_guest { ASKING_GUEST } else { ASKING };
     let ns = range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high);
-    let law = Law::software(ns, "an interrupt asks another CPU to wake up");
+    let law = Law::software(ns, "an inter-processor interrupt wakes another CPU");
     Some(law.counting_if(is_guest, Condition::Hypervisor))
 }
 

@@ -271,10 +271,10 @@ impl<'facts> Way<'facts> {
             Kind::Paravirtual => "a virtual machine's link",
             Kind::Wired => "a wire",
             Kind::Wireless => "a radio link",
-            Kind::Unknown => "a way whose devices are unknown",
+            Kind::Unknown => "a path through unknown devices",
         };
         let rate = match (self.bits_per_second(), self.holding()) {
-            (_, Some(held)) => format!(" held by {} on {}", held.shaper.name(), held.interface),
+            (_, Some(held)) => format!(" limited by {} on {}", held.shaper.name(), held.interface),
             (Some(bits), _) if self.is_shaped() => {
                 format!(" shaped to {:.0} Mbit/s (host.net.shaped_rate)", bits / 1e6)
             }

@@ -112,9 +112,11 @@ fn cached(
     if knee.is_none() {
         let most = render(largest.bytes, Unit::B);
         value.notes.push(match is_step {
-            false => format!("the knee lies above {most}, the largest size measured"),
+            false => format!("the knee is above {most}, the largest size measured"),
             true => {
-                "the time steps up where the device gave nothing: no knee of the cache".to_owned()
+                "the time rises although no data came from the device, so this is not the cache's \
+                 knee"
+                    .to_owned()
             }
         });
     }
@@ -137,7 +139,7 @@ fn of_knee(
         ("smallest_above".to_owned(), (knee.high as u64).into()),
     ]);
     position.notes.push(format!(
-        "between {} and {}, where a block's time steps from {} to {}",
+        "between {} and {}: the time per block rises from {} to {}",
         render(knee.low, Unit::B),
         render(knee.high, Unit::B),
         render(knee.below, Unit::Ns),
@@ -148,7 +150,8 @@ fn of_knee(
     let partly = points.iter().filter(is_partly).count();
     if partly > 0 {
         position.notes.push(format!(
-            "at {partly} sizes above it a part of the file stayed: not the oldest page goes first here"
+            "at {partly} sizes above the knee part of the file stayed in memory: this kernel does \
+             not evict the oldest page first"
         ));
     }
     let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));

@@ -129,8 +129,11 @@ pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     let shared_ms = meeting.window_ns() / 1e6;
     for (number, (had, reader)) in had.iter().zip(readers).enumerate() {
         let (name, is, was) = (name(number), had.cpu, reader.cpu);
-        ensure!(had.reads > 0, "{name} had no read in the {shared_ms:.0} ms that all shared");
-        ensure!(errand.is_free || is == was, "{name} ended on CPU {is}, and was pinned to {was}");
+        ensure!(had.reads > 0, "{name} completed no read in the shared {shared_ms:.0} ms");
+        ensure!(
+            errand.is_free || is == was,
+            "{name} ended on CPU {is} although it was pinned to CPU {was}"
+        );
     }
     Ok(Shared { window_ns: meeting.window_ns(), readers: had, latencies })
 }
@@ -354,14 +357,17 @@ impl Meeting<'_> {
                 Err(error).with_context(|| format!("{name}: reading its file"))
             }
             Ok(End::Wrong) => {
-                let text = format!("{name} read a block that is not what was written there");
+                let text = format!("{name} read a block that differs from what was written");
                 Err(WrongResult(text).into())
             }
             Ok(End::Lost) => {
-                bail!("{name} waited {:.0} s for the others, which never came", PATIENCE_NS / 1e9)
+                bail!(
+                    "{name} waited {:.0} s for the other readers, which did not start",
+                    PATIENCE_NS / 1e9
+                )
             }
-            Ok(End::Unmade) => bail!("{name} could not have its memory or its CPU"),
-            Ok(End::Well | End::Other) => bail!("{name} ended because another failed"),
+            Ok(End::Unmade) => bail!("{name} could not get its memory or its CPU"),
+            Ok(End::Well | End::Other) => bail!("{name} stopped because another reader failed"),
         }
     }
 }

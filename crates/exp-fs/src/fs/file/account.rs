@@ -137,7 +137,8 @@ impl Moved {
 
     fn note(&self) -> Option<Note> {
         let Some(share) = self.cache_share() else {
-            let what = "nobody counts what the device did: /proc/self/io is missing, and no device is known";
+            let what = "the device's reads and writes are not counted: /proc/self/io is missing \
+                        and the device is unknown";
             return (self.asked > 0).then(|| what.into());
         };
         let (verb, given) = match self.way {
@@ -147,11 +148,12 @@ impl Moved {
         // What ZFS and servers have devices do is counted to nobody.
         let device = match self.device {
             Some(_) => "no device of this machine",
-            None => "no device that is counted",
+            None => "no device with counters",
         };
         (share > SHARE_UNTOLD).then(|| {
             Note::cache(format!(
-                "cache: {:.0} % of {} {verb} {given} {device} (the process was counted {}, the device {})",
+                "cache: {:.0} % of {} {verb} {given} {device} (counted for the process: {}, for \
+                 the device: {})",
                 share * 100.0,
                 render(self.asked as f64, Unit::B),
                 told(self.own),
@@ -162,7 +164,7 @@ impl Moved {
 }
 
 fn told(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "nothing that is known".to_owned(), |bytes| render(bytes as f64, Unit::B))
+    bytes.map_or_else(|| "unknown".to_owned(), |bytes| render(bytes as f64, Unit::B))
 }
 
 #[cfg(test)]
@@ -192,7 +194,7 @@ mod tests {
     fn what_nobody_counts_is_said() {
         let unknown = moved(4096, None, None);
         assert_eq!(unknown.cache_share(), None);
-        assert!(unknown.note().expect("said").contains("nobody counts"));
+        assert!(unknown.note().expect("said").contains("are not counted"));
         assert_eq!(moved(0, None, None).note(), None);
         assert_eq!(moved(0, Some(0), Some(0)).cache_share(), None);
         assert_eq!(moved(1000, Some(995), None).note(), None);

@@ -47,7 +47,7 @@ pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
 pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
     (share > SHARE_UNTOLD).then(|| {
         Note::cache(format!(
-            "cache: {:.0} % of what was read did not come from the server ({counted_by})",
+            "cache: {:.0} % of the data did not come from the server ({counted_by})",
             share * 100.0
         ))
     })
@@ -93,7 +93,7 @@ impl Since {
         }
         if again > 0 {
             samples.notes.push(format!(
-                "{again} of {} requests to read were sent again",
+                "{again} of {} read requests were retransmitted",
                 self.read.transmissions
             ));
         }

@@ -72,8 +72,8 @@ impl Counted {
         let bytes = |bytes: f64| render(bytes, Unit::B);
         (self.bytes > own + beside).then(|| {
             format!(
-                "the device wrote {}, of which this process gave {}, and the file system adds at most {} to \
-                 that many syncs: others wrote as well, and are in this figure",
+                "the device wrote {}; this process wrote {}, and the file system adds at most {} \
+                 for that many syncs, so this figure includes other processes' writes",
                 bytes(self.bytes),
                 bytes(own),
                 bytes(beside)

@@ -24,7 +24,7 @@ pub(super) fn steady(
 ) -> Result<()> {
     if shape.of.protocol == Protocol::Tcp && sent.bytes != received.bytes {
         return Err(WrongResult(format!(
-            "the sender sent {} B and the receiver got {}",
+            "the sender sent {} B but the receiver got {} B",
             sent.bytes, received.bytes
         ))
         .into());
@@ -180,7 +180,7 @@ pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResul
     let more = datagrams.repeated + datagrams.strange;
     if ended > sent.messages + more {
         return Err(WrongResult(format!(
-            "of {} datagrams {} came and {} were dropped at the socket",
+            "inconsistent counts: of {} datagrams {} arrived and {} were dropped at the socket",
             sent.messages, datagrams.unique, datagrams.dropped
         )));
     }
@@ -214,7 +214,9 @@ fn losses(
         put(samples, counts.map(|(name, count)| (name, count as f64)));
         if shape.message < super::shape::NUMBER_BYTES {
             samples.notes.push(
-                "datagrams too short for a number: repeated ones count as delivered".to_owned(),
+                "the datagrams are too short for a sequence number, so duplicates count as \
+                 delivered"
+                    .to_owned(),
             );
         }
     }

@@ -132,7 +132,7 @@ fn conduct(plan: &Plan, watch: &Watch, gate: &Gate, line: &mut Line) -> Result<(
     line.tell(&Begun)?;
     let steady = plan.follow(watch, gate)?;
     line.tell(&Enough)?;
-    let sent = line.hear::<Sent>(PATIENCE).context("waiting for what the sender sent")?;
+    let sent = line.hear::<Sent>(PATIENCE).context("waiting for the sender's counts")?;
     for (known, sent) in watch.sent.iter().zip(&sent.streams) {
         known.store(*sent, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ impl Plan {
         loop {
             std::thread::sleep(sleep);
             let now_ns = watch.began.elapsed().as_nanos() as u64;
-            ensure!(gate.ended() == 0, "a stream ended before it was to");
+            ensure!(gate.ended() == 0, "a stream ended too early");
             let logs: Vec<Log> = watch
                 .logs
                 .iter()
@@ -203,7 +203,7 @@ impl Plan {
                 }
                 // One that has to share its CPU may begin late.
                 None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
-                    "a stream brought nothing, or too little to tell its rate, in {:.1} s",
+                    "a stream delivered no data, or too little for a rate, in {:.1} s",
                     now_ns as f64 / 1e9
                 ),
                 _ => {}
@@ -258,12 +258,12 @@ fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) 
                     next = now + watch.step;
                     write_down(log, now, stream.bytes);
                     ensure!(!watch.is_over(), "given up");
-                    ensure!(now < 2 * RUN_MAX, "the sender does not end");
+                    ensure!(now < 2 * RUN_MAX, "the sender does not stop");
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => {
-                bail!("nothing came for {} s", STALL.as_secs())
+                bail!("no data arrived for {} s", STALL.as_secs())
             }
             Err(error) => return Err(error).context("receiving"),
         }
@@ -311,7 +311,10 @@ fn catch(
                 }
                 if watch.draining.load(Ordering::Acquire) {
                     let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                    ensure!(heard < until, "datagrams come after their sender has stopped");
+                    ensure!(
+                        heard < until,
+                        "datagrams still arrive although the sender has stopped"
+                    );
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -326,7 +329,7 @@ fn catch(
                     }
                     continue;
                 }
-                ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
+                ensure!(silent < STALL, "no datagram arrived for {} s", STALL.as_secs());
             }
             // What the network tells of our own datagrams (the answer to the first) is none of
             // these.

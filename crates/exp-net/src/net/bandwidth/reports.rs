@@ -106,7 +106,7 @@ pub(super) fn serve(
 fn stream(socket: &Socket) -> Result<&TcpStream> {
     match socket {
         Socket::Stream(stream) => Ok(stream),
-        Socket::Datagram(_) => bail!("datagrams are no stream"),
+        Socket::Datagram(_) => bail!("expected a stream, got datagrams"),
     }
 }
 
@@ -233,7 +233,7 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
         give(stream, &buffer, 1, Instant::now() + STALL)?;
         ensure!(
             lies_there(stream, shape.message, FITS_WITHIN)?,
-            "of {} B only {} came into the receive buffer before they were read",
+            "of {} B only {} B reached the receive buffer in time",
             shape.message,
             unread_bytes(stream.as_fd())?
         );
@@ -243,7 +243,7 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
         let end = clock.end();
         ensure!(
             bytes == shape.message,
-            "one call read {bytes} B of {} that were there",
+            "one call read only {bytes} B of {} available",
             shape.message
         );
         times.push(clock.between_ns(start, end));
@@ -361,7 +361,7 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}
                 _ if is_timeout(&error) => {
-                    ensure!(heard.elapsed() < STALL, "no datagram came for {} s", STALL.as_secs())
+                    ensure!(heard.elapsed() < STALL, "no datagram for {} s", STALL.as_secs())
                 }
                 _ => return Err(error).context("waiting for a datagram"),
             },
@@ -396,7 +396,7 @@ fn moved(
         }
         ensure!(
             left == 0 || Instant::now() < until,
-            "{left} of {bytes} B were not through after {} s",
+            "{left} of {bytes} B were still missing after {} s",
             TRANSFER_MAX.as_secs()
         );
     }
@@ -405,7 +405,7 @@ fn moved(
 
 fn stalled(error: std::io::Error) -> anyhow::Error {
     match is_timeout(&error) {
-        true => anyhow::anyhow!("the other end sent and took nothing for {} s", STALL.as_secs()),
+        true => anyhow::anyhow!("the other end sent and read nothing for {} s", STALL.as_secs()),
         false => anyhow::Error::from(error).context("the stream broke"),
     }
 }
@@ -436,7 +436,7 @@ fn transfers(
         cold += discard;
     }
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
-    ensure!(best_ns.is_finite(), "there was no transfer");
+    ensure!(best_ns.is_finite(), "no transfer completed");
     if shape.of.protocol == Protocol::Udp {
         // One that did not come back took at least so long: left out it would make a bad way look
         // good.
@@ -472,7 +472,7 @@ fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Resul
     let calibration = &bench.order().calibration;
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
     let all_ns: f64 = times.iter().sum();
-    let middle = stats::quantile::median(times).context("there was no read")?;
+    let middle = stats::quantile::median(times).context("no read completed")?;
     let samples =
         bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
     put(
@@ -486,7 +486,7 @@ fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Resul
         ],
     );
     let note =
-        "copy rate: one call copies what the kernel had already received; no transfer is in it";
+        "copy rate: one call copies data that the kernel has already received, without a transfer";
     samples.notes.push(note.to_owned());
     Ok(())
 }

@@ -87,7 +87,7 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
             break;
         }
         if Instant::now() > until {
-            bail!("the receiver does not say that it has enough");
+            bail!("the receiver did not report that it has enough data");
         }
     }
     line.hear::<Enough>(STALL).map(|_| ())
@@ -105,7 +105,7 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => {
-                bail!("the receiver took nothing for {} s", STALL.as_secs())
+                bail!("the receiver read no data for {} s", STALL.as_secs())
             }
             Err(error) => return Err(error).context("sending"),
         }

@@ -35,7 +35,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(of: Bytes, case: &Case) -> Result<Shape> {
-        let streams = case.int("streams").context("a case that was not resolved")?;
+        let streams = case.int("streams").context("the case was not resolved")?;
         Ok(Shape {
             message: usize::try_from(of.message)?.max(1),
             streams: usize::try_from(streams)?.max(1),

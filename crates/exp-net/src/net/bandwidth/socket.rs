@@ -16,7 +16,7 @@ pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socke
         SockRef::from(socket).set_write_timeout(Some(STALL))?;
         match socket {
             Socket::Stream(stream) => {
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
                 stream.set_read_timeout(Some(STALL))?;
                 let stream = SockRef::from(stream);
                 stream.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;

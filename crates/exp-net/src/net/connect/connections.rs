@@ -133,8 +133,8 @@ fn few(ports: &Ports, is_remote: bool, rounds: u32, cases: u64) -> Skip {
         ),
     };
     Skip::because(format!(
-        "half of {what} is too little for {cases} cases in {rounds} rounds: closed connections stay in \
-         TIME_WAIT for 60 s"
+        "half of {what} is too little for {cases} cases in {rounds} rounds: closed connections \
+         stay in TIME_WAIT for 60 s"
     ))
     .needs(way_out)
 }

@@ -40,7 +40,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         // The port is held, so that nobody else's is knocked at.
         return match call.line.hear(IDLE)? {
             Wish::End => Ok(()),
-            other => bail!("{other:?} of a port at which nobody listens"),
+            other => bail!("unexpected request {other:?} for a closed port"),
         };
     }
     let backlog = i32::try_from(ask.backlog).unwrap_or(i32::MAX);
@@ -63,12 +63,12 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     loop {
         match call.line.hear(IDLE)? {
             Wish::Sequence(count) => {
-                let pace = pace.as_mut().context("a sequence has a pace")?;
+                let pace = pace.as_mut().context("the pace connection is missing")?;
                 // What comes by the line is the near end's, and held against what this case can
                 // need.
                 ensure!(
                     count <= SEQUENCE_MAX,
-                    "{count} connections in a sequence, {SEQUENCE_MAX} are the most"
+                    "{count} connections in a sequence; at most {SEQUENCE_MAX} are allowed"
                 );
                 let served = acceptor.sequence(count, call, pace)?;
                 far.planned_switches(8 * count);
@@ -86,7 +86,9 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
                 let mut silent = Silent::default();
                 while (held.len() as u64) < count {
                     let next = acceptor.next(call, &mut silent, until, || Ok(()));
-                    let next = next.with_context(|| format!("{} of {count} came", held.len()))?;
+                    let next = next.with_context(|| {
+                        format!("{} of {count} connections arrived", held.len())
+                    })?;
                     held.push(next.0);
                 }
                 call.line.tell(&count)?;
@@ -99,7 +101,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 /// A queue cannot hold more than it was made for.
 fn within(count: u64, backlog: u32) -> Result<()> {
     let most = u64::from(backlog) + SPARE;
-    ensure!(count <= most, "{count} connections that wait in a queue of {backlog}");
+    ensure!(count <= most, "{count} queued connections do not fit a queue of {backlog}");
     Ok(())
 }
 
@@ -127,7 +129,7 @@ impl Acceptor<'_> {
                 }
                 Err(error) if is_again(&error) => {
                     ensure!(call.line.is_open(), "the near end is gone");
-                    ensure!(Instant::now() < until, "nobody connected in time");
+                    ensure!(Instant::now() < until, "no connection arrived in time");
                 }
                 Err(error) => return Err(error).context("accepting"),
             }
@@ -154,7 +156,7 @@ impl Acceptor<'_> {
                 accepted()?;
             }
             let left = until.saturating_duration_since(Instant::now());
-            ensure!(!left.is_zero(), "nobody with a token connected in time");
+            ensure!(!left.is_zero(), "no connection with a valid token arrived in time");
             let fds: Vec<_> = silent
                 .iter()
                 .map(|(stream, _)| stream.as_fd())
@@ -222,7 +224,10 @@ impl Acceptor<'_> {
                     Ok((stream, _)) => streams.push(stream),
                     Err(error) if is_again(&error) => {
                         ensure!(call.line.is_open(), "the near end is gone");
-                        ensure!(Instant::now() < until, "fewer wait than were told");
+                        ensure!(
+                            Instant::now() < until,
+                            "fewer connections are queued than announced"
+                        );
                     }
                     Err(error) => return Err(error).context("accepting"),
                 }

@@ -56,7 +56,7 @@ impl<'round> Opener<'round> {
         if let Err(error) = result {
             return Err(self.failed(&socket, error));
         }
-        let info = tcp::info(socket.as_fd()).context("asking for the facts of a connection")?;
+        let info = tcp::info(socket.as_fd()).context("reading TCP_INFO of a connection")?;
         Ok(Opened {
             stream: socket.into(),
             began,
@@ -75,7 +75,7 @@ impl<'round> Opener<'round> {
                 Ok(self.clock.between_ns(began, end))
             }
             Err(error) => Err(self.failed(&socket, error)),
-            Ok(()) => bail!("somebody listens at {} where nobody should", self.address),
+            Ok(()) => bail!("{} accepts connections although it should refuse them", self.address),
         }
     }
 
@@ -110,7 +110,7 @@ impl<'round> Opener<'round> {
         let start = self.clock.start();
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
         let end = self.clock.end();
-        let socket = socket.context("making a socket")?;
+        let socket = socket.context("creating a socket")?;
         // Of connect(2) too: a SYN that nobody answers is sent again for two minutes else.
         socket.set_write_timeout(Some(self.limit))?;
         socket.set_read_timeout(Some(self.limit))?;
@@ -133,14 +133,15 @@ impl<'round> Opener<'round> {
             || matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         match error.kind() {
             _ if is_over => Unanswered(format!(
-                "{address} did not answer within {limit:?}, though the SYN was sent {} times: a host that is \
-                 gone, a filter, or a full queue of connections that nobody accepts",
+                "{address} did not answer within {limit:?} ({} SYNs sent): the host is gone, a \
+                 firewall drops packets, or the accept queue is full",
                 again + 1
             ))
             .into(),
-            ErrorKind::ConnectionRefused => {
-                Unanswered(format!("{address} refused: nobody listens there any more")).into()
-            }
+            ErrorKind::ConnectionRefused => Unanswered(format!(
+                "{address} refused the connection: the server no longer listens"
+            ))
+            .into(),
             _ => told(error, &format!(" towards {address}"))
                 .context(format!("connecting to {address}")),
         }
@@ -172,5 +173,5 @@ pub(super) fn wait(
 
 /// Has a connection end with a reset: it leaves nothing in TIME_WAIT, and its port is free at once.
 pub(super) fn reset(socket: &Socket) -> Result<()> {
-    socket.set_linger(Some(Duration::ZERO)).context("asking for a reset")
+    socket.set_linger(Some(Duration::ZERO)).context("setting SO_LINGER")
 }

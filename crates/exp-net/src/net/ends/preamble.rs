@@ -70,7 +70,7 @@ impl Gate {
     pub(super) fn new(secret: Secret) -> Gate {
         Gate {
             keyed: <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret.0)
-                .expect("a secret has no more bytes than BLAKE2s takes"),
+                .expect("a secret fits BLAKE2s"),
             used: Vec::new(),
             expected: None,
         }

@@ -143,8 +143,8 @@ fn explained(error: Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     match refused {
         true => error.context(
-            "the kernel grants no ICMP socket: net.ipv4.ping_group_range has none of this process's groups, \
-             and it has no CAP_NET_RAW",
+            "the kernel grants no ICMP socket: net.ipv4.ping_group_range excludes this process's \
+             groups, and the process lacks CAP_NET_RAW",
         ),
         false => error.context("a socket for ICMP echoes"),
     }
@@ -183,7 +183,7 @@ impl Loop<'_> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let context = "sending an ICMP echo, or what was answered instead of one";
+                    let context = "sending an ICMP echo (or receiving an ICMP error)";
                     return Err(anyhow::Error::from(error).context(context));
                 }
             }
@@ -214,8 +214,8 @@ impl Loop<'_> {
         self.put_off_ns = 0;
         ensure!(
             !self.seen.trips.is_empty() || self.seen.lost < UNANSWERED_MAX,
-            "{} echoes had no answer within {:.2} s: a firewall drops them, or their host ignores echoes \
-             (net.ipv4.icmp_echo_ignore_all)",
+            "{} echoes got no reply within {:.2} s: a firewall drops them, or the host ignores \
+             echoes (net.ipv4.icmp_echo_ignore_all)",
             self.seen.lost,
             self.timeout_ns as f64 / 1e9
         );
@@ -279,28 +279,32 @@ fn notes(case: &Case, seen: &Seen) -> Vec<String> {
         && first > left
     {
         notes.push(format!(
-            "answers came back with {left} hops left, of {first} as it seems: through {} routers",
+            "replies arrived with a TTL of {left}, probably from {first}: {} routers on the path",
             first - left
         ));
     }
     if let Some(count) = case.int("fragments") {
-        notes.push(format!("each echo went in {count} fragments"));
+        notes.push(format!("each echo was sent in {count} fragments"));
     }
     if seen.lost > 0 {
         notes.push(format!(
-            "{} echoes had no answer within {:.2} s; they are in the distribution as longer than all others",
+            "{} echoes got no reply within {:.2} s; the distribution counts them as longer than \
+             all others",
             seen.lost,
             seen.timeout_ns as f64 / 1e9
         ));
     }
     if seen.strays > 0 {
         notes.push(format!(
-            "{} answers were late, doubled or another's, and were left out",
+            "{} replies were late, duplicate or foreign and are not counted",
             seen.strays
         ));
     }
     if seen.stepped > 0 {
-        notes.push(format!("{} echoes left out: the wall clock was set meanwhile", seen.stepped));
+        notes.push(format!(
+            "{} echoes are not counted because the wall clock was set meanwhile",
+            seen.stepped
+        ));
     }
     notes
 }

@@ -50,7 +50,7 @@ impl Account {
         all.no_reply = trips.iter().filter(silent).count() as u64;
         ensure!(
             2 * all.response.without < all.count,
-            "{} of {} requests had no reply within {:.0} ms ({} were never sent, {} had none at all)",
+            "{} of {} requests got no reply within {:.0} ms ({} were not sent, {} never got one)",
             all.response.without,
             all.count,
             clock.ns(timeout) / 1e6,

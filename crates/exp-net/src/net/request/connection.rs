@@ -26,12 +26,12 @@ impl Connection {
     pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
         match &socket {
             Socket::Stream(stream) => {
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
                 stream.set_nonblocking(true)
             }
             Socket::Datagram(socket) => socket.set_nonblocking(true),
         }
-        .context("a socket that does not wait")?;
+        .context("making a socket non-blocking")?;
         Ok(Connection {
             away: blank.len(),
             inbox: vec![0; INBOX_BYTES.max(blank.len())],
@@ -69,7 +69,7 @@ impl Connection {
                 Socket::Datagram(socket) => socket.send(rest),
             };
             match sent {
-                Ok(0) => bail!("the far end takes nothing more"),
+                Ok(0) => bail!("the far end accepts no more data"),
                 Ok(bytes) => self.away += bytes,
                 Err(error) if is_full(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -94,7 +94,7 @@ impl Connection {
             }
         };
         match bytes {
-            Ok(0) => bail!("the far end closed a connection in the middle of a case"),
+            Ok(0) => bail!("the far end closed a connection during a case"),
             Ok(bytes) => self.have += bytes,
             Err(error) if is_again(&error) => return Ok(()),
             Err(error) => return Err(error).context("receiving a reply"),
@@ -102,7 +102,8 @@ impl Connection {
         let size = self.out.len();
         let mut at = 0;
         while self.have - at >= size {
-            let number = number(&self.inbox[at..at + size]).context("what came is no reply")?;
+            let number =
+                number(&self.inbox[at..at + size]).context("received data is not a reply")?;
             self.in_flight = self.in_flight.saturating_sub(1);
             got(number)?;
             at += size;

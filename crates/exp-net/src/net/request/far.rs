@@ -69,7 +69,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     ensure!(
         (1..=CONNECTIONS_MAX).contains(&of.connections)
             && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
-        "{of:?} is more than is served"
+        "{of:?} exceeds the far end's limits"
     );
     let (count, bytes) = (usize::try_from(of.connections)?, usize::try_from(of.message)?);
     let sockets = door.sockets(far, &mut call.line, of.protocol, count)?;
@@ -104,7 +104,7 @@ fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Res
     let mut count = Count { usage: Usage::begin(cpus), served: 0, stall: None };
     loop {
         if !ready.wait(PATIENCE)? {
-            bail!("the near end says nothing for {} s", PATIENCE.as_secs());
+            bail!("the near end sent nothing for {} s", PATIENCE.as_secs());
         }
         for (place, one) in all.iter_mut().enumerate() {
             if ready.is_ready(place) && !one.answer(bytes, &mut count)? {
@@ -153,7 +153,7 @@ impl Served {
                 let mut at = 0;
                 while *have - at >= bytes {
                     let request = &inbox[at..at + bytes];
-                    number(request).context("what came is no request")?;
+                    number(request).context("received data is not a request")?;
                     count.one_more();
                     stream.write_all(request).context("sending a reply")?;
                     at += bytes;

@@ -103,7 +103,7 @@ impl Near {
                     } else if now > trip.intended + *timeout {
                         ensure!(
                             trips.iter().any(|trip| trip.replied.is_some()),
-                            "the far end answers nothing: no reply within {:.1} s",
+                            "the far end does not reply: nothing within {:.1} s",
                             clock.ns(*timeout) / 1e9
                         );
                         connections[at].give_up();
@@ -116,7 +116,7 @@ impl Near {
             }
             ensure!(
                 now < longest,
-                "{} requests one after another took longer than {:.0} s",
+                "{} requests in sequence took longer than {:.0} s",
                 trips.len(),
                 LONGEST_NS / 1e9
             );
@@ -154,7 +154,7 @@ fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<boo
     };
     let trip = usize::try_from(at).ok().and_then(|at| trips.get_mut(at));
     let trip = trip.filter(|trip| trip.started.is_some());
-    ensure!(trip.is_some(), "a reply to request {number}, which was not made");
+    ensure!(trip.is_some(), "a reply to request {number}, which was not sent");
     let is_first = trip.as_ref().is_some_and(|trip| trip.replied.is_none());
     if let Some(trip) = trip.filter(|_| is_first) {
         trip.replied = Some(tick);

@@ -125,7 +125,7 @@ impl Party {
         let near = usage.end();
         self.line.tell(&Said::End)?;
         let Told::Counted { served, used, softirq_cpu } = self.line.hear(PATIENCE)? else {
-            bail!("the far end tells no counts");
+            bail!("the far end sent no counts");
         };
         Ok(Round {
             account: Account::of(self.near.clock, &trips, self.near.timeout)?,
@@ -172,7 +172,10 @@ impl Round {
         told(&self.near, self.softirq_cpus[0], samples);
         let served = self.served;
         // Who answered less than was replied to did not answer it.
-        ensure!(served >= replies, "{replies} replies came, the far end counted {served} requests");
+        ensure!(
+            served >= replies,
+            "{replies} replies arrived, but the far end counted only {served} requests"
+        );
         let of_far = self.far.each_ns(served);
         let samples = bench.record(case, "cpu_far", Values::batches(served, vec![of_far]))?;
         told(&self.far, self.softirq_cpus[1], samples);

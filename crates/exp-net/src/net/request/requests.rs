@@ -103,14 +103,14 @@ pub(super) fn with_rates(site: &Site, cases: Vec<Requests>, params: &Params) -> 
 pub(super) fn absent(site: &Site, case: &Requests) -> Option<Skip> {
     match (case.ends, &site.peer) {
         (Ends::OneThread | Ends::SameCpu, _) => Some(Skip::because(
-            "the sender watches the clock all the time: a far end in its thread or on its CPU would not run \
-             in time, and its time slices would be measured",
+            "the sender polls the clock, so a far end in the same thread or on the same CPU would \
+             have to wait for a time slice",
         )),
         (Ends::OtherCpu, None) if site.cpus.len() < 2 => Some(
             Skip::because(
-                "one CPU: the sender watches the clock all the time, and the far end would not run beside it",
+                "only one CPU: the sender polls the clock and leaves no CPU for the far end",
             )
-            .needs("a second CPU, allowed and named by --cpu, or a host by --peer"),
+            .needs("a second CPU, allowed and listed in --cpu, or a host with --peer"),
         ),
         (ends, _) => place::absent(site, ends),
     }

@@ -45,7 +45,7 @@ fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
             };
             near.set_nodelay(true)?;
             far.set_nodelay(true)?;
-            ensure!(near.nodelay()? && far.nodelay()?, "TCP_NODELAY was not to be had");
+            ensure!(near.nodelay()? && far.nodelay()?, "cannot set TCP_NODELAY");
             Ok((near.into(), far.into()))
         }
     }

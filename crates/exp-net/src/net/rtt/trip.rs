@@ -139,7 +139,7 @@ impl Trip {
         self.patience_ticks = self.clock.ticks(ns);
         let time = Some(Duration::from_nanos(self.limit_ns as u64));
         for socket in [Some(&self.socket), self.other.as_ref()].into_iter().flatten() {
-            SockRef::from(socket).set_write_timeout(time).context("a time-out for a socket")?;
+            SockRef::from(socket).set_write_timeout(time).context("setting a socket time-out")?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Trip {
                 }
                 Came::TooLate => lost += 1,
             }
-            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} in a row were lost");
+            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} were lost in a row");
             last = now;
             let longest_ns = WARM_UP_NS.min(plan.window_ns);
             if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
@@ -305,7 +305,7 @@ impl Trip {
         }
         let into = &mut self.back[..self.message.len()];
         fill(&self.socket, into, self.wait, &mut patience).context("receiving")?;
-        ensure!(is_same(&self.message, into), "another message came back than was sent");
+        ensure!(is_same(&self.message, into), "the reply differs from the message");
         Ok(Came::Back)
     }
 
@@ -399,7 +399,7 @@ fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) 
             Err(error) => return Err(error),
         };
         if is_over {
-            return Err(io::Error::new(ErrorKind::TimedOut, "a message did not come in time"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "a message did not arrive in time"));
         }
     }
     Ok(())

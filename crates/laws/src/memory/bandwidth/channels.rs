@@ -17,7 +17,7 @@ const LARGE_SOCKET: f64 = 24.0;
 pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
     let given = &site.host.given;
     if let Some(rate) = given.value("memory.bandwidth") {
-        return Some((rate, "the bandwidth that was given".to_owned()));
+        return Some((rate, "the bandwidth that --set gives".to_owned()));
     }
     let filled = || site.host.memory.dimms.iter().filter(|dimm| dimm.size_bytes > 0);
     let slowest = filled().filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts)).min();
@@ -76,7 +76,10 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     };
     Law::hardware(
         scaled(product(socket, share), sockets(site, cpus)),
-        format_args!("memory of {what} of that time, since nothing tells its channels and rate"),
+        format_args!(
+            "memory usual for {what} of this core's generation, because its channels and rate are \
+             unknown"
+        ),
     )
 }
 

@@ -37,7 +37,8 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
     let because = format!(
-        "{:.2} to {:.1} MB of a stream fit the buffers (tcp_wmem, tcp_rmem), once in {:.2} to {:.1} ms",
+        "{:.2} to {:.1} MB per stream fit the socket buffers (tcp_wmem, tcp_rmem), once per {:.2} \
+         to {:.1} ms",
         window.low / 1e6,
         window.high / 1e6,
         trip.low / 1e6,
