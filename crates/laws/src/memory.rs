@@ -86,14 +86,14 @@ case! {
     pub struct Point {
         /// order of the walk
         pattern: Pattern,
-        /// distance of slots of page-random, forward and backward
+        /// distance between loads for page-random, forward and backward
         stride: Option<u64> = Domain::bytes(16, 1 << 20),
-        /// walks by pointer or by array index
+        /// follows pointers or array indices
         load: Load,
-        /// huge or base pages; where there are no huge ones, base pages are the reference
+        /// huge or base pages; if there are no huge pages, base pages are the reference
         pages: On,
-        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be
-        /// touched
+        /// footprint of the walk in whole 64-byte lines; see the manual; at most the memory that
+        /// plumb may touch
         footprint: u64 = Domain::bytes(128, 1 << 42),
     }
 }

@@ -50,15 +50,15 @@ symbols! {
 case! {
     /// A case of `cpu.peak`.
     pub struct Peak {
-        /// operation; a fused multiply-add is floating and counts two
+        /// operation; a fused multiply-add is floating-point and counts as two
         op: Op,
         /// type of the operands
         element as "type": Element,
-        /// register width of the instruction; by default the widest (quick), and scalar (standard),
-        /// all that there are (thorough)
+        /// register width of the instruction; default: the widest (quick), also scalar (standard),
+        /// all widths (thorough)
         width: Width,
-        /// threads at work: a number, all (one per CPU) or twice (two per CPU); by default 1, and
-        /// more for the widest kernels
+        /// number of threads, all (one per CPU) or twice (two per CPU); default: 1, and more for
+        /// the widest kernels
         threads: Threads,
     }
 }

@@ -35,8 +35,8 @@ const fn changes(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
 }
 
 rows! {
-    /// What is done with a name: of an empty file, an empty directory, or (`readdir`) one entry of
-    /// a directory that is read as a whole.
+    /// The call: on an empty file, an empty directory, or (`readdir`) per entry of a directory that
+    /// is read as a whole.
     pub enum Call: Work {
         Create = "create" => changes(
             6e3, 2.2e4, 9e4, "allocate an inode, add an entry, both in the journal"),
@@ -61,7 +61,7 @@ rows! {
 case! {
     /// A call in a directory.
     pub struct Named {
-        /// what is done with names
+        /// the call
         call: Call,
         /// files in the directory
         entries: u64 = Domain::count(1, 10_000_000),

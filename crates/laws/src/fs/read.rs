@@ -44,14 +44,14 @@ pub const CACHED_BYTES: u64 = 32 << 20;
 case! {
     /// A file and how it is read.
     pub struct Read {
-        /// blocks in order, or anywhere in the file, none twice
+        /// blocks in order, or each once in random order
         pattern: Pattern,
         /// past the page cache (direct, with O_SYNC too), through it after eviction (cold, with and
         /// without readahead), or from it (cached)
         mode: Mode = Domain::Symbols(&[
             "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
         ]),
-        /// size of the file; above 32 MiB of the part of the largest that is read
+        /// size of the file; above 32 MiB, of the part of the largest file that is read
         size: u64 = Domain::bytes(64 << 10, 1 << 36),
     }
 }

@@ -58,7 +58,7 @@ case! {
     pub struct Sync {
         /// what is made durable
         write: Write,
-        /// how: a call after the write, or a file whose writes wait
+        /// how: a sync call after the write, or a file with synchronous writes
         call: Call,
         /// bytes of a write
         block: Option<u64> = Domain::bytes(1, 16 << 20),

@@ -88,18 +88,18 @@ symbols! {
 case! {
     /// A kernel, the level that its arrays lie in, and how many threads run it.
     pub struct Transfer {
-        /// what is done with each element
+        /// operation on each element
         op: Op,
-        /// into the caches or past them
+        /// stores through the caches (regular) or past them (nontemporal)
         stores: Stores,
-        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first,
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 per iteration (first,
         /// R1), or every 512 bytes in eight sweeps (strided, R0)
         access: Access,
-        /// bytes of a memory instruction, vector: the widest, in main memory the fastest
+        /// width of a memory instruction; vector: the widest, or in main memory the fastest
         width: Width,
-        /// where the arrays lie
+        /// level of the hierarchy that holds the arrays
         level: Level,
-        /// a number, all (one per CPU) or smt (those of one core)
+        /// number of threads, all (one per CPU) or smt (those of one core)
         threads: Threads,
     }
 }

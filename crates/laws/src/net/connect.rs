@@ -15,18 +15,18 @@ use bench::{case, symbols};
 use record::event::Range;
 
 symbols! {
-    /// Who takes the connections.
+    /// How the server treats connections.
     pub enum Listener {
         /// An acceptor that waits for each.
         Ready = "ready",
-        /// Nobody, until the queue of connections is full and SYNs are dropped.
+        /// No accept until the accept queue is full and SYNs are dropped.
         Full = "full",
         /// No socket listens at the port.
         Refusing = "refusing",
     }
 }
 symbols! {
-    /// Who closes first.
+    /// The end that closes first.
     pub enum Closer {
         /// The end that connected.
         Client = "client",
@@ -37,13 +37,13 @@ symbols! {
 case! {
     /// Connections.
     pub struct Connections {
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
-        /// (two processes), two_hosts
+        /// where both ends run: one_thread (one thread with both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
         ends: Ends,
-        /// who takes the connections: ready (an acceptor that waits), full (nobody until the queue
-        /// is full), refusing (nobody listens)
+        /// state of the server: ready (an acceptor waits), full (no accept until the queue is
+        /// full), refusing (the port is closed)
         listener: Listener,
-        /// who closes first and keeps TIME_WAIT
+        /// the end that closes first and enters TIME_WAIT
         closer: Option<Closer>,
     }
 }

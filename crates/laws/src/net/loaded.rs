@@ -30,15 +30,15 @@ symbols! {
 case! {
     /// Round trips beside traffic.
     pub struct Beside {
-        /// of the round trips
+        /// protocol of the round trips
         protocol: Protocol,
-        /// bytes of a round trip each way
+        /// bytes per direction of a round trip
         message: u64 = Domain::bytes(1, 65_507),
         /// where both ends run: same_cpu, other_cpu (two processes), two_hosts
         ends: Ends,
-        /// streams of the traffic each way
+        /// traffic streams per direction
         streams: u64 = Domain::count(1, 128),
-        /// of the traffic
+        /// direction of the traffic
         direction: Direction,
     }
 }

@@ -19,11 +19,11 @@ symbols! {
 case! {
     /// Echoes.
     pub struct Echoes {
-        /// version of IP: both of loopback, of a peer the one by which it was reached
+        /// IP version: both on loopback; for a peer the one it is reached over
         ip: Ip,
         /// bytes of payload
         message: u64 = Domain::bytes(16, 65_507),
-        /// one after the other, or at `interval`
+        /// back to back, or at `interval`
         arrivals: Arrivals,
     }
 }

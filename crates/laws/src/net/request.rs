@@ -17,16 +17,16 @@ use bench::{case, symbols};
 use record::event::Range;
 
 symbols! {
-    /// How due times lie.
+    /// Distribution of due times.
     pub enum Schedule {
         /// One period apart.
         Fixed = "fixed",
-        /// Exponential gaps: the requests of very many users who know nothing of each other.
+        /// Exponential gaps: the requests of many independent users.
         Poisson = "poisson",
     }
 }
 symbols! {
-    /// How many requests come.
+    /// The request rate.
     pub enum Load {
         /// The next when the last has its reply.
         Closed = "closed";
@@ -37,20 +37,20 @@ symbols! {
 case! {
     /// Requests.
     pub struct Requests {
-        /// what carries the requests
+        /// transport protocol
         protocol: Protocol,
         /// bytes of a request and of its reply
         message: u64 = Domain::bytes(MESSAGE_BYTES_MIN, 65_507),
         /// where both ends run: other_cpu (two processes), two_hosts
         ends: Ends,
-        /// how many connections requests go by in turn
+        /// number of connections, used in turn
         connections: u64 = Domain::count(1, 256),
-        /// how due times lie: one period apart, or exponential gaps
+        /// due times: one period apart, or exponential gaps
         schedule: Option<Schedule>,
-        /// percent of what the round's closed loop reaches, or that loop itself; none where rates
-        /// are given
+        /// percent of the rate of the round's closed loop, or that loop itself; none if `rate` is
+        /// set
         load: Option<Load>,
-        /// requests a second, instead of a share
+        /// requests per second, instead of a percentage
         rate: Option<u64> = Domain::count(1, 10_000_000),
     }
 }
@@ -60,7 +60,7 @@ pub const MESSAGE_BYTES_MIN: u64 = 16;
 /// Share of the closed loop's rate from which on a queue may grow without end.
 const FULL: f64 = 0.97;
 
-/// How many requests come.
+/// The request rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked {
     /// The next when the last has its reply.

@@ -48,21 +48,21 @@ symbols! {
 case! {
     /// An exchange of a message and its echo.
     pub struct Exchange {
-        /// what carries the messages
+        /// transport
         protocol: Protocol,
         /// bytes of a message
         message: u64 = Domain::bytes(1, 1 << 20),
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
-        /// (two processes), two_hosts
+        /// where both ends run: one_thread (one thread with both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
         ends: Ends,
-        /// connections at once, with a thread each at both ends; threads of an end share its CPUs
-        /// where there are no more
+        /// concurrent connections, with one thread per end each; threads share CPUs if there are
+        /// more threads than CPUs
         connections: u64 = Domain::count(1, 64),
-        /// whether both ends wait in the kernel or ask again and again
+        /// whether both ends block in the kernel or poll
         receiver: Receiver,
-        /// whether the next message goes at once or after a pause
+        /// whether the next message is sent at once or after a pause
         arrivals: Arrivals,
-        /// whether the connection stays or each exchange makes its own
+        /// whether the connection is reused or each exchange makes a new one
         exchange: By,
     }
 }

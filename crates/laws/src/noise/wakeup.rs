@@ -49,18 +49,17 @@ symbols! {
 case! {
     /// A sleep in the grid.
     pub struct Sleep {
-        /// from one point of the grid to the next
+        /// time between two points of the grid
         spacing: u64 = Domain::ns(50_000, 10_000_000_000),
-        /// what else runs: nothing, a process that spins on the sleeper's CPU, or one on each other
-        /// CPU
+        /// other load: none, a process that spins on the sleeper's CPU, or one on each other CPU
         load: Load,
-        /// the clock of the grid, the sleep and the reading
+        /// clock of the grid, the sleep and the reading
         clock: GridClock,
         /// the sleeper's scheduling policy: SCHED_OTHER, or SCHED_FIFO with priority 80
         policy: Policy,
-        /// the sleeper's timer slack: as the process was given it, or 1 ns; fifo has none
+        /// the sleeper's timer slack: inherited by the process, or 1 ns; fifo has none
         slack: Option<Slack>,
-        /// as the machine has them, or held off by 0 µs in /dev/cpu_dma_latency
+        /// idle states as configured, or disabled with 0 µs in /dev/cpu_dma_latency
         idle_states: IdleStates,
     }
 }

@@ -34,18 +34,18 @@ symbols! {
 case! {
     /// A hand-over.
     pub struct Handover {
-        /// by what the token is handed over; `ring`: by pipes through several processes, as
-        /// lat_ctx; `first_run`: no token, but the parent's wait for a child just forked
+        /// mechanism that hands over the token; `ring`: pipes through several processes, as in
+        /// lat_ctx; `first_run`: no token, the parent waits for a newly forked child
         via: Via,
-        /// what the two are; not of a ring or a first run, which have processes
+        /// kind of the two parties; rings and first runs always use processes
         parties: Option<Parties>,
         /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one
-        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); not of
-        /// yields, rings and first runs, which are on one CPU
+        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); yields,
+        /// rings and first runs use one CPU
         pair: Option<Class>,
         /// processes in a ring
         size: Option<u64> = Domain::count(2, 1024),
-        /// bytes that each process of a ring sums, in whole lines of 64 bytes
+        /// bytes that each process of a ring sums, in whole 64-byte lines
         working_set: Option<u64> = Domain::bytes(0, 64 << 20),
     }
 }

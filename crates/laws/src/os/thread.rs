@@ -32,17 +32,17 @@ symbols! {
 case! {
     /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
     pub struct Made {
-        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache,
+        /// where creator and thread run: on the same CPU, SMT siblings, under one last-level cache,
         /// in one socket, in different sockets (remote), or on CPUs of unknown distance (other)
         pair: Class,
-        /// the thread's stack: kept by the library, mapped for it alone, or no library at all, which
-        /// is of the same CPU alone
+        /// the thread's stack: cached by the library, mapped for this thread, or bare (no library;
+        /// same CPU only)
         stack: Option<Stack>,
         /// threads in one sequence, timed as a whole
         count: Option<u64> = Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
-        /// threads alive together: all are made, then all are joined
+        /// threads alive at the same time: all are created, then all are joined
         alive: Option<u64> = Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
-        /// what threads alive together do beside waiting: none, or the system calls of a thread of
+        /// work of threads alive at the same time: none, or the system calls of a thread of
         /// `stress-ng --pthread` (0.15.06), before the gate and after it
         work: Option<Beside> = Domain::Symbols(&["none", "stress"]),
     }

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(below.cache_share(), Some(1.0));
         let note = below.note().expect("it does not add up");
         assert!(note.starts_with("cache: 100 % of 1 MiB"), "{note}");
-        assert!(note.contains("the device 0 B"), "{note}");
+        assert!(note.contains("for the device: 0 B"), "{note}");
         // Others read as well, and this process did not.
         assert_eq!(moved(100, Some(0), Some(1 << 30)).cache_share(), Some(1.0));
     }

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(quiet.others(), None);
         let note = counted(256.0, Some(8.0 * PAGE), Some(96.0 * PAGE)).others();
         let note = note.expect("a database writes");
-        for part in ["wrote 1 MiB", "gave 32 KiB", "at most 384 KiB"] {
+        for part in ["wrote 1 MiB", "this process wrote 32 KiB", "at most 384 KiB"] {
             assert!(note.contains(part), "{note}");
         }
         // What nobody counts, or no law bounds, proves nothing.
