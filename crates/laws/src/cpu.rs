@@ -135,8 +135,8 @@ fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &
 }
 
 /// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of
-/// its table is the base clock, and with boost on the core goes beyond it by itself. Where no base
-/// clock is told, neither is the boost, and the maximum is that state.
+/// its table is the base clock, and with boost on the core goes beyond it by itself. If no base
+/// clock is reported, the boost is not either, and the maximum is that state.
 fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
     let fastest = frequency.base_hz.or(frequency.max_hz);
     let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
@@ -222,7 +222,7 @@ pub fn clocked(facts: Facts, cycles: Law) -> Law {
     cycles.by(inverse(1e9, clock.range)).with(&clock)
 }
 
-/// Cycles whose shares nobody knows as ns, by the best core clock known.
+/// Cycles of unknown shares as ns, by the best core clock known.
 pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
     clocked(facts, Law::of(cycles, why))
 }
@@ -290,7 +290,7 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
     clocked(Facts::prior(site), cycles_of(cycles, what, &source))
 }
 
-/// The least time of an iteration, in ns: `taken` branches of it that are taken.
+/// The least time of an iteration, in ns: it has `taken` taken branches.
 pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
     least_cycles(
         taken / TAKEN_PER_CYCLE_MAX,

@@ -123,7 +123,7 @@ pub fn term(site: &Site, disk: Option<&Disk>, of: Range) -> Law {
     Law::hardware(of, device(disk, site).1).counting_if(is_guests, Condition::VirtualDisk)
 }
 
-/// What one block of 4 KiB takes from a device, from its class and what the user knows of it.
+/// Time of one 4 KiB block on a device, from its class and the user's settings.
 pub struct Reading {
     /// The class.
     pub class: &'static Device,
@@ -149,14 +149,13 @@ impl Reading {
 
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 4096.0;
-/// Turns a minute of a disk that spins, where nobody told: from old notebooks to servers.
+/// Default rotations per minute of a hard disk: from old notebooks to servers.
 const RPM: Range = range(5400.0, 7200.0, 15_000.0);
 /// A seek to the next tracks, in ns, and what one over a third of the disk takes beyond: data
 /// sheets state 0.2 to 2 ms, and 3.5 to 12 ms.
 const SHORT_SEEK_NS: Range = range(2e5, 1.2e6, 3e6);
 const THIRD_SEEK_NS: Range = range(3e6, 7.5e6, 1e7);
-/// What any drive's buffer holds, where nobody told; most have 64 to 256 MiB for everybody's reads
-/// and writes.
+/// Default size of a drive's buffer; most have 64 to 256 MiB for everybody's reads and writes.
 const DRIVE_CACHE_BYTES: f64 = 8.0 * 1048576.0;
 /// A block that lies in it: command, transfer, interrupt.
 const FROM_DRIVE_CACHE_NS: f64 = 4e4;
@@ -212,7 +211,8 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     let rpm_range = rpm.map_or(RPM, |rpm| range(rpm, rpm, rpm));
     let turn = crate::inverse(60e9, rpm_range);
     let transfer = BLOCK_BYTES / SPINNING.rate.likely;
-    // An arm that speeds up for half of its way takes as the root of it.
+    // An arm that accelerates for half of its way takes time proportional to the square root of the
+    // distance.
     let way = (3.0 * share).min(1.0).sqrt();
     let seek = crate::sum(SHORT_SEEK_NS, crate::scaled(THIRD_SEEK_NS, way));
     let likely = seek.likely + turn.likely / 2.0 + transfer;

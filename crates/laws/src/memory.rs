@@ -143,7 +143,7 @@ pub fn described_levels(site: &Site) -> Vec<(Level, u64)> {
         .collect()
 }
 
-/// Bytes of a line of the first data cache; 64 where the machine does not tell.
+/// Bytes of a line of the first data cache; 64 if the machine does not report it.
 pub fn line_bytes(site: &Site) -> (u64, &'static str) {
     let cpu = site.cpus.first().copied().unwrap_or(0);
     let told = site.host.cache.data(1, cpu).and_then(|l1| l1.line_bytes);
@@ -292,7 +292,7 @@ fn shared_by_others(ns: Range, factor: f64) -> Range {
     range(ns.low, ns.likely * factor.sqrt(), ns.high * factor)
 }
 
-/// What main memory adds, by the modules where they are told, else by the core's generation.
+/// What main memory adds, from the modules if they are reported, else from the core's generation.
 fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, String) {
     let told = site.host.memory.dimms.iter().find_map(|dimm| {
         let kind = dimm.kind.as_deref()?;
@@ -434,8 +434,8 @@ pub fn line_size(site: &Site) -> Law {
     let is_told =
         caches.any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
     // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
-    // or a wrong description within the same. Lines that nobody describes may be four times as
-    // long.
+    // or a wrong description within the same. Lines that the machine does not describe may be four
+    // times as long.
     let above = if is_told { 2.0 } else { 4.0 };
     let range = range(line / 2.0, line, line * above);
     Law::hardware(range, from).and("the distances double, so the resolution is a factor of two")

@@ -2,12 +2,11 @@
 //!
 //! A way is loopback, or the interfaces at both ends as their hosts describe them. Of a way come
 //! the nominal rate, the payload that this rate leaves, and the time from one end's driver to the
-//! other's socket; none of it uses a figure that was measured over loopback. Usual figures: a card
-//! and its bus take 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame,
-//! cards that coalesce up to 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there
-//! and back; virtual cards ask the hypervisor at both ends. They are written from memory of such
-//! figures and of drivers' defaults, and scored against the published reports
-//! ([`super::published`]).
+//! other's socket; no figure measured over loopback is used. Usual figures: a card and its bus take
+//! 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame, cards that coalesce
+//! up to 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there and back; virtual
+//! cards ask the hypervisor at both ends. They are written from memory of such figures and of
+//! drivers' defaults, and scored against the published reports ([`super::published`]).
 
 pub mod bandwidth;
 pub mod connect;
@@ -33,7 +32,7 @@ const CARDS: Range = range(2_500.0, 7_000.0, 25_000.0);
 const SWITCH: Range = range(0.0, 4_000.0, 40_000.0);
 /// Frames are stored so many times more than they are sent.
 const STORES: Range = range(0.0, 1.0, 3.0);
-/// Cards of which nobody tells how long they hold interrupts back, in ns.
+/// Cards with unknown interrupt coalescing, in ns.
 const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
 /// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
 const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
@@ -52,11 +51,11 @@ const GATEWAY_HIGH_NS: f64 = 7.5e7;
 
 /// Share of its nominal rate that a radio gives as payload.
 const RADIO_SHARE: Range = range(0.08, 0.5, 0.8);
-/// Where both directions share the medium, acknowledgements take some of it.
+/// If both directions share the medium, acknowledgements use part of the rate.
 const HALF_DUPLEX_SHARE: Range = range(0.5, 0.88, 0.97);
 /// An adapter on USB may be slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
 const USB_SHARE: Range = range(0.3, 0.92, 1.002);
-/// A wire that both ends agree on gives all of it, unless something slower lies between.
+/// A wire that both ends describe gives the whole rate, unless a slower hop lies between.
 const WIRE_SHARE: Range = range(0.7, 0.995, 1.002);
 /// Where only one end is known, the other may be slower.
 const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
@@ -64,11 +63,11 @@ const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
 const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
 const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
-/// Of a link that tells no rate: from 1 Mbit/s to what memory copies, in B/s.
+/// For a link that reports no rate: from 1 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e5, 1e8, 2e10);
 
-/// The nominal rate of the slowest link that is known of the way, in B/s; none of ways that copy
-/// memory, whatever their drivers claim (veth tells 10 Gbit/s).
+/// The nominal rate of the slowest link that is known of the way, in B/s; `None` for paths that
+/// copy memory, whatever their drivers claim (veth reports 10 Gbit/s).
 pub fn link_rate(way: &Way<'_>) -> Option<f64> {
     way.bits_per_second().map(|bits| bits / 8.0)
 }
@@ -123,7 +122,7 @@ fn least(a: Range, b: Range) -> Range {
     range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
 }
 
-/// What of the nominal rate is to be had.
+/// The achievable share of the nominal rate.
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();
     match way.kind() {
@@ -153,8 +152,8 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     }
 }
 
-/// There with so many bytes and back with so many, in ns, from driver to socket twice. A given
-/// round trip (host.net.rtt) stands for all of it but the bytes of larger messages.
+/// There with so many bytes and back with so many, in ns, from driver to socket twice. A round trip
+/// set by the user (host.net.rtt) replaces everything but the bytes of larger messages.
 pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Law {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));

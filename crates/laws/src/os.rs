@@ -46,7 +46,7 @@ impl Service {
     /// A page from the page cache.
     pub const READ_PAGE: Service =
         Service::new(1.0, range(230.0, 440.0, 850.0), "page-cache lookup and copy");
-    /// `sched_yield` with nobody else to run.
+    /// `sched_yield` without another runnable thread.
     pub const YIELD: Service =
         Service::new(1.0, range(120.0, 320.0, 900.0), "lock the run queue, run the scheduler");
     /// `mmap` and `munmap` of one untouched page: two calls.

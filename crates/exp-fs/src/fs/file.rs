@@ -68,7 +68,7 @@ pub(super) struct Opened {
     pub(super) notes: Vec<String>,
 }
 
-/// Opens a file for reading, and verifies that the way is to be had.
+/// Opens a file for reading, and verifies that the mode is available.
 pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     let opened = open_with(
         path,

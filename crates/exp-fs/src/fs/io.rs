@@ -371,8 +371,8 @@ impl Experiment for Io {
     }
 }
 
-/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do
-/// so.
+/// Whether writes into the page cache go on at once: the mount asks for it, or the program or
+/// machine that answers may do so.
 fn is_written_through(case: &Case) -> bool {
     let stays = matches!(told(case, "ground"), Some("device" | "memory"));
     let options = told(case, "mount_options").unwrap_or_default();

@@ -401,7 +401,7 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
     skipped
 }
 
-/// Why a mode is not to be had where files are memory.
+/// Why a mode is not available if files are in memory.
 fn absent(site: &Site, mode: Mode) -> Option<Skip> {
     let ground = below(site)?;
     // A disk of memory (zram) takes direct reads, and its pages can be evicted.

@@ -246,7 +246,7 @@ impl Experiment for Remote {
         let is_file = matches!(target, Target::File(_));
         let mut at = BTreeMap::new();
         target.put(site, &mut at);
-        // Of what nobody chose, what the path allows.
+        // Parameters that the user did not choose follow the path.
         let (mode, size) = (params.chosen("mode").is_some(), params.chosen("size").is_some());
         let fits = |look: &&Look| {
             (mode || (look.mode == Mode::Library) == is_file)
@@ -323,7 +323,7 @@ fn path(series: &Series) -> Option<&str> {
     series.settings.get("path").and_then(Value::text)
 }
 
-/// Why a case is not to be had of what was named.
+/// Why a case is impossible for the given path.
 fn absent(is_file: bool, look: &Look) -> Option<Skip> {
     let (why, needed) = match (is_file, look.mode, look.size) {
         (true, mode, _) if mode != Mode::Library => (

@@ -282,7 +282,7 @@ impl Experiment for Sync {
     fn law(facts: Facts, sync: &Synced, _: &Case, metric: &Metric) -> Option<Prediction> {
         let name = metric.name.as_ref();
         let is_device = Self::MAY_LACK.contains(&name);
-        // What is counted follows from the file system's kind, which no earlier figure tells.
+        // These counts follow from the kind of file system, and no earlier figure shows it.
         if facts.known.is_some() && (is_device || !law::is_known(facts)) {
             return None;
         }

@@ -4,7 +4,7 @@ use record::case::Case;
 use record::key::Value;
 use stats::steady::{BLOCKS, Log, Steady, steady};
 
-/// A window as long as this may tell the rate of a device, or of a limit that somebody set.
+/// A window of at least this length reports the rate of a device, or of a configured limit.
 pub(super) const SETTLED_NS: u64 = 500_000_000;
 /// Half a second and more by every preset, in times of a case.
 pub(super) const RATE_CASES: u64 = 42;
@@ -128,7 +128,7 @@ impl Window {
         self.is_over
     }
 
-    /// The part of it in which the rate was steady.
+    /// The part in which the rate was steady.
     fn found(&self) -> Option<Steady> {
         let log = self.log.of_whole_turns(self.block_ns)?;
         steady(std::slice::from_ref(&log), log.last_ns(), self.block_ns as f64)

@@ -221,7 +221,7 @@ impl Experiment for Bandwidth {
     type Case = Bytes;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("bandwidth.rs");
-    /// Kernels that tell nothing of it, or a window of less than a tick.
+    /// Kernels that do not report it, or a window shorter than a tick.
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =

@@ -230,7 +230,7 @@ impl Experiment for Connect {
         connections::cases(site, preset)
     }
 
-    /// Only where an acceptor waits does it matter who closes.
+    /// The closing end only matters if an acceptor waits.
     fn complete(case: Connections) -> Option<Connections> {
         match (case.listener, case.closer) {
             (Listener::Ready, None) => None,
@@ -280,7 +280,7 @@ impl Experiment for Connect {
                 return Ok(());
             };
             let has_no_port = is_no_port(&error);
-            // The next case would wait for the same nobody.
+            // The next case would wait for the same missing server.
             let is_gone = of.listener == Listener::Ready && nobody_answers(&error);
             if !has_no_port && !is_gone {
                 return Err(error);

@@ -11,7 +11,7 @@ pub(super) struct Limit {
     deadline: Deadline,
     clock: Clock,
     ns: f64,
-    /// When so much of it has passed, it is renewed.
+    /// The share after which it is renewed.
     renewed_after_ns: f64,
     armed: u64,
 }

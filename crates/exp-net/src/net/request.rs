@@ -155,7 +155,7 @@ impl Experiment for Request {
         requests::cases(site, preset)
     }
 
-    /// Nobody makes a schedule for a closed loop.
+    /// A closed loop has no schedule.
     fn complete(case: Requests) -> Option<Requests> {
         match (case.load, case.schedule) {
             (Some(Load::Closed), _) => Some(Requests { schedule: None, ..case }),

@@ -168,7 +168,7 @@ fn fabric(site: &Site) -> Fabric {
         Core::Unknown | Core::Core2 | Core::Bulldozer => Fabric::Any,
         Core::SkylakeServer => Fabric::Mesh,
         _ if is_large(site) => Fabric::Mesh,
-        // A guest shows a few CPUs of a chip whose size it does not tell.
+        // A guest shows a few CPUs of a chip of unknown size.
         _ if is_guest(site) => Fabric::Any,
         _ => Fabric::Ring,
     }

@@ -1,7 +1,7 @@
 //! Laws of single instructions: published cycles of the core's design, at the core clock.
 //!
 //! The figures stand in `instruction/x86_64.txt` and `instruction/aarch64.txt`, each with its
-//! sources and with what of it is from memory. A design that neither has gets an interval over all
+//! sources; figures from memory are marked. A design that neither has gets an interval over all
 //! designs of its architecture.
 
 mod operations;

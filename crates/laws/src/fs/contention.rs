@@ -11,7 +11,7 @@
 //! second with a deep queue, which fs.io measured or a data sheet says; else L over the reads that
 //! a device of the class serves at a time (data sheets state 10,000 reads per second one by one and
 //! 100,000 at depth 32 of SATA, 15,000 and up to a million of NVMe; a disk that spins gains little
-//! but order). Reads also take CPU time, of which there is no more than the readers have CPUs.
+//! but order). Reads also take CPU time, limited by the number of CPUs.
 
 use super::read::kernel;
 use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};

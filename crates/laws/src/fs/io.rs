@@ -226,8 +226,8 @@ impl<'law> Basis<'law> {
         }
         let count = work.in_flight();
         let Range { low, likely, high } = self.most();
-        // A mean, where latencies are told by their median: a few slow ones lower it.
-        // Many at a time are no fewer than one after another, where one was measured.
+        // A mean, while latencies are reported as medians: a few slow ones lower it. Many at a time
+        // are no fewer than one after another, where one was measured.
         let is_measured = self.is_measured && count > 1.0 && work.bytes() <= BLOCK_BYTES;
         let least = match is_measured {
             true => 0.8 * alone.likely,

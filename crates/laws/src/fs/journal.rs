@@ -84,8 +84,7 @@ const TURN_NS: Range = range(4e6, 8.33e6, 1.12e7);
 /// How far apart what was measured by another experiment may be.
 const MEASURED_SHARE: f64 = 0.6;
 
-/// The device below the directory, with what the user told of it and what fs.read and fs.io
-/// measured.
+/// The device below the directory, with the user's settings and the figures of fs.read and fs.io.
 pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let site = facts.site;
     let (class, _) = device(disk, site);
@@ -121,7 +120,7 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     Durable { class, write, flush: none.is_none().then_some(flush) }
 }
 
-/// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
+/// A write into the device's cache, and its flush. Data sheets and published tests of syncs
 /// (Percona's and Intel's of PLP drives: 10 to 60 µs; consumer NVMe 0.5 to 5 ms; SATA 1 to 10 ms);
 /// a disk that spins waits for its sector: a turn, and a seek to the journal.
 fn of_class(class: &Device, turn: Range) -> (Range, Range) {

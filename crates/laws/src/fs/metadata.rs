@@ -22,7 +22,7 @@ pub struct Work {
     what: &'static str,
     /// Whether it changes names.
     pub changes: bool,
-    /// The like of it in os.syscall.
+    /// The corresponding call of os.syscall.
     like: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ case! {
     }
 }
 
-/// Cycles of a path of one component walked from an open directory, and a file made of it.
+/// Cycles to walk a path of one component from an open directory, and to make a file object.
 const OPEN: Range = range(600.0, 1500.0, 4500.0);
 /// The same with the attributes copied out.
 const STAT: Range = range(250.0, 650.0, 1900.0);
@@ -80,7 +80,7 @@ const CACHED_BYTES: f64 = 1400.0;
 /// time in ns.
 const MISSES: Range = range(2.0, 7.0, 20.0);
 const MISS_NS: Range = range(60.0, 110.0, 280.0);
-/// A device told of a block that is free again, on a machine whose CPUs are taken, in ns.
+/// A discard of a freed block on a machine with busy CPUs, in ns.
 const DISCARD_NS_MOST: f64 = 1e7;
 /// A record of getdents64 without the name, and what one call returns, in bytes.
 const RECORD_BYTES: u64 = 20;

@@ -2,8 +2,8 @@
 //! kernel does about it, and what a copy from the page cache takes.
 //!
 //! The kernel's cycles are starting values for Linux 5.x and 6.x from memory of usual figures (a
-//! direct read by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a
-//! hypervisor is told of each), not measured kernel by kernel.
+//! direct read by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that with an exit
+//! to a hypervisor for each), not measured kernel by kernel.
 
 use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, Mode, Pattern, work};
@@ -20,7 +20,7 @@ use record::key::CaseId;
 
 /// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
 const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
-/// What of it a hypervisor adds, in cycles: it is told, and it interrupts.
+/// Cycles that a hypervisor adds: it is told, and it interrupts.
 const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
 /// A page taken for the cache, entered in its index, and later given up, in cycles.
 const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);
@@ -34,7 +34,7 @@ const FROM_CACHES: Range = range(0.02, 0.3, 1.2);
 const FROM_MEMORY: Range = range(0.2, 0.9, 1.6);
 /// Windows of readahead are waited for, as a share of a read each.
 const WAITED: Range = range(0.02, 0.3, 1.2);
-/// Where the device does not tell its window.
+/// If the device's window is unknown.
 const READAHEAD_BYTES: f64 = 131_072.0;
 /// A pass over a large file is cut into parts of so many bytes.
 const PASS_BYTES: f64 = 16.0 * 1048576.0;
@@ -157,7 +157,8 @@ pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -
     let (with, without) = (of(Mode::Cold)?, of(Mode::ColdNoReadahead)?);
     let ratio = product(without.range, inverse(1.0, with.range));
     // Both are the same device: the worst of one does not meet the best of the other. With
-    // readahead a pass waits for the device once at least; in vain it reads a few blocks for one.
+    // readahead a pass waits for the device once at least; wasted readahead reads a few blocks for
+    // one.
     let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
     let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");

@@ -30,7 +30,7 @@ const UNKNOWN_LINK: Range = range(8e3, 2e5, 1e8);
 const FAST_BITS: u64 = 10_000_000_000;
 /// Beyond a gateway the other end may be in the next room or on another continent.
 const GATEWAY_HIGH_NS: f64 = 1.5e8;
-/// Of a link that tells no rate: from 10 Mbit/s to what memory copies, in B/s.
+/// For a link that reports no rate: from 10 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e6, 2e8, 2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
 const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
@@ -57,7 +57,7 @@ const COPY: Range = range(120.0, 700.0, 5e3);
 /// small files end before it has grown.
 const AHEAD_BLOCKS: Range = range(4.0, 32.0, 256.0);
 
-/// Who asks the server.
+/// The client of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// The kernel's NFS.
@@ -116,7 +116,7 @@ impl Reading {
 /// What lies between the reader and the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'facts> {
-    /// Who asks.
+    /// The client.
     pub client: Client,
     /// Its file system's type.
     pub file_system: &'facts str,
@@ -126,7 +126,7 @@ pub struct Way<'facts> {
     pub server: Option<IpAddr>,
     /// Its interface.
     pub interface: Option<&'facts str>,
-    /// Its rate, where the driver tells one.
+    /// Its rate, if the driver reports one.
     pub bits_per_second: Option<u64>,
     /// Its largest packet.
     pub mtu_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! Laws of memory under load: a queue in front of it, between idle latency and peak bandwidth.
+//! Laws of memory under load: a queue between idle latency and peak bandwidth.
 
 use super::bandwidth::{Op, Stores, Threads, Transfer, bandwidth};
 use super::measured::walk_ns;

@@ -91,8 +91,8 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
         .counting_if(is_nested, Condition::NestedPaging)
 }
 
-/// Miss buffers of the first data cache; for a design that nobody described, an interval over all,
-/// marked `false`. Written from memory of the makers' optimisation guides and of measurements that
+/// Miss buffers of the first data cache; for an unknown design, an interval over all, marked
+/// `false`. Written from memory of the makers' optimisation guides and of measurements that
 /// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
 fn buffers(core: Core) -> (Range, bool) {
     row(BUFFERS, core).map_or((range(6.0, 14.0, 40.0), false), |lines| (lines, true))

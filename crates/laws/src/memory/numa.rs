@@ -16,11 +16,11 @@ use crate::{Facts, Law, around, inverse, range};
 use bench::experiment::{Fields, Known, Site, unknown};
 use record::event::{Prediction, Range};
 
-/// Firmware's word that it cannot tell, or that there is no way.
+/// The firmware's value for an unknown distance or a missing path.
 const UNREACHABLE: u32 = 255;
 /// Part of what the distance adds that the latency really rises by.
 const ADDED: Range = Range { low: 0.25, likely: 0.65, high: 1.3 };
-/// Where no distance is told.
+/// If no distance is reported.
 const UNTOLD: Range = Range { low: 1.0, likely: 1.6, high: 3.5 };
 
 /// The firmware's distance of a node's memory from another node's CPUs; 10 is local.

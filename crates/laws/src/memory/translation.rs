@@ -35,8 +35,8 @@ pub(super) fn added(site: &Site, hierarchy: &Hierarchy, of: &Point) -> Range {
         total.likely += cost.likely * misses(reach.likely);
         total.high += cost.high * misses(reach.low);
     }
-    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
-    // leave them too little of it.
+    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second-level cache the
+    // data leaves too little of that cache to page tables.
     let share = (1.0 - 32.0 * hierarchy.private_bytes() / footprint).max(0.0) * new_pages;
     let behind = hierarchy.level(if guest { Level::Memory } else { Level::L3 });
     let behind = behind.map_or(range(0.0, 0.0, 0.0), |costs| costs.ns);
@@ -89,9 +89,9 @@ pub fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
     ["L1", "L2"].into_iter().filter_map(told).collect()
 }
 
-/// Entries of a level that translate loads of base pages, and the leaf that told. The second level
-/// may be several structures of different page sizes, which share the base pages between them; a
-/// first level's are told apart by what they serve, so the largest that serves loads counts.
+/// Entries of a level that translate loads of base pages, and the CPUID leaf. The second level may
+/// be several structures of different page sizes, which share the base pages between them; a first
+/// level's are told apart by what they serve, so the largest that serves loads counts.
 fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
     let page = page_bytes(site);
     let level = if name == "L1" { 1 } else { 2 };

@@ -1,13 +1,11 @@
-//! Laws of streams: what each end does for a message, who of both is slower, and what the way
-//! carries.
+//! Laws of streams: the work of each end per message, the slower end, and the capacity of the path.
 //!
-//! On loopback a byte is copied in by the sender and out by the receiver, and the sender's call
-//! carries the packet to the receiver's socket, in segments of 64 KiB that nobody cuts. Between
-//! hosts the way's payload (`super::goodput`) limits, or one core's rate for each stream, or the
-//! calls for small messages; nothing that was measured over loopback is used. Cycles are starting
-//! values for Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on
-//! loopback, and one to three million datagrams a second at the most); they were looked at on one
-//! virtual machine.
+//! On loopback the sender copies a byte in and the receiver copies it out. The sender's call
+//! carries the packet to the receiver's socket, in unsegmented packets of 64 KiB. Between hosts the
+//! way's payload (`super::goodput`) limits, or one core's rate for each stream, or the calls for
+//! small messages; nothing that was measured over loopback is used. Cycles are starting values for
+//! Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one
+//! to three million datagrams a second at the most); they were looked at on one virtual machine.
 
 mod flow;
 mod shares;
@@ -24,7 +22,7 @@ use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
 
-/// Bytes of a segment that nobody cuts.
+/// Bytes of an unsegmented packet.
 const SEGMENT_BYTES: f64 = 65536.0;
 /// Bytes a cycle that the kernel copies between a process and socket buffers of megabytes.
 const COPY: Range = range(2.0, 5.0, 13.0);
@@ -130,8 +128,8 @@ fn work(facts: Facts, flow: &Flow) -> Work {
     }
 }
 
-/// Cycles of a sender for a message and for each segment of it, the same of its receiver, and the
-/// receiver's calls for a message.
+/// Cycles of a sender per message and per segment, the same for its receiver, and the receiver's
+/// calls per message.
 fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
     match flow.of.protocol {
         Protocol::Tcp => {
@@ -336,7 +334,8 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let is_remote = facts.site.peer.is_some();
     let Work { sender, receiver, bulk, .. } = work(facts, flow);
     let own = match (flow.of.transfer, is_sender) {
-        // One out and one in for two messages; who wakes the other pays for it.
+        // One send and one receive for two messages; the end that wakes the other pays for the
+        // wake-up.
         (Transfer::ThereAndBack, _) => {
             (stack_cost(facts, flow.transport(), flow.waking(!is_remote)) + bulk).times(0.5)
         }

@@ -1,4 +1,4 @@
-//! Laws of connections: the kernels' three segments, sockets made and freed, and who must be woken.
+//! Laws of connections: the kernels' three segments, sockets created and freed, and wake-ups.
 //!
 //! Cycles are starting values for Linux 6.x. R0 (2012, 3.5 GHz): 33,284 cycles from connect to
 //! accept in one thread, 26,997 for a close; R1 (1.7 GHz, macOS): 38 µs and 10.7 µs; R2 (2.7 GHz,
@@ -73,9 +73,9 @@ const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
 /// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
 const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
 /// Ends on two CPUs or hosts sleep between two steps of a connection: caches were lost or used by
-/// others, the clock may have fallen. A warm loop in one thread pays nothing of it.
+/// others, the clock may have fallen. A warm loop in one thread does not pay it.
 const AFTER_SLEEP: Range = range(1.0, 1.6, 3.5);
-/// Who is woken on the same CPU may run at once, within the call that woke it, until it waits
+/// A thread woken on the same CPU may run at once, within the call that woke it, until it waits
 /// again.
 const TURN: Range = range(0.0, 0.25, 2.5);
 /// Ends on two CPUs wake each other so often in a connection.
@@ -111,7 +111,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
         (_, "client_close" | "server_close") => {
             let is_first = client_first == (metric == "client_close");
             let close = law.close(is_first);
-            // Who closes first wakes the other, which waits for it.
+            // The end that closes first wakes the waiting other end.
             Ok(if is_first { law.asking(close) } else { close })
         }
         (_, "client_fin") => Ok(law.fin(client_first)),
@@ -128,7 +128,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
 }
 
 /// The least round trip that net.rtt measured of a small TCP message: over loopback in one thread
-/// (nobody is woken, as nobody is for a handshake), to a peer between the hosts.
+/// (without a wake-up, like a handshake), to a peer between the hosts.
 fn measured_trip(facts: Facts) -> Option<f64> {
     let ends = match &facts.site.peer {
         Some(_) => Ends::TwoHosts,
@@ -195,7 +195,7 @@ impl Parts<'_> {
                     both = both + woken;
                 }
                 both = both + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
-                // Nobody waits at the far end, but the CPU that takes the interrupt may sleep.
+                // No thread waits at the far end, but the CPU that takes the interrupt may sleep.
                 let there = stack::far_site(site);
                 let slept =
                     there.and_then(|there| stack::woken(Facts::prior(&there), Waking::Interrupt));
@@ -229,7 +229,7 @@ impl Parts<'_> {
         stack::asked(self.facts).filter(|_| self.ends == Ends::OtherCpu)
     }
 
-    /// A call with that, or on one CPU with the turn of who was woken.
+    /// A call with that, or on one CPU with the turn of the woken end.
     fn asking(&self, call: Law) -> Law {
         if self.ends == Ends::SameCpu
             && let Some(woken) = self.woken()
@@ -271,7 +271,7 @@ impl Parts<'_> {
         self.call(ACCEPT, "a file and an inode for a queued connection")
     }
 
-    /// Who waits is woken: by the segment that comes, on whichever CPU.
+    /// The waiting end is woken: by the segment that comes, on whichever CPU.
     fn woken(&self) -> Option<Law> {
         stack::woken(self.facts, self.ends.waking())
     }
@@ -319,7 +319,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
+    /// A FIN until it is acknowledged: for the end that closes first, with the other end's FIN.
     fn fin(&self, is_first: bool) -> Law {
         let mut all = self.close(is_first);
         if self.is_remote() {

@@ -3,7 +3,7 @@
 //!
 //! A queue is as long as its owner lets it be: the device's ring and queueing discipline, a
 //! shaper's bucket, a router's memory; and never longer than what the traffic's sockets have on
-//! their way. Few of these tell their size, so the interval reaches from none to what the socket
+//! their way. Few of these report their size, so the interval reaches from none to what the socket
 //! buffers allow.
 
 use super::request::measured_trip;
@@ -43,7 +43,7 @@ case! {
     }
 }
 
-/// Largest receive buffer that TCP grows to where nobody says another, in bytes (Linux: 6 MiB).
+/// Default maximum of TCP's receive buffer, in bytes (Linux: 6 MiB).
 const USUAL_BUFFER: f64 = 6_291_456.0;
 /// A queue that is kept short by time (fq_codel, cake: 5 ms), in ns.
 const SHORT: Range = range(0.0, 1.5e6, 1.5e7);
@@ -199,7 +199,7 @@ fn added(site: &Site, of: &Beside) -> Law {
 /// The round trip beside the traffic, in ns; what takes longer than the time-out never ended.
 pub fn beside(facts: Facts, of: &Beside, timeout_ns: f64) -> Law {
     let idle = idle(facts, of);
-    // Who is kept awake by traffic answers sooner than who sleeps between two messages.
+    // An end that traffic keeps awake answers sooner than one that sleeps between messages.
     let low = 0.25 * idle.range.low;
     let all = idle + added(facts.site, of);
     let likely = all.range.likely.min(0.5 * timeout_ns).max(low);

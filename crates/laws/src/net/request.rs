@@ -174,7 +174,7 @@ fn asked(facts: Facts, of: &Requests) -> Law {
     }
 }
 
-/// Share of what the ends manage, as far as it can be told beforehand.
+/// Share of the ends' capacity, as far as it can be predicted.
 fn utilisation(facts: Facts, of: &Requests) -> f64 {
     match of.asked() {
         Asked::Closed => 1.0,

@@ -1,4 +1,4 @@
-//! Laws of round trips: what each end does, the way between them, and who waits for whom.
+//! Laws of round trips: the work of each end, the path between them, and the waits.
 //!
 //! Copies and services of UNIX sockets are those of [`crate::os::ipc`]. What making a connection
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept
@@ -70,9 +70,9 @@ case! {
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who asks.
+    /// The end that sends first.
     Near,
-    /// Who answers.
+    /// The end that answers.
     Far,
 }
 

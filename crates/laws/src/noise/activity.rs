@@ -3,8 +3,8 @@
 //!
 //! R4 measured 0.9 to 1.9 µs a tick on a Pentium E6300 with Linux 3.13, and about 0.1 % lost;
 //! kernels since pay for the mitigations of the way in, virtual machines for the hypervisor's help.
-//! What others take is written from usual figures of quiet machines (sysjitter, oslat and rtla
-//! osnoise), wide because nothing in the description of a machine says who else runs.
+//! The time that others take comes from usual figures of quiet machines (sysjitter, oslat and rtla
+//! osnoise). It is wide, because the description of a machine does not say what else runs.
 
 use super::{Cause, is_bare};
 use crate::cpu::{CounterRead, core_clock, counter_read};
@@ -47,7 +47,8 @@ fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
     cpu.is_some_and(|cpu| site.host.kernel.nohz_full.contains(&cpu))
 }
 
-/// What one tick takes from who is running, in ns: the law of all experiments that meet ticks.
+/// Time that one tick takes from the running thread, in ns: the law of all experiments that meet
+/// ticks.
 pub fn tick_cost(site: &Site) -> Law {
     let (range, why) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => {
@@ -193,7 +194,7 @@ fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
     law
 }
 
-/// A group may get less than its quota where others of it run too.
+/// A thread may get less than its group's quota if other threads of the group run too.
 const LEAST_OF_QUOTA: f64 = 0.3;
 
 struct Quota {

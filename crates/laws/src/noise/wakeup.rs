@@ -18,8 +18,8 @@ use record::event::{Condition, Range};
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
 
-/// From this spacing on a halted guest's host may choose its deepest idle states, which tell a
-/// guest nothing: their target residencies are 0.6 to 2 ms on servers.
+/// From this spacing on a halted guest's host may choose its deepest idle states, which a guest
+/// cannot see: their target residencies are 0.6 to 2 ms on servers.
 const HOST_SLEEPS_NS: f64 = 5e6;
 
 /// What leaving them takes, in ns: servers state 100 to 170 µs (intel_idle's C6).

@@ -1,4 +1,4 @@
-//! Laws of messages between processes: calls, services, copies, and who must be woken.
+//! Laws of messages between processes: calls, services, copies, and wake-ups.
 
 use super::switch::{self, Parties, Via::Pipe as PIPE};
 use super::{call, kernel_work, measured_call, measured_read};
@@ -43,7 +43,7 @@ case! {
 struct Service {
     /// Cycles of a message, sending and receiving.
     message: Range,
-    /// Cycles of each page of 4 KiB of it.
+    /// Cycles per 4 KiB page of a message.
     page: Range,
     /// Messages that may lie on the way, of one byte and of 4 KiB.
     queued: [f64; 2],
@@ -197,7 +197,7 @@ fn switches(site: &Site, way: &Way) -> Range {
 /// What a message's way is made of, in ns.
 struct Parts {
     call: Law,
-    /// System calls of a message that nobody waits for.
+    /// System calls of a message without a waiting receiver.
     calls: f64,
     service: Law,
     copies: Law,

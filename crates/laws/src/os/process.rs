@@ -33,7 +33,7 @@ symbols! {
 pub struct Creation {
     /// Until the call returns.
     pub returned: Law,
-    /// Until the child's first instruction; `None` where the child cannot tell.
+    /// Until the child's first instruction; `None` if the child cannot report it.
     pub first: Option<Law>,
     /// Until the child has been waited for.
     pub reaped: Law,
@@ -251,8 +251,8 @@ fn in_memory_management(facts: Facts, cycles: Law) -> Law {
         };
     };
     let ratio = measured / system_call(facts, Service::MAP).range.likely;
-    // The measured mapping shares code with a fork, but not all of it: half of what it differs by
-    // is taken over (as the root of a ratio).
+    // The measured mapping shares only part of its code with a fork, so half of the deviation is
+    // taken over (as the root of a ratio).
     let shared = ratio.sqrt();
     let Range { low, likely, high } = time.range;
     let narrowed =

@@ -64,7 +64,7 @@ struct Allowed {
     is_timed: bool,
 }
 
-/// Length of a tick, where the kernel tells it.
+/// Length of a tick, if the kernel reports it.
 pub fn tick_ns(site: &Site) -> Option<f64> {
     site.host.kernel.hz.map(|hz| 1e9 / f64::from(hz.max(1)))
 }
@@ -275,15 +275,14 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     )
 }
 
-/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on
-/// its CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells
-/// nothing.
+/// An unreported latency, narrowed by the whole ticks that sched_rr_get_interval(2) reports to a
+/// process alone on its CPU. If others wanted the CPU too it reported less, which says nothing.
 fn by_whole_ticks(site: &Site, latency: Range) -> Range {
     let told = site.host.kernel.scheduler.told_slice_ns;
     let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {
         return latency;
     };
-    // The kernel's division takes a nanosecond off, so a whole number of ticks is told as one less.
+    // The kernel's division loses a nanosecond, so a whole number of ticks is reported as one less.
     let end_ns = told_ns + 1.001 * tick_ns;
     if end_ns <= latency.low {
         return latency;

@@ -64,7 +64,7 @@ impl Made {
         Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
     }
 
-    /// Who lives beside it.
+    /// Other threads that live at the same time.
     pub fn company(&self) -> Company {
         match (self.count, self.alive) {
             (Some(_), _) => Company::Sequence,
@@ -80,12 +80,12 @@ impl Made {
     }
 }
 
-/// Who lives beside it.
+/// Other threads that live at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Company {
-    /// Nobody, and each life is timed.
+    /// None, and each life is timed.
     Alone,
-    /// Nobody, and a whole sequence is timed.
+    /// None, and a whole sequence is timed.
     Sequence,
     /// So many, all made before the first may end.
     Crowd(u64),
@@ -106,7 +106,7 @@ pub enum Moment {
 
 /// Copying a task and waking it, in cycles.
 const CLONE: Range = range(7_000.0, 15_000.0, 36_000.0);
-/// Its exit, beyond the wake-up of who joins it, and its release.
+/// Its exit, beyond the wake-up of the joining thread, and its release.
 const EXIT: Range = range(4_000.0, 10_000.0, 26_000.0);
 /// A switch to a thread of the same process on the same CPU.
 const SWITCH: Range = range(1_000.0, 2_800.0, 8_000.0);
@@ -222,7 +222,7 @@ impl Prices<'_> {
         match (self.measured_switch(), self.thread.pair) {
             (Some((ns, from)), _) => Law::measured(ns, 0.5, from),
             (None, Class::Same) => self.kernel(SWITCH, "a context switch"),
-            // The other CPU sleeps, and how deeply nobody says; a virtual machine's sleeps outside.
+            // The other CPU sleeps at an unknown depth; a virtual machine's sleeps outside.
             (None, _) if cpu::is_guest(self.facts.site) => {
                 Law::new(1_000.0, 6_000.0, 90_000.0, what).counting(Condition::Hypervisor)
             }
@@ -230,8 +230,8 @@ impl Prices<'_> {
         }
     }
 
-    /// From the end of its creation to its first instruction: the maker waits in the join, and the
-    /// library tells the kernel about the thread (robust list, restartable sequences).
+    /// From the end of its creation to its first instruction: the creator waits in the join, and
+    /// the library registers the thread with the kernel (robust list, restartable sequences).
     fn beginning(&self) -> Law {
         let calls = match self.thread.stack() {
             Stack::Bare => 1.0,

@@ -12,7 +12,7 @@ use stats::quantile::median;
 use stats::step::{Step, step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A size of which the device gave more than this share is not in memory as a whole.
+/// If the device delivered more than this share of a size, the size was not entirely in memory.
 const MISSED: f64 = 0.02;
 
 /// One size of a sweep.
@@ -34,7 +34,7 @@ impl Point {
         self.missed.unwrap_or(absent)
     }
 
-    /// Whether all of it was in memory, by everything that is known.
+    /// Whether the whole size was in memory, by everything that is known.
     fn is_cached(&self) -> bool {
         let stayed = self.residency.is_none_or(|residency| residency >= 1.0 - MISSED);
         stayed && self.away() <= MISSED
@@ -93,8 +93,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     cached.chain(of_knee).chain(rate_above(&points, read, &case, &knee)).collect()
 }
 
-/// The largest size that was in memory and of which nothing was missed; between it and the smallest
-/// above the knee lies what would just fit.
+/// The largest size that was in memory without misses; between it and the smallest above the knee
+/// lies what would just fit.
 fn cached(
     points: &[Point],
     case: &CaseId,

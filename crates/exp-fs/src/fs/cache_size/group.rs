@@ -79,7 +79,7 @@ fn move_to(group: &Path) -> Result<()> {
         .with_context(|| format!("moving the worker by {}", procs.display()))
 }
 
-/// Who counts the file's pages that are in memory.
+/// The counter of file pages in memory.
 pub(super) enum Counter {
     Group(PathBuf),
     /// `Cached` of /proc/meminfo.

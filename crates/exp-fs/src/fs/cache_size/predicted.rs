@@ -22,7 +22,7 @@ const KEPT: f64 = 0.8;
 /// most in bytes.
 const COMPANY: (f64, f64) = (0.6, 1e9);
 
-/// The limit in bytes, and what of it files get; that of a measured case stands in it.
+/// The limit in bytes, and the part that files get; that of a measured case stands in it.
 fn knee(facts: Facts, limit: Limit, at: Option<u64>) -> (f64, Law) {
     let site = facts.site;
     match limit {
@@ -111,7 +111,7 @@ impl Read {
         }
     }
 
-    /// The size over what stays in memory, of which the most likely is taken.
+    /// The size divided by the likely size that stays in memory.
     fn over(&self, cached: f64) -> f64 {
         self.bytes.map_or(1.0, |bytes| bytes / cached)
     }

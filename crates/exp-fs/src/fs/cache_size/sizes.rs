@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
-/// Fewer of a whole memory, each of which takes its time.
+/// Fewer for a whole memory, because each takes its time.
 const MEMORY_SIZES: [u64; 5] = [50, 75, 90, 100, 125];
 /// Steps of the bisection between two sizes.
 const BISECTIONS: [Size; 4] = [Size::Bisect1, Size::Bisect2, Size::Bisect3, Size::Bisect4];
@@ -116,8 +116,7 @@ pub(super) fn offer(
     }
 }
 
-/// Filling the machine's memory pushes other processes' out where there is swap: only for who asks
-/// for it.
+/// With swap, filling the machine's memory swaps out other processes: only if the user asks for it.
 fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let host = &site.host;
     let swap = host.memory.swap_total_bytes.filter(|bytes| *bytes > 0)?;

@@ -36,8 +36,8 @@ pub(super) struct Sweep {
     pass_ns: f64,
     until: Instant,
     device: Option<String>,
-    /// Whether the kernel counts here what a device gives to this process: of FUSE it does not, and
-    /// tells nothing by that.
+    /// Whether the kernel counts here what a device gives to this process: for FUSE it does not
+    /// count reads, so its count proves nothing.
     counts: bool,
     counter: Counter,
     /// Cached bytes when nothing of the file was.
@@ -186,9 +186,9 @@ impl Sweep {
         median(&blocks).context("a pass has stretches")
     }
 
-    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page
-    /// stays charged to whom it came for first: it is written outside, and evicted before the group
-    /// is entered.
+    /// Has the file this size. In a small group writes wait for the group's dirty pages, and a page
+    /// stays charged to the group that read it first: it is written outside, and evicted before the
+    /// group is entered.
     fn resize(&mut self, bytes: u64, bench: &mut Bench) -> Result<()> {
         let Some(group) = &self.group else {
             return self.file.resize(bytes, self.until, bench);
@@ -199,7 +199,7 @@ impl Sweep {
         group.enter()
     }
 
-    /// Reads again and again, and tells what the device gave in all.
+    /// Reads repeatedly, and returns the bytes that the device delivered.
     fn passes(
         &self,
         opened: &Opened,

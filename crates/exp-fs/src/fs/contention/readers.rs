@@ -1,8 +1,8 @@
 //! Readers at work at the same time, as processes or threads, and what each had in the time that
 //! all shared.
 //!
-//! All read from before the common start until all are past the common end, so that nobody ever has
-//! the device for itself in between. The measured reader is the calling thread; it sets both ends.
+//! All read from before the common start until all are past the common end, so no reader ever has
+//! the device to itself in between. The measured reader is the calling thread; it sets both ends.
 //! It is no `bench::measure::Crew`: the end is not known at the start (it waits for a slow device's
 //! reads), every read is looked at by itself, and readers are processes as well, which meet at
 //! words that they share.
@@ -241,7 +241,7 @@ impl Meeting<'_> {
         self.work(number, reader, |_, _, _| ())
     }
 
-    /// A reader from its first to its last read. `seen` is told of each: its start, its end and the
+    /// A reader from its first to its last read. `seen` is called for each: its start, its end and the
     /// window's begin as it stood after the read, 0 until it is set.
     fn work(&self, number: usize, reader: &Reader<'_>, seen: impl FnMut(u64, u64, u64)) -> End {
         let end = match self.reads(number, reader, seen) {
@@ -337,7 +337,7 @@ impl Meeting<'_> {
         Had { reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced }
     }
 
-    /// All ended well. The one whose fault it was is named before those that ended because of it.
+    /// All ended well. The reader at fault is named before those that ended as a consequence.
     fn judge(&self, ends: &[Result<End>]) -> Result<()> {
         let is = |end: &Result<End>, all: &[End]| end.as_ref().is_ok_and(|end| all.contains(end));
         let mut ranked = [&[End::Well, End::Other, End::Lost][..], &[End::Well]].into_iter();

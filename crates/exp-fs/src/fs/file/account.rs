@@ -116,7 +116,8 @@ impl Moved {
         [self.own, self.device].into_iter().flatten().min()
     }
 
-    /// Share of what was asked for that no device gave or took; `None` where nobody counts.
+    /// Share of the requested bytes that no device delivered or took; `None` if nothing counts
+    /// them.
     pub(in crate::fs) fn cache_share(&self) -> Option<f64> {
         let missing = self.asked.saturating_sub(self.by_device()?);
         (self.asked > 0).then(|| missing as f64 / self.asked as f64)
@@ -145,7 +146,7 @@ impl Moved {
             Way::Read => ("read", "came from"),
             Way::Written => ("written", "reached"),
         };
-        // What ZFS and servers have devices do is counted to nobody.
+        // Device work for ZFS and servers is charged to no process.
         let device = match self.device {
             Some(_) => "no device of this machine",
             None => "no device with counters",

@@ -21,7 +21,7 @@ symbols! {
         Fuse = "fuse",
         /// Another machine answers, or the machine that this one is a guest of.
         Network = "network",
-        /// The mounts do not tell.
+        /// The mount table does not say.
         Unknown = "unknown",
     }
 }

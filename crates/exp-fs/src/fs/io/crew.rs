@@ -207,7 +207,7 @@ impl Member {
         let (start, bytes) = region_of(work, index, task.sizes);
         match work.mode {
             Mode::Cold => opened.make_cold(start, bytes)?,
-            // Pages of it that are in memory would have to be thrown out by each write.
+            // Each write would have to evict the file's cached pages.
             Mode::Direct => plain.make_cold(start, bytes)?,
             // Partial pages would have to be read before they are written.
             _ => plain.warm(start, bytes)?,
@@ -333,7 +333,7 @@ impl Member {
     /// writes, that the file has what one of those has that went there.
     fn check(&self, work: Work) -> Result<()> {
         let last = self.last_blocks();
-        // Where blocks in flight may meet, nobody knows which came last.
+        // If blocks in flight overlap, the last one is unknown.
         if !work.is_read() && work.is_ring() && self.places.count() < 2 * last.len() as u64 {
             return Ok(());
         }

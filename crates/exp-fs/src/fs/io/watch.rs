@@ -106,8 +106,8 @@ pub(super) fn demand_written_down(
 }
 
 /// CPU time so far of the kernel's workers for rings of this process, in ns; 0 for cases without a
-/// ring, `None` where the kernel does not tell. (Their names end in a number of the first namespace
-/// of processes, which is not ours in a container; a process has one case at a time.)
+/// ring, `None` if the kernel does not report it. (Their names end in a number of the first
+/// namespace of processes, which is not ours in a container; a process has one case at a time.)
 fn workers_ns(work: Work) -> Option<u64> {
     if !work.is_ring() {
         return Some(0);

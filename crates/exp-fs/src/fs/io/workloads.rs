@@ -207,7 +207,7 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
     offered
 }
 
-/// A device may write so many times as fast as is likely of it.
+/// A device may write so many times faster than is likely.
 const FASTER: f64 = 2.0;
 /// What of a case holds the bytes that it may write in a round, where its figures are rates.
 const WRITTEN_AT: &str = "written_bytes";

@@ -133,7 +133,7 @@ fn done_by(is_ring: bool, did: &Did, tick: u64) -> f64 {
     done
 }
 
-/// Requests that were at the device at a time, in the mean over the run, everybody's.
+/// Mean number of requests at the device over the run, including other processes'.
 fn at_device(clock: Clock, did: &[Did], seen: &Seen) -> Option<f64> {
     let first = did.iter().map(|did| did.ran.first_tick).min()?;
     let last = did.iter().map(|did| did.ran.last_tick).max()?;
@@ -141,7 +141,7 @@ fn at_device(clock: Clock, did: &[Did], seen: &Seen) -> Option<f64> {
     (ns > 0.0).then_some(seen.waited_ns? / ns)
 }
 
-/// What is to be said where the device did not have what was asked of it at a time.
+/// A note if fewer requests were at the device than the case asked for.
 fn queue_note(at_device: f64, asked: u64) -> Option<String> {
     (asked > 1 && at_device < asked as f64 / 2.0).then(|| {
         format!(

@@ -40,7 +40,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Makes a directory with so many empty files, and syncs it. A server may take long for each,
-    /// and the kernel counts none of it as reading or writing: `alive` is called after each.
+    /// and the kernel does not count this as reading or writing: `alive` is called after each.
     pub(super) fn make(
         dir: &Path,
         entries: u64,
@@ -144,7 +144,7 @@ impl Directory {
         (first..self.fresh).map(of).collect()
     }
 
-    /// Reads all of it once; returns the number of entries.
+    /// Reads the whole directory once; returns the number of entries.
     pub(super) fn list(&mut self) -> Result<u64> {
         let path = &self.path;
         self.listing.pass().with_context(|| format!("listing {}", path.display()))

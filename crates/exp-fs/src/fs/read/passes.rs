@@ -169,7 +169,7 @@ struct Passes {
     moved: Moved,
     passes: usize,
     span_bytes: u64,
-    /// Bytes that the kernel read ahead and nobody asked for.
+    /// Bytes that the kernel read ahead without a request.
     ahead: u64,
 }
 
@@ -183,7 +183,7 @@ struct Look<'case> {
 }
 
 impl Look<'_> {
-    /// The passes of a case; of a cached file again where the kernel took pages of it back
+    /// The passes of a case; for a cached file again if the kernel reclaimed some of its pages
     /// meanwhile.
     fn run(&self, bench: &Bench, window: Option<Window>) -> Result<Passes> {
         if self.mode != Mode::Cached {

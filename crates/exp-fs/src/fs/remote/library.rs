@@ -142,8 +142,8 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     Ok(())
 }
 
-/// Share of what was asked for that did not come over the connection, and what is to be said of it:
-/// nothing where each read brought its block and the heads of its answer.
+/// Share of the requested bytes that did not come over the connection, and its note: nothing where
+/// each read brought its block and the heads of its answer.
 fn account(asked: u64, came: u64) -> Option<(f64, Option<Note>)> {
     let share = share_from_cache(asked, came)?;
     let times = came as f64 / asked as f64;

@@ -16,7 +16,7 @@ const BLOCKS_MAX: usize = 200_000;
 const BUFFERS: usize = 16;
 
 pub(super) trait Reader {
-    /// What has to hold before a pass: nothing of it in a cache of this machine's, or all of it.
+    /// What has to hold before a pass: no page in a cache of this machine, or all pages.
     fn begin_pass(&mut self) -> Result<()> {
         Ok(())
     }

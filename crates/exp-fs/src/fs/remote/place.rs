@@ -40,7 +40,7 @@ fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
     let mount = mount_with_id(mountinfo, id).context("the mount table does not list its mount")?;
     let now = server_of(&mount);
     let is_at_server = now.as_deref() == Some(server);
-    // A server that nobody tells apart is taken for the planned one where the place is the same.
+    // An unidentified server counts as the planned one if the mount point is the same.
     let is_as_planned = mount.target == planned && (is_at_server || now.is_none());
     let is_nfs = |fs: &str| fs.starts_with("nfs");
     let is_alike = mount.fs == fs || is_nfs(&mount.fs) && is_nfs(fs);
@@ -108,7 +108,7 @@ mod tests {
             let reason = far(id).expect_err("elsewhere").to_string();
             assert!(reason.contains(word), "{id}: {reason}");
         }
-        // A file system that tells no server.
+        // A file system that names no server.
         let pool = planned(&[("mount_point", "/pool"), ("file_system", "ceph")]);
         assert!(decide(MOUNTS, 36, &pool).is_ok());
         let link = decide(MOUNTS, 22, &pool).expect_err("this machine's disk");

@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::path::{Component, Path};
 
 const SCHEME: &str = "nfs://";
-/// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
-/// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
+/// What a URL may ask of the library: how the server is found, and the client. Whatever else there
+/// is (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
 const ARGUMENTS: [&str; 8] =
     ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
@@ -166,7 +166,7 @@ fn unescaped(text: &str) -> Result<String, String> {
 }
 
 impl Target<'_> {
-    /// The server's name or address, where the mount tells it.
+    /// The server's name or address, if the mount names it.
     fn server(&self) -> Option<String> {
         match self {
             Target::File(url) => Some(url.server.clone()),

@@ -374,8 +374,8 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
 const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes data and inode in place, and a \
                           power loss requires a file-system check";
 
-/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those
-/// have names as `sda1-8`.
+/// Whether ext4 is mounted from a disk or its partitions, without a running journal (journals have
+/// names such as `sda1-8`).
 fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> bool {
     let of = |names: &[String]| names.iter().any(|name| name.starts_with(device));
     !device.is_empty() && of(mounted) && !of(journals)
@@ -400,7 +400,7 @@ fn crowd(loadavg: &str) -> Option<String> {
     })
 }
 
-/// Whether the device answered sooner than it could have had the data, or was never told to.
+/// Whether the device answered before it could have stored the data, or got no flush.
 fn power(
     case: &Case,
     write: Write,

@@ -60,7 +60,8 @@ fn device_of(case: &Case) -> Option<Written> {
 }
 
 impl Counted {
-    /// Puts what was counted beside a figure that is made of it, and whether others wrote as well.
+    /// Records the counts with the figure that is derived from them, and a note if others wrote as
+    /// well.
     pub(super) fn describe(&self, samples: &mut Samples) {
         put(samples, [("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
         samples.notes.extend(self.others());
@@ -107,7 +108,7 @@ mod tests {
         for part in ["wrote 1 MiB", "this process wrote 32 KiB", "at most 384 KiB"] {
             assert!(note.contains(part), "{note}");
         }
-        // What nobody counts, or no law bounds, proves nothing.
+        // Uncounted or unbounded writes prove nothing.
         assert_eq!(counted(256.0, None, Some(0.0)).others(), None);
         assert_eq!(counted(256.0, Some(0.0), None).others(), None);
     }

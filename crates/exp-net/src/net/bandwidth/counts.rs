@@ -137,12 +137,12 @@ fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
         return Ok(());
     };
     if let Some(busy_us) = connections.busy_us {
-        // A window of no tick tells no share.
+        // A window without a tick has no share.
         if connections.ticked_us > 0 {
             let share = busy_us as f64 / connections.ticked_us as f64;
             bench.record(case, "busy", Values::block(share))?;
         }
-        // A share of no time is none.
+        // A share of no time is undefined.
         if busy_us > 0 {
             for (metric, us) in [
                 ("receive_window_limited", connections.receive_window_us),

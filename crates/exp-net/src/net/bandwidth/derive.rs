@@ -70,7 +70,7 @@ pub(super) fn law(facts: Facts, of: &Bytes, at: &Case, metric: &str) -> Option<P
     Some(law.prediction())
 }
 
-/// The efficiency of a steady transfer, of which there is something to compare with.
+/// The efficiency of a steady transfer, if there is a reference.
 pub(super) fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
     let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
     if facts.known.is_some() {

@@ -1,4 +1,4 @@
-//! Which transfers of which messages, by how many streams, where and in which direction.
+//! The cases: transfers, message sizes, streams, placements and directions.
 
 use super::Bandwidth;
 use super::ends::RUN_AT;

@@ -31,12 +31,12 @@ const PATIENCE_ROUND_TRIPS: u32 = 200;
 const POINTS: u32 = 4;
 /// A log has room for so many before it grows.
 const ROOM: usize = 4096;
-/// A datagram numbered above is none of ours: no sender comes so far.
+/// A datagram with a higher number is not ours: no sender comes so far.
 const NUMBER_MAX: u64 = 1 << 40;
 /// Datagrams that are under way when the sender stops come in this time.
 const QUIET_MIN: Duration = Duration::from_millis(4);
 const QUIET_ROUND_TRIPS: u32 = 3;
-/// Nobody drains longer.
+/// The longest drain.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// A drain waits so many times as long as the longest silence between two datagrams before it: a
 /// queue on the way hands them out as slowly as it did then.
@@ -70,8 +70,8 @@ pub(super) fn quiet(line: &Line) -> Duration {
     QUIET_MIN.max(QUIET_ROUND_TRIPS * round_trip)
 }
 
-/// Receives until the rate has settled and for as long as was asked, tells the sender that it is
-/// enough, and counts what was under way then.
+/// Receives until the rate has settled and the requested time is over, stops the sender, and counts
+/// what was still in flight.
 pub(super) fn receive(
     sockets: &[Socket],
     shape: &Shape,
@@ -127,7 +127,7 @@ pub(super) fn receive(
     Ok((received, sent))
 }
 
-/// Lets the sender begin, and tells it when it is enough; what was steady, and what was sent.
+/// Starts the sender and stops it; returns the steady part and the sender's counts.
 fn conduct(plan: &Plan, watch: &Watch, gate: &Gate, line: &mut Line) -> Result<(Steady, Sent)> {
     line.tell(&Begun)?;
     let steady = plan.follow(watch, gate)?;
@@ -191,7 +191,7 @@ impl Plan {
                 .collect();
             // As many blocks of a longer window, longer.
             let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
-            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            // A window without data does not count: a thread that shares a CPU may wait for long.
             let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
@@ -331,8 +331,7 @@ fn catch(
                 }
                 ensure!(silent < STALL, "no datagram arrived for {} s", STALL.as_secs());
             }
-            // What the network tells of our own datagrams (the answer to the first) is none of
-            // these.
+            // The network's errors about our own datagrams (the answer to the first) do not count.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error).context("receiving datagrams"),
         }

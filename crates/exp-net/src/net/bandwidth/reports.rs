@@ -145,7 +145,7 @@ fn answered(mut stream: &TcpStream, shape: &Shape) -> Result<u64> {
     let [there, back] = sides(shape);
     let mut count = 0;
     loop {
-        // The first bytes tell whether there is one more.
+        // The first bytes show whether there is one more.
         let first = match stream.read(&mut buffer) {
             Ok(0) => return Ok(count),
             Ok(first) => first as u64,
@@ -267,7 +267,7 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
     }
 }
 
-/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What
+/// Exchanges for a time; `exchange` gets the number of each and returns whether it came back. What
 /// was waited for those that did not is added to the time: else a window would end with its first
 /// loss, and the share of what is lost would be that of such windows.
 fn exchanges(
@@ -427,7 +427,7 @@ fn transfers(
     let (mut kept, mut cold) = (Vec::new(), 0);
     let mut rate = 0.0;
     for Exchanges { times, count, window_ns, .. } in streams {
-        // A window that has to grow first is the connection's beginning, and no part of it.
+        // A window that has to grow first belongs to the connection's start, not to the figure.
         let warm_up = trend::warm_up(times);
         let discard = if warm_up.settled { warm_up.discard } else { 0 };
         let cold_ns: f64 = times[..discard].iter().sum();
@@ -448,7 +448,7 @@ fn transfers(
     } else {
         bench.record(case, "transfer_time", kept)?;
     }
-    // All streams' best at the same time is nobody's figure: one stream's is.
+    // The best transfers of all streams do not happen at the same time, so one stream's counts.
     let best = bytes as f64 * 1e9 / best_ns;
     bench.record(case, "peak", Values::batches(1, vec![best]))?;
     let samples = bench.record(case, "bandwidth", Values::block(rate))?;

@@ -21,11 +21,11 @@ const LOOK: Duration = Duration::from_millis(100);
 
 struct Stream {
     sent: Sent,
-    /// What the kernel told of the connection before and after.
+    /// The kernel's facts about the connection, before and after.
     info: Option<(Told, Told)>,
 }
 
-/// What the kernel tells of a connection, and when by the clock that it counts in.
+/// The kernel's facts about a connection, with the time of its own clock.
 struct Told {
     info: Info,
     tick_ns: u64,
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// Sends until the other end has enough, and tells it what was sent.
+/// Sends until the other end has enough, and reports what was sent.
 pub(super) fn send(
     sockets: &[Socket],
     shape: &Shape,
@@ -193,7 +193,7 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
     };
 }
 
-/// Adds what the sockets themselves tell.
+/// Adds the sockets' own counters.
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     sent.buffer_bytes = send_buffer_bytes(sockets);
     sent.softirq_cpus = softirq_cpus(sockets);

@@ -160,7 +160,7 @@ mod tests {
         let (near, _far) = streams();
         let began = Instant::now();
         finish(&near).unwrap();
-        // Nobody closes: the kernel holds the acknowledgement back (40 ms), and sends it then.
+        // Neither end closes: the kernel holds the acknowledgement back (40 ms), and sends it then.
         acknowledged(&near, Clock::Monotonic, Duration::from_secs(5)).unwrap();
         assert!(began.elapsed() < Duration::from_secs(5));
     }

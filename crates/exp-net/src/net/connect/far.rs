@@ -1,4 +1,4 @@
-//! The far end: it accepts, closes, and tells what that took.
+//! The far end: it accepts, closes, and reports the times.
 
 use super::ending::{Closes, Ending, Meter, ended};
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish};
@@ -23,7 +23,7 @@ const SPARE: u64 = 16;
 /// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end
 /// says its own at once.
 const SILENT_MAX: usize = 64;
-/// The near end is looked for so often while nobody connects.
+/// How often to check that the near end is still there while no connection arrives.
 const LOOK: Duration = Duration::from_millis(500);
 /// The near end may be busy for so long before it says the next wish; where its process is gone,
 /// that is heard at once.
@@ -37,7 +37,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let port = socket.local_addr()?.as_socket().context("an address")?.port();
     if of.listener == Listener::Refusing {
         call.line.tell(&Listening { port })?;
-        // The port is held, so that nobody else's is knocked at.
+        // The port is held, so that no other program's port is tried.
         return match call.line.hear(IDLE)? {
             Wish::End => Ok(()),
             other => bail!("unexpected request {other:?} for a closed port"),
@@ -105,7 +105,7 @@ fn within(count: u64, backlog: u32) -> Result<()> {
     Ok(())
 }
 
-/// Those that connected and said no token yet, and the ticks when accept(2) returned.
+/// Connections that have not sent a token yet, and the ticks when accept(2) returned.
 type Silent = VecDeque<(TcpStream, u64)>;
 
 struct Acceptor<'door> {
@@ -136,8 +136,8 @@ impl Acceptor<'_> {
         }
     }
 
-    /// The next that says its token, and the ticks when accept(2) returned. Who says nothing is
-    /// waited for beside the others, and keeps nobody out; who says something else is dropped.
+    /// The next that says its token, and the ticks when accept(2) returned. A silent connection
+    /// waits beside the others and blocks none; a connection with a wrong token is dropped.
     fn next(
         &mut self,
         call: &Call,
@@ -176,7 +176,7 @@ impl Acceptor<'_> {
                 let Some((mut stream, ticks)) = silent.remove(at) else {
                     continue;
                 };
-                // A token is 28 bytes of one segment: who says less of it is a stranger.
+                // A token is 28 bytes in one segment: a shorter message is a stranger's.
                 if self.door.check(&mut stream, Instant::now()).is_ok() {
                     return Ok((stream, ticks));
                 }
@@ -214,7 +214,7 @@ impl Acceptor<'_> {
         })
     }
 
-    /// Takes those that wait, as quickly as it can, and only then asks who they are.
+    /// Accepts the queued connections as quickly as possible, and checks their tokens afterwards.
     fn take(&mut self, count: u64, call: &Call) -> Result<Took> {
         let until = Instant::now() + LIMIT;
         let mut streams = Vec::with_capacity(count as usize);

@@ -66,7 +66,7 @@ impl<'round> Opener<'round> {
         })
     }
 
-    /// What connect(2) takes until it says that nobody listens, in ns.
+    /// Time until connect(2) reports a closed port, in ns.
     pub(super) fn refused(&mut self) -> Result<f64> {
         let (socket, _) = self.socket()?;
         let (began, end, result) = self.dial(&socket);
@@ -111,7 +111,7 @@ impl<'round> Opener<'round> {
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
         let end = self.clock.end();
         let socket = socket.context("creating a socket")?;
-        // Of connect(2) too: a SYN that nobody answers is sent again for two minutes else.
+        // For connect(2) too: an unanswered SYN would otherwise be retransmitted for two minutes.
         socket.set_write_timeout(Some(self.limit))?;
         socket.set_read_timeout(Some(self.limit))?;
         socket.set_tcp_nodelay(true)?;
@@ -128,7 +128,7 @@ impl<'round> Opener<'round> {
     fn failed(&self, socket: &Socket, error: std::io::Error) -> anyhow::Error {
         let Opener { address, limit, .. } = self;
         let again = tcp::info(socket.as_fd()).map_or(0, |info| info.retransmits);
-        // The limit of a blocking connect(2) is told as if it went on.
+        // The kernel reports the time-out of a blocking connect(2) as if it went on.
         let is_over = error.raw_os_error() == Some(EINPROGRESS)
             || matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         match error.kind() {
@@ -148,7 +148,7 @@ impl<'round> Opener<'round> {
     }
 }
 
-/// Nobody is there: other cases of the round would wait for the same nobody.
+/// No server answers: other cases of the round would wait in the same way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unanswered(pub(super) String);

@@ -1,5 +1,5 @@
 //! One case of one round: warm-up, connections in chunks until their number or their time is over,
-//! queues that are emptied, and what is recorded of all of it.
+//! queues that are emptied, and the records.
 
 use super::far::{LIMIT, limited};
 use super::near::{Both, Events, OneThread, TwoEnds};
@@ -224,8 +224,8 @@ fn chunks(
     Ok(())
 }
 
-/// A queue that nobody empties is filled, and some more connections are begun: their SYNs are
-/// dropped. Then the far end accepts, and those come with the SYN that is sent again.
+/// Fills a queue without an acceptor, and begins some more connections: their SYNs are dropped.
+/// Then the far end accepts, and those come with the SYN that is sent again.
 fn full(
     opener: &mut Opener<'_>,
     dial: &mut Dial,
@@ -298,7 +298,7 @@ fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
     (&pending.socket).write_all(&token).context("sending a token")
 }
 
-/// Connections to a port at which nobody listens.
+/// Connections to a closed port.
 fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     for _ in 0..plan.warm_up {

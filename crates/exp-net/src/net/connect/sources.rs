@@ -13,7 +13,8 @@ use std::os::fd::AsFd;
 /// listen on.
 const FIRST: u32 = 0x7f40_0000;
 const ADDRESSES: u32 = 1 << 22;
-/// Of an address' ports connections of a run use one in so many; the others are somebody else's.
+/// Of an address' ports connections of a run use one in so many; the others belong to other
+/// programs.
 const SHARE: u64 = 16;
 /// From one address at most so many connections.
 const FROM_ONE_MAX: u64 = 64;

@@ -63,8 +63,8 @@ impl Dial {
     }
 
     /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the
-    /// other, and the kernel lets in nobody else's datagrams. Late answers of the far end may still
-    /// come: of [`PREAMBLE_BYTES`], and no message of the experiment.
+    /// other, and the kernel drops all other senders' datagrams. Late answers of the far end may
+    /// still come: of [`PREAMBLE_BYTES`], and no message of the experiment.
     pub fn meet(&mut self, port: u16) -> Result<UdpSocket> {
         let to = SocketAddr::new(self.address.ip(), port);
         let any: IpAddr = match to {
@@ -79,7 +79,7 @@ impl Dial {
         while Instant::now() < until {
             let preamble = self.fresh(Purpose::Datagram);
             said.push(self.next);
-            // A refusal of before (the port was not open yet) is told here, and no error.
+            // An earlier refusal (the port was not open yet) is reported here and is not an error.
             let _ = socket.send(&preamble);
             let again = Instant::now() + DATAGRAM_AGAIN;
             while readable(socket.as_fd(), again.saturating_duration_since(Instant::now()))? {

@@ -63,7 +63,7 @@ pub struct Line {
     stream: TcpStream,
 }
 
-/// Whether the other end of a stream is gone and nothing of it is left to read.
+/// Whether the other end of a stream is gone and nothing is left to read.
 pub(super) fn is_ended(stream: &TcpStream) -> bool {
     match readable(stream.as_fd(), Duration::ZERO) {
         Ok(false) => false,
@@ -130,8 +130,8 @@ impl Line {
         !is_ended(&self.stream)
     }
 
-    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who
-    /// works until the other end says that it is enough.
+    /// Whether there is neither a word of the other end nor its end; waits for nothing. For an end
+    /// that works until the other one has enough.
     pub fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
     }
@@ -144,7 +144,7 @@ impl Line {
         }
     }
 
-    /// The kernel's shortest round trip of the line; none where it tells none.
+    /// The kernel's shortest round trip of the line; `None` if it reports none.
     pub fn least_round_trip(&self) -> Option<Duration> {
         let info = metal::tcp::info(self.stream.as_fd()).ok()?;
         Some(Duration::from_micros(info.min_rtt_us?.into()))

@@ -144,7 +144,7 @@ pub fn send_whole(
     Ok(())
 }
 
-/// A message of changing data, none of it 0.
+/// A message of changing data without zeros.
 pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8 + 1).collect()
 }

@@ -124,7 +124,7 @@ fn answer(prober: &Socket, bytes: usize, is_over: &AtomicBool) {
         }
         Socket::Datagram(socket) => {
             while !is_over.load(Ordering::Relaxed) {
-                // What the kernel tells of lost answers is no end.
+                // The kernel's reports of lost replies do not end the loop.
                 if let Ok(got) = socket.recv(&mut message)
                     && got == bytes
                 {

@@ -31,7 +31,7 @@ const GROWTH_TRIPS: f64 = 20.0;
 const GROWTH_NS_MAX: f64 = 1e9;
 /// The least number of round trips may take so long beside the traffic, in ns.
 const LONGEST_NS: f64 = 4e9;
-/// A limit is renewed when so much of it has passed.
+/// The share of a limit after which it is renewed.
 const RENEWED_AFTER: f64 = 0.125;
 /// Afterwards queues may take so long to empty, in ns.
 const EMPTYING_NS: f64 = 5e8;

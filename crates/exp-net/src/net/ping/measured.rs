@@ -27,7 +27,7 @@ const WARM_UP: u16 = 20;
 const REHEARSAL_WARM_UP: u16 = 4;
 /// Echoes without any answer after which a case is given up.
 const UNANSWERED_MAX: u64 = 2;
-/// The wall clock was set where it and the counter tell so different times of one echo, in ns. What
+/// If wall clock and counter differ by this much for one echo, the wall clock was set, in ns. What
 /// runs between the two clocks' reads may be interrupted too; nothing else is this long.
 const STEP_NS: f64 = 5_000_000.0;
 /// Echoes that a case must have counted, and the most that it keeps.
@@ -105,8 +105,7 @@ fn timeout_ns(warm_up: &[f64]) -> u64 {
 }
 
 /// How long echoes are sent. A window that ended with the first lost echo, which takes longer than
-/// all of it, would have one lost of however few were sent: what is waited for lost ones comes on
-/// top.
+/// the window, would overstate the loss: what is waited for lost ones comes on top.
 struct Window {
     until_ns: u64,
     last_ns: u64,
@@ -197,8 +196,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Moves the deadline on when half of it is gone: a call for each echo would be in the loop's
-    /// way.
+    /// Extends the deadline when half has passed: a call for each echo would be in the loop's way.
     fn put_off(&mut self) -> Result<()> {
         let now_ns = monotonic_ns();
         if now_ns - self.put_off_ns >= self.timeout_ns / 2 {
@@ -313,7 +311,7 @@ fn notes(case: &Case, seen: &Seen) -> Vec<String> {
 mod tests {
     use super::{LOST_LEAST_NS, LOST_MOST_NS, Window, parts, timeout_ns};
 
-    /// Rounds of echoes a millisecond apart of which a share is lost, as the loop sends them.
+    /// Rounds of echoes a millisecond apart, with a lost share, as the loop sends them.
     fn mean_loss(share: f64) -> f64 {
         const ROUNDS: u32 = 4000;
         let mut random = fastrand::Rng::with_seed(5);

@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// Events a second, of so many of which the first was at one tick and the last at another.
+/// Events per second, from their number and the ticks of the first and the last.
 fn rate(clock: Clock, count: usize, first: u64, last: u64) -> Option<f64> {
     let gaps = count.checked_sub(1)? as f64;
     (last > first).then(|| gaps * 1e9 / clock.ns(last - first))

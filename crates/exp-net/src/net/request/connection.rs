@@ -12,7 +12,7 @@ const INBOX_BYTES: usize = 64 << 10;
 /// One connection with requests on their way.
 pub(super) struct Connection {
     socket: Socket,
-    /// The request that is being sent, and how much of it is away.
+    /// The request that is being sent, and how many bytes are sent.
     out: Vec<u8>,
     away: usize,
     inbox: Vec<u8>,
@@ -42,8 +42,8 @@ impl Connection {
         })
     }
 
-    /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part
-    /// goes on its way with the next calls.
+    /// Sends a request; `false` if the kernel accepts no bytes now. What it takes in part goes on
+    /// its way with the next calls.
     #[inline]
     pub(super) fn send(&mut self, number: u64) -> Result<bool> {
         if self.away < self.out.len() && !self.flush()? {
@@ -60,7 +60,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends what is left of a request; whether all of it is away.
+    /// Sends the rest of a request; whether it is completely sent.
     fn flush(&mut self) -> Result<bool> {
         while self.away < self.out.len() {
             let rest = &self.out[self.away..];
@@ -79,7 +79,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes in what is there, by one call; `got` is told the number of each reply.
+    /// Receives what is there, in one call; `got` gets the number of each reply.
     #[inline]
     pub(super) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
         if self.away < self.out.len() {

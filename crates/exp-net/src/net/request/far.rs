@@ -23,7 +23,7 @@ const REPLY_TIME: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: u64 = 1024;
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// A stop of the server's, to try what a measurement makes of it.
+/// A stall of the server, to test how a measurement handles it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stall {
     /// Before the reply to the so many-th request, from 0.
@@ -49,7 +49,7 @@ pub(super) enum Told {
     },
 }
 
-/// One of the server's sockets, and what came of it and is no whole request yet.
+/// One of the server's sockets, and the bytes of an incomplete request.
 struct Served {
     socket: Socket,
     inbox: Vec<u8>,
@@ -146,7 +146,7 @@ impl Served {
                     Ok(0) => return Ok(false),
                     Ok(more) => *have += more,
                     Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
-                    // The near end has left a case of its own accord: it knows why.
+                    // The near end has left a case by itself and knows why.
                     Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(false),
                     Err(error) => return Err(error).context("receiving a request"),
                 }
@@ -162,7 +162,7 @@ impl Served {
                 *have -= at;
             }
             Socket::Datagram(socket) => {
-                // The kernel tells here of replies that nobody took.
+                // The kernel reports unread replies here.
                 let Ok(got) = socket.recv(inbox) else {
                     return Ok(true);
                 };

@@ -145,8 +145,8 @@ fn turn_of(connections: &[Connection], turn: &mut usize) -> Option<usize> {
     None
 }
 
-/// Notes a reply at a tick; whether it is the first to its request. Replies to requests of earlier
-/// loops, which came too late there, are none here.
+/// Notes a reply at a tick; whether it is the first to its request. Late replies to requests of
+/// earlier loops do not count.
 #[inline]
 fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<bool> {
     let Some(at) = number.checked_sub(first) else {

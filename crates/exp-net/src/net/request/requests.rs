@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A window of requests is so many case times.
 const WINDOWS: u64 = 4;
-/// The closed loop's, of which shares are taken, is so many.
+/// Connections of the closed loop that shares refer to.
 const CLOSED_WINDOWS: u64 = 2;
 /// Eight requests may take so long, or four windows.
 const LONGEST_NS: u64 = 2_000_000_000;
@@ -31,7 +31,7 @@ pub(super) fn window_ns(series: &Series, case_ns: u64) -> u64 {
     series.setting("time").unwrap_or(WINDOWS * case_ns)
 }
 
-/// That of a closed loop of which shares are taken.
+/// That of the closed loop that shares refer to.
 pub(super) fn closed_window_ns(case_ns: u64) -> u64 {
     CLOSED_WINDOWS * case_ns
 }

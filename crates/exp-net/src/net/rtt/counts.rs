@@ -37,7 +37,7 @@ impl Counts<'_> {
             came == sent || of.protocol == Protocol::Udp,
             "{came} of {sent} messages arrived at the far end"
         );
-        // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
+        // On one CPU, and if connections share one, a woken thread may preempt its waker: planned.
         if of.ends != Ends::OtherCpu || of.connections > 1 {
             bench.declare(Declared::Switches(2 * sent));
         }

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1000;
 /// Not timed: they find everything cold.
 const WARM_UP: usize = 4;
-/// How often who accepts looks whether the near end is still there; and a stranger who says nothing
-/// in this time is dropped, because the near end waits behind it.
+/// How often the acceptor checks that the near end is still there; and a stranger that sends
+/// nothing in this time is dropped, because the near end waits behind it.
 const LOOK: Duration = Duration::from_millis(100);
 /// And against another host, whose message may have to be sent again.
 const LOOK_FAR: Duration = Duration::from_secs(2);

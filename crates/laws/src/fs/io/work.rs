@@ -25,7 +25,7 @@ symbols! {
 }
 
 symbols! {
-    /// Who asks the kernel.
+    /// The way to submit operations to the kernel.
     pub enum Engine { Psync = "psync", Uring = "io_uring" }
 }
 

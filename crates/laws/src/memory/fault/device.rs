@@ -7,7 +7,7 @@ use bench::experiment::Site;
 use host::block::Disk;
 use record::event::Range;
 
-/// Readahead of a device where it is not told.
+/// Default readahead of a device.
 const READAHEAD_BYTES: f64 = 131_072.0;
 
 /// A fault that reads a page of a file.

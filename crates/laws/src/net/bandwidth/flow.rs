@@ -24,7 +24,7 @@ symbols! {
         Fixed1M = "fixed_1M",
         /// R3's: one message, which comes back whole, again and again.
         ThereAndBack = "there_and_back",
-        /// R0's: one message, which is read in one call once all of it is there.
+        /// R0's: one message, read in one call once it has arrived completely.
         AlreadyThere = "already_there",
     }
 }
