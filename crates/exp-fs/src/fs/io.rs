@@ -260,7 +260,7 @@ static CARD: Card = Card {
              depth=1,threads=1",
         ),
         KeyFigure::new(
-            "random 4 KiB read, 32 in flight",
+            "random 4 KiB, depth 32",
             "",
             "iops",
             "op=read,pattern=random,mode=direct,block=4096,engine=io_uring,depth=32,threads=1",

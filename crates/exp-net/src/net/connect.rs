@@ -172,7 +172,7 @@ static CARD: Card = Card {
             "CPU time of the client per connection, including its close";
         "cpu_far" => NsPerOp Lower Os:
             "CPU time of the server per connection, including its close";
-        "connect_late" => Ns Lower Os: "connect(2) whose SYN was dropped and sent again";
+        "connect_late" => Ns Lower Os: "connect(2) after a dropped SYN that was sent again";
     },
     params: params![
         &[FAR_PARAM],

@@ -176,7 +176,7 @@ impl Parts<'_> {
     fn warm(&self, cycles: Range, what: &str) -> Law {
         let ns = stack::work(self.facts, cycles, what);
         match is_gvisor(self.facts.site) {
-            true => ns.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+            true => ns.widened(1.0, 20.0, "gVisor has its own network stack"),
             false => ns,
         }
     }

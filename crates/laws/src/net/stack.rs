@@ -68,7 +68,7 @@ pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
         all = all + woken;
     }
     match is_gvisor(facts.site) {
-        true => all.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+        true => all.widened(1.0, 20.0, "gVisor has its own network stack"),
         false => all,
     }
 }

@@ -92,7 +92,7 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
         (Kind::Network, _) => {
             format!("{fs}: a remote server answers, from its memory or its disks")
         }
-        (Kind::Unknown | Kind::Device, _) => format!("{fs}, whose device is unknown"),
+        (Kind::Unknown | Kind::Device, _) => format!("{fs} on an unknown device"),
     }
 }
 
