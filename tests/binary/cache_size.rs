@@ -186,7 +186,7 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     let limit = ["--set", "fs.cache_size.limit=32MiB"];
     let refused = user.plumb(&here, 8, &[&args[..], &limit].concat());
     let text = format!("{refused:?}");
-    for words in ["no control group with a memory limit can be made", "systemd-run"] {
+    for words in ["cannot create a control group with a memory limit", "systemd-run"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     user.has_gone();

@@ -74,7 +74,7 @@ fn has_all(reason: &str, words: &[&str]) {
 #[test]
 fn a_cable_that_is_cut() {
     let (lab, agent, run) = in_the_middle();
-    let words = ["the far end cannot be called", "connection timed out"];
+    let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);
     has_failed(&run, &[LOST, "nothing answers at"]);
@@ -89,7 +89,7 @@ fn a_cable_that_is_cut() {
 #[test]
 fn a_cable_that_is_cut_under_ssh() {
     let (lab, server, run) = in_the_middle_by_ssh();
-    let words = ["the far end cannot be called", "connection timed out"];
+    let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);
     has_failed(&run, &[LOST, "no agent was started", "timed out"]);

@@ -130,13 +130,13 @@ fn a_link_that_leads_back_to_this_machine_is_no_remote_place() {
 fn what_is_not_remote_is_refused_with_the_way_out() {
     let lab = Lab::new();
     for (path, word) in [
-        ("/usr", "lies on this machine"),
+        ("/usr", "is on this machine"),
         ("/dev/null", "a device or a special file"),
-        ("somewhere", "no absolute path"),
-        ("smb://server/share", "only nfs://"),
+        ("somewhere", "must be an absolute path"),
+        ("smb://server/share", "only reads nfs://"),
         ("nfs://server", "names no file"),
         ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is not an accepted"),
-        ("none", "no remote directory was named"),
+        ("none", "no remote path was given"),
     ] {
         let Ended { said, .. } = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));
         assert!(said.contains(word), "{path}: {said}");

@@ -53,10 +53,10 @@ const FIXED: Bearing = Bearing(range(0.9, 1.0, 1.1), "", "");
 const AT_MOST: Bearing = Bearing(range(0.7, 0.97, 1.05), "at most ", "");
 /// It boosts beyond, nothing says how far.
 const BEYOND: Bearing =
-    Bearing(range(0.95, 1.25, 1.7), "", " to 1.7 times that: its boost is unknown");
+    Bearing(range(0.95, 1.25, 1.7), "", " to 1.7 times that: the boost is unknown");
 /// The rate of a virtual machine's counter.
 const GUEST: Bearing =
-    Bearing(range(1.0, 1.25, 1.6), "", " to 1.6 times that: a virtual machine hides its boost");
+    Bearing(range(1.0, 1.25, 1.6), "", " to 1.6 times that: a virtual machine hides the boost");
 
 /// The core clock in Hz before anything is measured.
 pub fn core_clock(site: &Site) -> Law {
@@ -67,11 +67,11 @@ pub fn core_clock(site: &Site) -> Law {
         ),
         (None, true) => Law::hardware(
             range(1.4e9, 2.9e9, 5.2e9),
-            "core clock unknown: a virtual machine that states no frequency",
+            "core clock unknown: the virtual machine reports no frequency",
         ),
         (None, false) => Law::hardware(
             range(1.2e9, 2.8e9, 5.5e9),
-            "core clock unknown: neither cpufreq nor CPUID states one",
+            "core clock unknown: neither cpufreq nor CPUID reports one",
         ),
     };
     law.counting(Condition::CoreClock)
@@ -103,7 +103,7 @@ fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
         return Some((hz as f64, AT_MOST, "CPUID leaf 16h"));
     }
     let nominal = 1.25 * nominal_hz(site)?;
-    Some((nominal, AT_MOST, "1.25 times the nominal clock in the model's name"))
+    Some((nominal, AT_MOST, "1.25 times the nominal clock in the model name"))
 }
 
 /// What cpufreq states.
@@ -135,8 +135,8 @@ fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &
 }
 
 /// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of
-/// its table is the base clock, and with boost on the core goes beyond it by itself. Where no base
-/// clock is told, neither is the boost, and the maximum is that state.
+/// its table is the base clock, and with boost on the core goes beyond it by itself. If no base
+/// clock is reported, the boost is not either, and the maximum is that state.
 fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
     let fastest = frequency.base_hz.or(frequency.max_hz);
     let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
@@ -168,7 +168,7 @@ fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
             Some((hz as f64, "/proc/cpuinfo of a virtual machine"))
         })
         .or_else(|| stated.base_hz.map(|hz| (hz as f64, "CPUID leaf 16h")))
-        .or_else(|| Some((nominal_hz(site)?, "the model's name")))
+        .or_else(|| Some((nominal_hz(site)?, "the model name")))
         .or_else(|| {
             let hz = measuring_cpu(site)?.frequency.base_hz?;
             Some((hz as f64, "cpufreq's base frequency"))
@@ -183,12 +183,12 @@ pub fn counter_clock(site: &Site) -> Result<Law, String> {
             format!("the counter runs at the nominal rate, {} ({from})", ghz(hz)),
         )),
         None if site.host.cpu.arch == Arch::Aarch64 => {
-            Err("unknown: the firmware chooses the rate of Arm's counter, 19.2 MHz to 1 GHz, and \
-             CNTFRQ_EL0 was not read"
+            Err("unknown: the firmware sets the rate of Arm's counter (19.2 MHz to 1 GHz), and \
+                 CNTFRQ_EL0 was not read"
                 .to_owned())
         }
         None => {
-            Err("unknown: neither CPUID, the model's name nor cpufreq states a nominal rate"
+            Err("unknown: neither CPUID, the model name nor cpufreq reports a nominal rate"
                 .to_owned())
         }
     }
@@ -222,7 +222,7 @@ pub fn clocked(facts: Facts, cycles: Law) -> Law {
     cycles.by(inverse(1e9, clock.range)).with(&clock)
 }
 
-/// Cycles whose shares nobody knows as ns, by the best core clock known.
+/// Cycles of unknown shares as ns, by the best core clock known.
 pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
     clocked(facts, Law::of(cycles, why))
 }
@@ -245,8 +245,8 @@ pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
 fn core_costs(site: &Site) -> (CoreCosts, String) {
     let core = core(site);
     match costs(core) {
-        (costs, true) => (costs, format!("{} by plumb's table", core.name())),
-        (costs, false) => (costs, "an unknown core design, so any in plumb's table".to_owned()),
+        (costs, true) => (costs, format!("{} in plumb's table", core.name())),
+        (costs, false) => (costs, "unknown core design, so the range of plumb's table".to_owned()),
     }
 }
 
@@ -258,7 +258,7 @@ fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
 /// Core clock over counter frequency. Errors: nothing states the counter's frequency.
 pub fn core_ratio(site: &Site) -> Result<Law, String> {
     let (hz, _) = counter_hz(site)
-        .ok_or("unknown: nothing states the counter's frequency, so no ratio to it")?;
+        .ok_or("unknown: the counter's frequency is not reported, so there is no ratio")?;
     Ok(core_clock(site).times(1.0 / hz).and(format!("over the counter's {}", ghz(hz))))
 }
 
@@ -278,22 +278,23 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
     let (costs, source) = core_costs(site);
     let (cycles, what) = match body {
         LoopBody::Register => (costs.turn, "one taken branch".to_owned()),
-        LoopBody::Memory => {
-            (costs.forward, "a store forwarded to the next turn's load, and an addition".to_owned())
-        }
+        LoopBody::Memory => (
+            costs.forward,
+            "store-to-load forwarding to the next iteration, and an addition".to_owned(),
+        ),
         LoopBody::Unrolled(bodies) => (
             scaled(costs.turn, 1.0 / bodies as f64),
-            format!("one taken branch for {bodies} bodies"),
+            format!("one taken branch per {bodies} loop bodies"),
         ),
     };
     clocked(Facts::prior(site), cycles_of(cycles, what, &source))
 }
 
-/// The least time of an iteration, in ns: `taken` branches of it that are taken.
+/// The least time of an iteration, in ns: it has `taken` taken branches.
 pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
     least_cycles(
         taken / TAKEN_PER_CYCLE_MAX,
-        format!("{body}: {taken} taken branches, {TAKEN_PER_CYCLE_MAX} a cycle at most"),
+        format!("{body}: {taken} taken branches, at most {TAKEN_PER_CYCLE_MAX} per cycle"),
     )
 }
 
@@ -346,7 +347,7 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Law {
     let law = clocked(Facts::prior(site), cycles_of(cycles, "a read of the counter", &source));
     match is_guest(site) {
         true => law
-            .and("the hypervisor is assumed not to trap reads of the counter")
+            .and("assumes that the hypervisor does not trap counter reads")
             .counting(Condition::Hypervisor),
         false => law,
     }
@@ -355,8 +356,8 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Law {
 /// Two `cpuid` that trap: about 1.2 µs each on bare KVM, up to 70 µs where the hypervisor itself
 /// runs under one.
 fn trapped_pair() -> Law {
-    let because = "two world switches, and the hypervisor's exits for two trapped cpuid: 1 to 3 µs \
-                   each, tens where it is nested itself";
+    let because = "two trapped cpuid instructions: each exit to the hypervisor takes 1 to 3 µs, or \
+                   tens of µs under nested virtualisation";
     Law::new(1_800.0, 8_000.0, 60_000.0, because).counting(Condition::Hypervisor)
 }
 
@@ -371,7 +372,7 @@ pub fn vdso_read(facts: Facts) -> Law {
         fenced.high.max(costs.ordered.high),
     );
     let read = cycles_of(read, "an ordered read of the counter", &source);
-    let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales it");
+    let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales the value");
     clocked(facts, read + scaling)
 }
 

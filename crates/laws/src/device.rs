@@ -28,7 +28,7 @@ pub struct Device {
 
 /// A disk that spins.
 pub static SPINNING: Device = Device {
-    name: "a disk that spins",
+    name: "a hard disk",
     random_ns: range(2e6, 9e6, 3e7),
     next_ns: range(8e4, 3e6, 2.5e7),
     rate: range(0.05, 0.16, 0.3),
@@ -65,7 +65,7 @@ pub static FLASH: Device = Device {
 /// milliseconds of one digit for most kinds, less than one for the dearest, and 12 MB/s to 4 GB/s
 /// by kind and size (Amazon EBS volume types, Google Persistent Disk, Azure managed disks).
 pub static NETWORK: Device = Device {
-    name: "a disk in its provider's network",
+    name: "a cloud provider's network disk",
     random_ns: range(1.5e5, 6e5, 1e7),
     next_ns: range(1.5e5, 6e5, 1e7),
     rate: range(0.012, 0.15, 4.0),
@@ -108,7 +108,8 @@ pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     };
     let why = match is_virtual {
         true => format!(
-            "{} is a virtual disk: the host's memory (12 µs), flash (up to 300 µs) or a disk that spins (up to 30 ms)",
+            "{} is a virtual disk: the host may answer from memory (12 µs), flash (up to 300 µs) \
+             or a hard disk (up to 30 ms)",
             disk.name
         ),
         false => format!("{} is {}", disk.name, kind.name),
@@ -122,7 +123,7 @@ pub fn term(site: &Site, disk: Option<&Disk>, of: Range) -> Law {
     Law::hardware(of, device(disk, site).1).counting_if(is_guests, Condition::VirtualDisk)
 }
 
-/// What one block of 4 KiB takes from a device, from its class and what the user knows of it.
+/// Time of one 4 KiB block on a device, from its class and the user's settings.
 pub struct Reading {
     /// The class.
     pub class: &'static Device,
@@ -148,14 +149,13 @@ impl Reading {
 
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 4096.0;
-/// Turns a minute of a disk that spins, where nobody told: from old notebooks to servers.
+/// Default rotations per minute of a hard disk: from old notebooks to servers.
 const RPM: Range = range(5400.0, 7200.0, 15_000.0);
 /// A seek to the next tracks, in ns, and what one over a third of the disk takes beyond: data
 /// sheets state 0.2 to 2 ms, and 3.5 to 12 ms.
 const SHORT_SEEK_NS: Range = range(2e5, 1.2e6, 3e6);
 const THIRD_SEEK_NS: Range = range(3e6, 7.5e6, 1e7);
-/// What any drive's buffer holds, where nobody told; most have 64 to 256 MiB for everybody's reads
-/// and writes.
+/// Default size of a drive's buffer; most have 64 to 256 MiB for everybody's reads and writes.
 const DRIVE_CACHE_BYTES: f64 = 8.0 * 1048576.0;
 /// A block that lies in it: command, transfer, interrupt.
 const FROM_DRIVE_CACHE_NS: f64 = 4e4;
@@ -188,19 +188,18 @@ pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
     if let Some(bytes_per_ns) = link_rate(disk).filter(|_| class.name == FLASH_NVME.name) {
         let Range { low, likely, high } = reading.rate.range;
         let most = high.min(bytes_per_ns).max(likely);
-        let told = format!("its link gives {bytes_per_ns:.1} GB/s at most");
+        let told = format!("its link carries at most {bytes_per_ns:.1} GB/s");
         reading.rate = reading.rate.at(range(low, likely, most)).and(told);
     }
     if let Some(ns) = given("disk.read_latency") {
-        let told =
-            format!("a random read takes {:.0} µs (given, host.disk.read_latency)", ns / 1e3);
+        let told = format!("a random read takes {:.0} µs (--set host.disk.read_latency)", ns / 1e3);
         reading.random = reading.random.at(around(ns, 0.5)).and(&told);
         // The next block may lie in a buffer, or take as long.
         reading.next = reading.next.at(range(0.15 * ns, 0.8 * ns, 1.5 * ns)).and(&told);
         reading.sure = true;
     }
     if let Some(rate) = given("disk.read").map(|rate| rate / 1e9) {
-        let told = format!("{rate:.2} GB/s in a row (given)");
+        let told = format!("{rate:.2} GB/s sequential (--set host.disk.read)");
         reading.rate = reading.rate.at(around(rate, 0.4)).and(told);
     }
     reading
@@ -212,7 +211,8 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     let rpm_range = rpm.map_or(RPM, |rpm| range(rpm, rpm, rpm));
     let turn = crate::inverse(60e9, rpm_range);
     let transfer = BLOCK_BYTES / SPINNING.rate.likely;
-    // An arm that speeds up for half of its way takes as the root of it.
+    // An arm that accelerates for half of its way takes time proportional to the square root of the
+    // distance.
     let way = (3.0 * share).min(1.0).sqrt();
     let seek = crate::sum(SHORT_SEEK_NS, crate::scaled(THIRD_SEEK_NS, way));
     let likely = seek.likely + turn.likely / 2.0 + transfer;
@@ -225,11 +225,11 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     let random = range(low, likely, 1.5 * (seek.high + turn.high));
     let next = range(FROM_DRIVE_CACHE_NS, 1.5e5, 1.5 * turn.high);
     let how = format!(
-        "a seek of {:.1} ms within the file, half a turn at {:.0} rpm ({}){}",
+        "a seek of {:.1} ms within the file and half a rotation at {:.0} rpm ({}){}",
         seek.likely / 1e6,
         rpm_range.likely,
         if rpm.is_some() { "given" } else { "assumed" },
-        if fits { ", or the drive's own buffer" } else { "" }
+        if fits { ", or a hit in the drive's buffer" } else { "" }
     );
     (random, next, how)
 }

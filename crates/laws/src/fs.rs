@@ -105,7 +105,7 @@ pub fn measured_stream(facts: Facts) -> Option<f64> {
     rate.map(|rate| rate / 1e9)
 }
 
-/// The disk below the directory for files, where it is told.
+/// The disk below the directory for files, if known.
 pub fn disk(site: &Site) -> Option<&Disk> {
     let mount = mount_of(site, &site.dir.as_ref()?.path)?;
     disk_of(site, mount).map(|(disk, _)| disk)

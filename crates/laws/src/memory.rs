@@ -86,14 +86,14 @@ case! {
     pub struct Point {
         /// order of the walk
         pattern: Pattern,
-        /// distance of slots of page-random, forward and backward
+        /// distance between loads for page-random, forward and backward
         stride: Option<u64> = Domain::bytes(16, 1 << 20),
-        /// walks by pointer or by array index
+        /// follows pointers or array indices
         load: Load,
-        /// huge or base pages; where there are no huge ones, base pages are the reference
+        /// huge or base pages; if there are no huge pages, base pages are the reference
         pages: On,
-        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be
-        /// touched
+        /// footprint of the walk in whole 64-byte lines; see the manual; at most the memory that
+        /// plumb may touch
         footprint: u64 = Domain::bytes(128, 1 << 42),
     }
 }
@@ -143,13 +143,15 @@ pub fn described_levels(site: &Site) -> Vec<(Level, u64)> {
         .collect()
 }
 
-/// Bytes of a line of the first data cache; 64 where the machine does not tell.
+/// Bytes of a line of the first data cache; 64 if the machine does not report it.
 pub fn line_bytes(site: &Site) -> (u64, &'static str) {
     let cpu = site.cpus.first().copied().unwrap_or(0);
     let told = site.host.cache.data(1, cpu).and_then(|l1| l1.line_bytes);
     match told.filter(|line| line.is_power_of_two() && *line >= 16) {
-        Some(line) => (u64::from(line), "as the first cache is described"),
-        None => (64, "no cache is described; nearly every core has lines of 64 bytes"),
+        Some(line) => {
+            (u64::from(line), "line size that the machine reports for the first-level cache")
+        }
+        None => (64, "no cache is described; almost every core has 64-byte lines"),
     }
 }
 
@@ -290,27 +292,29 @@ fn shared_by_others(ns: Range, factor: f64) -> Range {
     range(ns.low, ns.likely * factor.sqrt(), ns.high * factor)
 }
 
-/// What main memory adds, by the modules where they are told, else by the core's generation.
+/// What main memory adds, from the modules if they are reported, else from the core's generation.
 fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, String) {
     let told = site.host.memory.dimms.iter().find_map(|dimm| {
         let kind = dimm.kind.as_deref()?;
-        Some((memory_ns(kind)?, format!("{kind} by the modules' table")))
+        Some((memory_ns(kind)?, format!("{kind} (memory module table)")))
     });
-    told.unwrap_or((by_core, format!("{kind_by_core}, as cores of this kind have it")))
+    told.unwrap_or((by_core, format!("{kind_by_core}, usual for this core")))
 }
 
 fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
-    let design = if sure { core(site).name() } else { "an unknown core design, so of any" };
+    let design = if sure { core(site).name() } else { "an unknown core design (full range)" };
     let sizes = match (described, &site.host.cache.source) {
         (false, _) => "nothing",
         (true, source) => source.as_deref().unwrap_or("the machine"),
     };
     let guest = match is_guest(site) {
-        true => "; a virtual machine: part of the last cache, other tenants at the memory",
+        true => {
+            "; a virtual machine: part of the last-level cache, memory shared with other tenants"
+        }
         false => "",
     };
     format!(
-        "load-to-use cycles of {design} by plumb's table; cache sizes from {sizes}; {kind}{guest}"
+        "load-to-use cycles of {design} from plumb's table; cache sizes from {sizes}; {kind}{guest}"
     )
 }
 
@@ -415,14 +419,11 @@ pub fn level_size(site: &Site, level: Level) -> Result<Law, String> {
     };
     let size = render(described, Unit::B);
     let source = site.host.cache.source.as_deref().unwrap_or("the machine");
-    Ok(Law::hardware(
-        range,
-        format!("{size} by {source}, a tenth of the loads missing at its edge"),
-    ))
+    Ok(Law::hardware(range, format!("{size} from {source}; a tenth of the loads miss at the edge")))
 }
 
 fn undescribed(level: Level) -> String {
-    format!("unknown: the machine describes no {}", level.text())
+    format!("unknown: the machine reports no {}", level.text())
 }
 
 /// Size of a cache line in bytes.
@@ -433,11 +434,11 @@ pub fn line_size(site: &Site) -> Law {
     let is_told =
         caches.any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
     // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
-    // or a wrong description within the same. Lines that nobody describes may be four times as
-    // long.
+    // or a wrong description within the same. Lines that the machine does not describe may be four
+    // times as long.
     let above = if is_told { 2.0 } else { 4.0 };
     let range = range(line / 2.0, line, line * above);
-    Law::hardware(range, from).and("seen to a doubling of the distance")
+    Law::hardware(range, from).and("the distances double, so the resolution is a factor of two")
 }
 
 /// Random over forward at one line a step, over a footprint beyond the private caches.
@@ -448,7 +449,7 @@ pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
     let shares = exposed(Pattern::Forward, LINE, false, LINE);
     let gain = |share: f64| random / (l1 + share * (random - l1));
     let range = range(gain(shares.high) * 0.8, gain(shares.likely), gain(shares.low) * 1.2);
-    Law::hardware(range, "what prefetchers leave of a random load's time")
+    Law::hardware(range, "the part of a random load's latency that prefetchers do not hide")
 }
 
 /// The least time of a load whose address is the load before, in ns. x86-64: no core answers in
@@ -457,7 +458,7 @@ pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
 pub fn least_load(site: &Site) -> Bound {
     let arm = site.host.cpu.arch == Arch::Aarch64;
     let cycles = if arm { 2.0 } else { 3.0 };
-    let rule = format!("a load that waits for the load before takes at least {cycles} cycles");
+    let rule = format!("a load that depends on the previous load takes at least {cycles} cycles");
     Bound { uncertainty: 0.03, warns_only: arm, ..least_cycles(cycles, rule) }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! A way is loopback, or the interfaces at both ends as their hosts describe them. Of a way come
 //! the nominal rate, the payload that this rate leaves, and the time from one end's driver to the
-//! other's socket; none of it uses a figure that was measured over loopback. Usual figures: a card
-//! and its bus take 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame,
-//! cards that coalesce up to 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there
-//! and back; virtual cards ask the hypervisor at both ends. They are written from memory of such
-//! figures and of drivers' defaults, and scored against the published reports
-//! ([`super::published`]).
+//! other's socket; no figure measured over loopback is used. Usual figures: a card and its bus take
+//! 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame, cards that coalesce
+//! up to 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there and back; virtual
+//! cards ask the hypervisor at both ends. They are written from memory of such figures and of
+//! drivers' defaults, and scored against the published reports ([`super::published`]).
 
 pub mod bandwidth;
 pub mod connect;
@@ -33,7 +32,7 @@ const CARDS: Range = range(2_500.0, 7_000.0, 25_000.0);
 const SWITCH: Range = range(0.0, 4_000.0, 40_000.0);
 /// Frames are stored so many times more than they are sent.
 const STORES: Range = range(0.0, 1.0, 3.0);
-/// Cards of which nobody tells how long they hold interrupts back, in ns.
+/// Cards with unknown interrupt coalescing, in ns.
 const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
 /// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
 const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
@@ -52,11 +51,11 @@ const GATEWAY_HIGH_NS: f64 = 7.5e7;
 
 /// Share of its nominal rate that a radio gives as payload.
 const RADIO_SHARE: Range = range(0.08, 0.5, 0.8);
-/// Where both directions share the medium, acknowledgements take some of it.
+/// If both directions share the medium, acknowledgements use part of the rate.
 const HALF_DUPLEX_SHARE: Range = range(0.5, 0.88, 0.97);
 /// An adapter on USB may be slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
 const USB_SHARE: Range = range(0.3, 0.92, 1.002);
-/// A wire that both ends agree on gives all of it, unless something slower lies between.
+/// A wire that both ends describe gives the whole rate, unless a slower hop lies between.
 const WIRE_SHARE: Range = range(0.7, 0.995, 1.002);
 /// Where only one end is known, the other may be slower.
 const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
@@ -64,11 +63,11 @@ const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
 const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
 const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
-/// Of a link that tells no rate: from 1 Mbit/s to what memory copies, in B/s.
+/// For a link that reports no rate: from 1 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e5, 1e8, 2e10);
 
-/// The nominal rate of the slowest link that is known of the way, in B/s; none of ways that copy
-/// memory, whatever their drivers claim (veth tells 10 Gbit/s).
+/// The nominal rate of the slowest link that is known of the way, in B/s; `None` for paths that
+/// copy memory, whatever their drivers claim (veth reports 10 Gbit/s).
 pub fn link_rate(way: &Way<'_>) -> Option<f64> {
     way.bits_per_second().map(|bits| bits / 8.0)
 }
@@ -79,10 +78,8 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
     let Some(rate) = link_rate(way) else {
         let (of, what) = match way.kind() {
             Kind::Loopback => (COPIED_RATE, "loopback: memory copies, no link"),
-            Kind::Virtual if !way.has_gateway => {
-                (COPIED_RATE, "a virtual link, whose bytes are copied")
-            }
-            _ => (UNKNOWN_RATE, "a link that tells no rate; host.net.rate can be given"),
+            Kind::Virtual if !way.has_gateway => (COPIED_RATE, "a virtual link copies the bytes"),
+            _ => (UNKNOWN_RATE, "the link reports no rate; set it with --set host.net.rate"),
         };
         return Law::hardware(of, way.name()).and(what);
     };
@@ -93,13 +90,16 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
     // Beyond what one core moves, several cores are needed, and may not be there.
     let low = (bytes * of.low).min(CORE_RATE.low.max(bytes * of.low * 0.1));
     let range = range(low, bytes * of.likely, bytes * of.high);
-    let payload = format!("{} of {counted} B in a frame are payload of {transport}", full.payload);
+    let payload = format!("{} of {counted} B per frame are {transport} payload", full.payload);
     Law::hardware(range, way.name()).and(payload).and(what)
 }
 
 /// What one core moves through its stack, in B/s: a stream is on one core at each end.
 pub fn core_rate() -> Law {
-    Law::software(CORE_RATE, "one core moves 0.8 to 12 GB/s through its stack, by offloads and MTU")
+    Law::software(
+        CORE_RATE,
+        "one core moves 0.8 to 12 GB/s through the network stack, depending on offloads and MTU",
+    )
 }
 
 /// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
@@ -122,41 +122,44 @@ fn least(a: Range, b: Range) -> Range {
     range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
 }
 
-/// What of the nominal rate is to be had.
+/// The achievable share of the nominal rate.
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();
     match way.kind() {
         // One end's shaper says nothing of what is slower beyond it.
         kind if way.holding().is_some() && kind != Kind::Virtual => (
             range(0.05, 0.98, 1.01),
-            "all of what the shaper lets through, unless something slower lies between",
+            "the whole rate of the shaper, unless a slower hop lies between",
         ),
-        _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "all of what the shaper lets through"),
+        _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "the whole rate of the shaper"),
         _ if way.has_gateway => {
-            (range(0.01, 0.9, 1.002), "what lies beyond the gateway may be slower")
+            (range(0.01, 0.9, 1.002), "the path beyond the gateway may be slower")
         }
         Kind::Wireless => (
             RADIO_SHARE,
-            "a radio gives a tenth to three quarters of what it claims, shared by both directions",
+            "a radio link reaches a tenth to three quarters of its nominal rate, shared by both \
+             directions",
         ),
-        _ if way.is_half_duplex() => (HALF_DUPLEX_SHARE, "both directions share the medium"),
-        _ if usb => (USB_SHARE, "an adapter on USB, which may be slower"),
-        _ if way.far.is_none() && !way.is_given() => {
-            (ONE_END_SHARE, "the other end's interface is not known and may be slower")
+        _ if way.is_half_duplex() => {
+            (HALF_DUPLEX_SHARE, "both directions share the medium (half duplex)")
         }
-        Kind::Wired => (WIRE_SHARE, "all of it, unless something slower lies between"),
-        _ => (range(0.1, 0.95, 1.01), "as it was given"),
+        _ if usb => (USB_SHARE, "a USB adapter, which may be slower"),
+        _ if way.far.is_none() && !way.is_given() => {
+            (ONE_END_SHARE, "the other end's interface is unknown and may be slower")
+        }
+        Kind::Wired => (WIRE_SHARE, "the whole rate, unless a slower hop lies between"),
+        _ => (range(0.1, 0.95, 1.01), "the rate that --set gives"),
     }
 }
 
-/// There with so many bytes and back with so many, in ns, from driver to socket twice. A given
-/// round trip (host.net.rtt) stands for all of it but the bytes of larger messages.
+/// There with so many bytes and back with so many, in ns, from driver to socket twice. A round trip
+/// set by the user (host.net.rtt) replaces everything but the bytes of larger messages.
 pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Law {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
         let all = more.into_iter().flatten().fold(around(ns, 0.3), sum);
         let us = ns / 1e3;
-        return Law::hardware(all, format!("a round trip of {us:.1} µs was given (host.net.rtt)"));
+        return Law::hardware(all, format!("a round trip takes {us:.1} µs (--set host.net.rtt)"));
     }
     let there = passage(way, transport, there, Toward::Far);
     let back = passage(way, transport, back, Toward::Near);
@@ -183,11 +186,11 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
         Kind::Loopback => return Law::hardware(range(0.0, 0.0, 0.0), "loopback: no link"),
         Kind::Virtual => Law::hardware(VIRTUAL, format!("{name}, queues in memory")),
         Kind::Paravirtual => {
-            let law = Law::hardware(PARAVIRTUAL, format!("{name}, hypervisors at the ends"));
+            let law = Law::hardware(PARAVIRTUAL, format!("{name}, with hypervisors at the ends"));
             law.counting(Condition::Hypervisor)
         }
         Kind::Wireless => {
-            Law::hardware(sum(CARDS, RADIO), name).and("a radio waits for its medium")
+            Law::hardware(sum(CARDS, RADIO), name).and("a radio waits until the medium is free")
         }
         Kind::Unknown => Law::hardware(UNKNOWN, format!("unknown: {name}")),
         Kind::Wired => {
@@ -195,7 +198,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
                 let first = way.frames(transport, bytes).first_bytes as f64 * 8e9 / bits;
                 sum(SWITCH, scaled(STORES, first))
             });
-            let cards = format!("{name}, cards, 0 to 3 switches");
+            let cards = format!("{name}, with network cards and 0 to 3 switches");
             Law::hardware(sum(CARDS, stores), cards) + held_back(way, toward)
         }
     };
@@ -207,7 +210,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
         let range = law.range;
         law = law
             .at(Range { high: range.high.max(GATEWAY_HIGH_NS), ..range })
-            .and("further through a gateway, to anywhere");
+            .and("beyond a gateway, at an unknown distance");
     }
     law
 }
@@ -232,10 +235,10 @@ fn held_back(way: &Way<'_>, toward: Toward) -> Law {
         Toward::Far => (way.far, "the far end's"),
     };
     if end.is_some_and(|end| end.bus.as_deref() == Some("usb")) {
-        return Law::hardware(USB, format!("{whose} adapter on USB is asked in turn"));
+        return Law::hardware(USB, format!("{whose} USB adapter is polled"));
     }
     let Some(told) = end.and_then(|end| end.coalescing) else {
-        let why = format!("{whose} card does not report how long it holds interrupts back");
+        let why = format!("{whose} card does not report its interrupt coalescing");
         return Law::hardware(UNTOLD_COALESCING, why);
     };
     let us = f64::from(told.receive_us) * 1e3;
@@ -246,9 +249,12 @@ fn held_back(way: &Way<'_>, toward: Toward) -> Law {
         (_, true) => range(0.0, 0.3 * us, us.max(100_000.0)),
         (_, false) => range(0.0, us, 1.1 * us + 1_000.0),
     };
-    let adapted = if told.adaptive_receive { ", adapted to the traffic" } else { "" };
+    let adapted = if told.adaptive_receive { ", adaptive" } else { "" };
     let time = told.receive_us;
-    Law::hardware(held, format!("{whose} card holds interrupts back for {time} µs{adapted}"))
+    Law::hardware(
+        held,
+        format!("{whose} card delays interrupts by {time} µs (coalescing{adapted})"),
+    )
 }
 
 #[cfg(test)]

@@ -44,23 +44,20 @@ pub struct Service {
 
 impl Service {
     /// A page from the page cache.
-    pub const READ_PAGE: Service = Service::new(
-        1.0,
-        range(230.0, 440.0, 850.0),
-        "a page looked up in the cache and copied out",
-    );
-    /// `sched_yield` with nobody else to run.
+    pub const READ_PAGE: Service =
+        Service::new(1.0, range(230.0, 440.0, 850.0), "page-cache lookup and copy");
+    /// `sched_yield` without another runnable thread.
     pub const YIELD: Service =
-        Service::new(1.0, range(120.0, 320.0, 900.0), "the run queue locked and the scheduler run");
+        Service::new(1.0, range(120.0, 320.0, 900.0), "lock the run queue, run the scheduler");
     /// `mmap` and `munmap` of one untouched page: two calls.
     pub const MAP: Service = Service::new(
         2.0,
         range(1500.0, 2900.0, 5000.0),
-        "an area made and removed, page tables freed",
+        "create and remove an area, free page tables",
     );
     /// `futex` wake without a waiter.
     pub const FUTEX_WAKE: Service =
-        Service::new(1.0, range(25.0, 80.0, 250.0), "a hash bucket looked up");
+        Service::new(1.0, range(25.0, 80.0, 250.0), "hash bucket lookup");
 
     /// A service of so many calls that takes cycles beyond them.
     pub const fn new(ways: f64, cycles: Range, what: &'static str) -> Service {
@@ -95,7 +92,7 @@ pub fn call(facts: Facts, share: f64) -> Law {
 /// From `clock_gettime` as a system call, less what it does in the kernel.
 fn entry_by_clock(facts: Facts) -> Option<Law> {
     let call = measured_read(facts.known?, "clock_gettime_syscall")?;
-    let service = Law::software(kernel_clock(facts.site), "of which the clock itself is a part");
+    let service = Law::software(kernel_clock(facts.site), "less the clock read itself");
     let measured = Law::of(
         range(0.97 * call, call, 1.03 * call),
         format!("clock_gettime as a system call took {call:.0} ns (measured by clock.read)"),
@@ -133,12 +130,12 @@ fn stated_entry(site: &Site) -> Law {
     let mut law = clocked(Facts::prior(site), cycles)
         .counting_if(words.isolates_tables(), Condition::PageTableIsolation);
     if kernel.mitigations.is_empty() {
-        law = law.widened(1.1, 3.0, "the kernel does not state its mitigations");
+        law = law.widened(1.1, 3.0, "the kernel does not report its mitigations");
     }
     if kernel.container.runtime.as_deref() == Some("gvisor") {
-        law.widened(1.0, 40.0, "gVisor serves the calls itself").counting(Condition::Seccomp)
+        law.widened(1.0, 40.0, "gVisor handles the calls itself").counting(Condition::Seccomp)
     } else if kernel.seccomp == Some(2) {
-        law.widened(1.0, 1.5, "a seccomp filter runs at every call").counting(Condition::Seccomp)
+        law.widened(1.0, 1.5, "a seccomp filter runs on every call").counting(Condition::Seccomp)
     } else {
         law
     }
@@ -286,16 +283,16 @@ pub fn clock_by_library(facts: Facts) -> Law {
     match site.host.kernel.clock_source.current.as_deref() {
         Some("tsc" | "arch_sys_counter") => law,
         Some(source) => law
-            .widened(1.0, 1.6, format!("clock source {source} adds a page of the hypervisor's"))
+            .widened(1.0, 1.6, format!("clock source {source} also reads a page of the hypervisor"))
             .counting(Condition::ClockSource)
             .counting(Condition::Hypervisor),
-        None => law.widened(1.0, 12.0, "nothing states the clock source; the vDSO may read none"),
+        None => law.widened(1.0, 12.0, "the clock source is unknown, so the vDSO may fall back"),
     }
 }
 
 /// `clock_gettime` as a system call, in ns.
 pub fn clock_by_call(facts: Facts) -> Law {
-    let what = "the time of day computed and copied out";
+    let what = "compute the time and copy it out";
     let call = system_call(facts, Service::new(1.0, kernel_clock(facts.site), what));
     let Some(source) = slow_source(facts.site) else {
         return call;
@@ -305,7 +302,7 @@ pub fn clock_by_call(facts: Facts) -> Law {
         (_, false) => range(300.0, 800.0, 1_600.0),
         (_, true) => range(1_000.0, 4_000.0, 40_000.0),
     };
-    let read = format!("clock source {source} read, {} to {} ns", device.low, device.high);
+    let read = format!("a read of clock source {source}, {} to {} ns", device.low, device.high);
     call.counting(Condition::ClockSource) + Law::hardware(device, read)
 }
 
@@ -317,7 +314,7 @@ pub fn seconds_by_library(facts: Facts) -> Law {
         Arch::X86_64 => range(2.0, 4.5, 9.0),
     };
     let what = format!(
-        "a call and a load from the vDSO's page of seconds, {} to {} cycles",
+        "a call and a load of the seconds from the vDSO page, {} to {} cycles",
         cycles.low, cycles.high
     );
     clocked(facts, Law::hardware(cycles, what))
@@ -327,13 +324,13 @@ pub fn seconds_by_library(facts: Facts) -> Law {
 pub fn ring_nop(facts: Facts, depth: u64) -> Law {
     let shared =
         entry(facts).times(1.0 / depth as f64).and(format!("shared by {depth} operations"));
-    let what = "a request made, run and completed";
+    let what = "a request submitted, run and completed";
     shared + kernel_work(facts, range(85.0, 160.0, 280.0), what)
 }
 
 /// The first system call of a child just made, in ns, with the two clock reads around it.
 pub fn first_call_of_child(facts: Facts) -> Law {
-    let what = "cold caches and predictors of the child";
+    let what = "cold caches and branch predictors in the child";
     entry(facts)
         + kernel_work(facts, range(20.0, 110.0, 700.0), what)
         + cpu::counter_read(facts.site, cpu::CounterRead::Window)

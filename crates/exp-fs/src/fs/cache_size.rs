@@ -1,89 +1,93 @@
-//! How much of a file the page cache keeps, and what a block costs above that.
+//! How much of a file does the page cache keep, and what does a block cost above that size?
 //!
 //! ## Question
-//! Up to which size is a file that was written or read once read again from memory? What does a
-//! block of 4 KiB cost below that size and above it, and is the rate above it the device's?
+//! Up to which size does a file that was just read stay in memory for the next read? What does a 4
+//! KiB block cost below that size and above it, and is the rate above it the rate of the device?
 //!
 //! ## Method
-//! One file grows, every byte of it written once (incompressible, unique per block, synced, in
-//! written extents). At each size it is evicted (verified: nothing of it is in memory), read once
-//! in order, so that the cache has what it keeps of a file of this size, and then read again and
-//! again in the same order, in blocks of 4 KiB by pread(2). Timed are the passes after the first.
-//! Before them it is looked how much of the file is in memory (cachestat(2), else mincore(2)) and
-//! by how much the cached bytes have grown (`Cached` of /proc/meminfo, or the group's own count);
-//! around them it is counted what the device gave (/proc/self/io, /proc/diskstats). Sizes go
-//! upwards; then the two sizes between which the time of a block steps up are bisected. The file
-//! ends where the size does, for what lies behind would be read ahead and take memory: going down
-//! the bisection cuts it off, and what it cuts off and needs again is written again (at most half
-//! the distance of two sizes).
+//! One file grows. Every byte is written once (incompressible, unique per block, synced, in written
+//! extents). At each size the file is evicted, and plumb verifies that no page is left in memory.
+//! The file is then read once sequentially, so that the cache holds what it keeps of a file of this
+//! size, and then again and again in the same order, in blocks of 4 KiB with pread(2). Only the
+//! passes after the first are timed. Before them plumb checks how much of the file is in memory
+//! (cachestat(2), else mincore(2)) and by how much the page cache has grown (`Cached` in
+//! /proc/meminfo, or the control group's own count). Around them it counts the bytes that the
+//! device delivers (/proc/self/io, /proc/diskstats). Sizes increase. Then plumb bisects between the
+//! two sizes where the time per block steps up. The file ends at the measured size, because
+//! readahead would fetch data beyond it and take memory. To go down, the bisection truncates the
+//! file, and it writes the truncated part again when it needs it (at most half the distance between
+//! two sizes).
 //!
-//! *Order.* The reads are in order from the beginning, as in all three reports. It is the order in
-//! which a cache that gives up the oldest page first does worst: a file larger than it by one page
-//! has left when its turn comes, so that the step is a cliff and its place is sharp. Random reads
-//! would fall by the share that is missing, a bend that only a fit finds. What stays in memory
-//! above the cliff is nevertheless nearly the whole cache: the residency beside the time shows it.
-//! A kernel that keeps part of such a file (MGLRU, refaults that make pages active) shows a step
-//! that is less high, and less missed than is away.
+//! *Order.* The reads are sequential from the beginning, as in all three reports. This order is the
+//! worst case for a cache that evicts the oldest page first: if the file exceeds the cache by one
+//! page, every page is evicted before it is read again. The step is therefore steep and its
+//! position sharp. Random reads would slow down gradually with the missing share, and only a fit
+//! could find such a bend. Above the step nearly the whole cache is still filled, as the residency
+//! shows. A kernel that keeps part of such a file (MGLRU, refaults that activate pages) shows a
+//! lower step, and fewer misses than pages that are absent.
 //!
-//! *Limits.* `limit` as a size: the worker makes a control group of its own with that memory limit
-//! (version 1 or 2), writes outside of it (in a small group writing waits for its own dirty pages),
-//! enters it once the file is evicted, so that the file's pages are charged there, and removes it
-//! at the end (the run's journal does so after a kill). Nothing of the machine's cache is lost, and
-//! it takes seconds. `limit=memory`: the machine's memory, or the limit of the groups that plumb
-//! was started in. There a size that was just written and is wholly in memory is not read in once
-//! more, and of a file that does not fit only a part is read again where it takes long; both are
-//! said. Everything else in the page cache is lost on the way, and where there is swap other
-//! processes' memory would be pushed out: there half of the memory is filled at most, but for who
-//! names `limit=memory`. `thorough` does both, memory only where directory and time allow it.
-//! `standard` uses a group; where none can be made (no root, no delegated group) the largest size
-//! that time and directory allow, of which then is known that the knee lies above it.
+//! *Limits.* With a size as `limit`, the worker creates a control group with that memory limit
+//! (version 1 or 2). It writes outside the group (in a small group writes wait for the group's own
+//! dirty pages), enters the group after evicting the file, so that the file's pages are charged
+//! there, and removes the group at the end (the run's journal does so after a kill). The machine's
+//! page cache stays intact, and the sweep takes seconds. `limit=memory` uses the machine's memory,
+//! or the limit of the control group that plumb was started in. There a freshly written size that
+//! is entirely in memory is not read in again, and if a pass takes long only part of a file that
+//! does not fit is read again; notes report both. The sweep evicts everything else from the page
+//! cache. Where swap is enabled it would also push out other processes' memory, so it fills at most
+//! half of the memory unless the user names `limit=memory`. `thorough` measures both limits, memory
+//! only if directory and time allow it. `standard` uses a group. If none can be created (no root,
+//! no delegated group), it measures the largest size that time and directory allow, and reports
+//! that the knee is above it.
 //!
 //! ## Prediction
-//! Base hardware: the limit; the copy of a block from memory; the device's rate in a row (given,
-//! measured by fs.read, or by its class). Software: one system call and the look-up of a page
-//! (os.syscall's `pread_cached` where it is known); what the kernel takes of a limit beside the
-//! file's pages; above the knee, all of the file from the device. Near the knee both are possible,
-//! and the interval spans both.
+//! Base hardware: the limit; copying a block from memory; the device's sequential rate (given,
+//! measured by fs.read, or from the device's class). Software: one system call and the page lookup
+//! (os.syscall's `pread_cached` if known); the part of a limit that the kernel uses for other data
+//! than the file's pages; above the knee, the whole file comes from the device. Near the knee both
+//! are possible, and the interval covers both.
 //!
 //! ## Parameters
-//! - `limit`: what limits the cache: `memory`, or the limit of a group that is made for it (64
-//!   MiB).
-//! - `size`: size of the file in hundredths of the limit; `largest`: the largest that time and
+//! - `limit`: what limits the cache: `memory`, or the memory limit of a control group that plumb
+//!   creates (64 MiB).
+//! - `size`: size of the file in percent of the limit; `largest`: the largest that time and
 //!   directory allow; `bisect1` to `bisect4`: between the sizes around the step, wherever that is
-//!   (`file` tells).
-//! - `time`: what a sweep may take. Bisections and sizes that do not fit in are not planned; what
-//!   takes four times as long ends with the sizes that it has.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//!   (see `file`).
+//! - `time`: time limit of a sweep. Bisections and sizes that do not fit are not planned. A sweep
+//!   that takes four times as long ends with the sizes it has.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
-//! `latency_per_block` and `bandwidth` over the size step where the file no longer fits. `knee` is
-//! the middle of the two sizes around the step, its interval the two (that of one repetition: there
-//! is no confidence); `knee_over_limit` says how much of a limit files get; `cached` is the largest
-//! size that was in memory to 98 % and read from there, and the only one of these where no step was
-//! found. `residency` is the share of the file that was in memory before it was read again: above
-//! the knee it falls like knee over size, while `missed`, the share that came from the device all
-//! the same, jumps to one. `rate_above` is what the device gave above the knee, over its time;
-//! `rate_over_read` compares it with fs.read's cold file. R0 found 4 GB of 32, R1 3.5 of 4, R2 4.1
-//! of 8.
+//! `latency_per_block` and `bandwidth` over the size show a step where the file no longer fits.
+//! `knee` is the middle of the two sizes around the step, and its interval is these two sizes (from
+//! one repetition, so there is no confidence level). `knee_over_limit` is the part of a limit that
+//! files get. `cached` is the largest size that was at least 98 % in memory and was read from
+//! there; it is the only one of these figures if there was no step. `residency` is the share of the
+//! file in memory before it was read again. Above the knee it falls as knee over size, while
+//! `missed`, the share that nevertheless came from the device, jumps to one. `rate_above` is the
+//! rate at which the device delivers above the knee; `rate_over_read` divides it by fs.read's rate
+//! for a cold file. R0 found 4 GB of 32, R1 3.5 of 4, R2 4.1 of 8.
 //!
 //! ## Pitfalls
-//! A file that is only written is read again from what writing left, which is another state (dirty
-//! limits, R2's step is where the file's beginning was evicted by its own end): here every size is
-//! read in once. Pages that earlier sizes made active would be kept before new ones: every size
-//! begins with nothing of the file in memory. Pages charged to another group do not count for the
-//! limit: the file is evicted before the group is entered. Readahead in a small group makes room
-//! for itself by what was just read, so the knee comes a few steps early with a large readahead
-//! window (`readahead_bytes`). The virtual disk of a guest may come from its host's memory: the
-//! device's rate then says nothing of a disk, and no count here can tell. Of a file system in user
-//! space (FUSE) the kernel counts no reads: there `missed` and `rate_above` are left out, and the
-//! residency alone tells whether a file fits. In version 2 the group is beside plumb's own, not
-//! inside: the limits of plumb's own unit (CPUQuota, IOWeight, MemoryMax) do not hold for the
-//! worker there. As root that is in a slice of systemd's, of whose rules one is that nobody else
-//! makes groups in what it did not delegate; `systemd-run --scope -p Delegate=yes` delegates one.
-//! Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals are those
-//! of one repetition: of passes where there are six, else of stretches all over the file.
+//! A file that was only written is read again from the state that writing left, which differs
+//! (dirty limits; R2's step is where the end of the file evicted its beginning). Here every size is
+//! read in once. The kernel would keep pages that earlier sizes activated longer than new ones, so
+//! every size begins with no page of the file in memory. Pages charged to another group do not
+//! count against the limit, so the file is evicted before the worker enters the group. In a small
+//! group readahead evicts pages that were just read, so with a large readahead window
+//! (`readahead_bytes`) the knee comes a few steps early. The virtual disk of a guest may be served
+//! from the host's memory. The device's rate is then not the rate of a disk, and no counter in the
+//! guest can show it. The kernel counts no reads of a file system in user space (FUSE): `missed`
+//! and `rate_above` are left out there, and only the residency shows whether a file fits. In
+//! version 2 the group is beside plumb's own group and not inside it, so the limits of plumb's own
+//! unit (CPUQuota, IOWeight, MemoryMax) do not apply to the worker. As root the group is in one of
+//! systemd's slices, and systemd's rules allow others to create groups only in what it delegated;
+//! `systemd-run --scope -p Delegate=yes` delegates one. Filling the whole memory (`limit=memory`)
+//! evicts the page cache of all other processes. Intervals come from one repetition: from passes if
+//! there are at least six, else from stretches spread over the file.
 //!
 //! ## Sources
 //! R0, File Cache Size (0.5 to 14 GB by 0.5); R1, Size of File Cache (1 to 4 GB, dd and a read per
@@ -129,15 +133,14 @@ pub struct CacheSize;
 const ID: &str = "fs.cache_size";
 
 symbols! {
-    /// What limits the page cache: the machine's memory, or the limit of the groups that plumb
-    /// itself is in; or a control group around the worker, made for it, with a limit of so many
-    /// bytes.
+    /// What limits the page cache: the machine's memory (or the limit of plumb's own control
+    /// groups), or a control group that is made for the worker, with a limit in bytes.
     pub enum Limit { Memory = "memory"; Group(8 << 20, 1 << 40, B) }
 }
 
 symbols! {
-    /// Size of the file: the largest that the budget allows, where not even the limit can be
-    /// reached; a step of the bisection; or hundredths of the limit.
+    /// Size of the file: the largest that the budget allows, if that does not reach the limit; a
+    /// step of the bisection; or percent of the limit.
     pub enum Size {
         Largest = "largest",
         Bisect1 = "bisect1",
@@ -151,11 +154,11 @@ symbols! {
 case! {
     /// A size under a limit.
     pub struct Swept {
-        /// what limits the cache: the memory, or a control group with this limit made for it;
-        /// chosen by the preset and by whether a group can be made
+        /// what limits the cache: the memory, or a control group that plumb creates with this
+        /// limit; default: by preset and by whether a group can be created
         limit: Limit,
-        /// size of the file in hundredths of the limit, or where the sweep finds it; chosen by the
-        /// limit, the directory and the time
+        /// size of the file in percent of the limit, or found by the sweep; default: by limit,
+        /// directory and time
         size: Size,
     }
 }
@@ -195,24 +198,20 @@ static CARD: Card = Card {
     id: ID,
     title: "Size of the page cache",
     metrics: &[
-        less("latency_per_block", "a block of 4 KiB, read again in order", Unit::Ns),
-        less("latency_per_byte", "that time over the block's bytes", Unit::NsPerB),
-        more("bandwidth", "bytes read again over their time", Unit::BPerS),
-        plain("residency", "share of the file in memory before it was read again", Unit::Ratio),
-        plain("missed", "share of the bytes read again that the device gave", Unit::Ratio),
-        plain("cache_growth", "what the cached bytes grew by when the file was read in", Unit::B),
+        less("latency_per_block", "time to read a 4 KiB block again, sequentially", Unit::Ns),
+        less("latency_per_byte", "the same time per byte", Unit::NsPerB),
+        more("bandwidth", "rate at which the file is read again", Unit::BPerS),
+        plain("residency", "share of the file in memory before the second read", Unit::Ratio),
+        plain("missed", "share of the second read that came from the device", Unit::Ratio),
+        plain("cache_growth", "growth of the page cache when the file was first read", Unit::B),
         plain("file", "size of the file", Unit::B),
-        found(more("knee", "size from which on the file no longer stays in memory", Unit::B)),
-        found(more("knee_over_limit", "that size over the limit", Unit::Ratio)),
-        found(more("cached", "largest size that was read again from memory", Unit::B)),
-        found(more(
-            "rate_above",
-            "bytes that the device gave above the knee over the time",
-            Unit::BPerS,
-        )),
+        found(more("knee", "file size above which the file no longer stays in memory", Unit::B)),
+        found(more("knee_over_limit", "that size divided by the limit", Unit::Ratio)),
+        found(more("cached", "largest size whose second read came from memory", Unit::B)),
+        found(more("rate_above", "rate at which the device delivers above the knee", Unit::BPerS)),
         found(plain(
             "rate_over_read",
-            "that rate over fs.read's of a cold file in a row",
+            "that rate divided by fs.read's rate for a cold sequential file",
             Unit::Ratio,
         )),
     ],
@@ -221,7 +220,7 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "time",
-                "what a sweep may take",
+                "time limit of a sweep",
                 Domain::ns(100_000_000, 86_400_000_000_000),
                 ["6s", "6s", "240s"],
             ),
@@ -246,7 +245,7 @@ impl Experiment for CacheSize {
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = sizes::round_cost;
-    // Where nobody counts what the device gave, nothing is known of it.
+    // Missing where the device's reads are not counted.
     const MAY_LACK: &'static [&'static str] = &["missed"];
     const GROUP_BELOW: fn(&Site, &Series) -> Option<PathBuf> = |site, series| {
         let is_in_group = series.settings.contains_key("group_below");
@@ -265,11 +264,11 @@ impl Experiment for CacheSize {
     fn series(site: &Site, cases: Vec<Swept>, params: &Params) -> Result<Offer, Skip> {
         let is_named = params.chosen("limit").is_some() || params.chosen("size").is_some();
         if params.preset == Preset::Quick && !is_named {
-            return Err(Skip::because("its sweep takes about 6 s, more than quick has")
+            return Err(Skip::because("a sweep takes about 6 s, too long for quick")
                 .needs("--preset standard, or --set fs.cache_size.limit=32MiB"));
         }
         if let Some(ground) = below(site).filter(|ground| ground.kind == file::Kind::Memory) {
-            let why = format!("{}: files there are memory, and never leave it", ground.because);
+            let why = format!("{}: files there never leave memory", ground.because);
             return Err(Skip::because(why).needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();

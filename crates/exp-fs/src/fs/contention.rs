@@ -1,101 +1,103 @@
-//! What do readers of a device cost each other?
+//! How much do concurrent readers of a device slow each other down?
 //!
 //! ## Question
 //!
 //! One reader reads a file block by block, past the page cache. How much longer does a block take
-//! when others read files of their own on the same device, how much do all get together, and does
-//! each get its share?
+//! when others read separate files on the same device, how much bandwidth do all get together, and
+//! does each get its share?
 //!
 //! ## Method
 //!
-//! Every reader has a file of its own and one read of 4 KiB under way at a time (pread on a file
-//! open with O_DIRECT, into one block of memory that is aligned and touched before). The files are
-//! made once, before the first round: incompressible data, no two blocks alike, synced, in written
-//! extents (FIEMAP). Before each case they are evicted and must be nowhere in the page cache
-//! (cachestat or mincore); O_DIRECT is asked for by statx and tried.
+//! Every reader has a separate file and one 4 KiB read in flight at a time (pread on a file opened
+//! with O_DIRECT, into one aligned block of memory that was touched before). The files are made
+//! once, before the first round: incompressible data, no two blocks alike, synced, in written
+//! extents (FIEMAP). Before each case they are evicted, and no page may be left in the page cache
+//! (cachestat or mincore). plumb queries O_DIRECT with statx and tries it.
 //!
-//! The measured reader is the measuring thread. Its competitors are processes, as R0's, or threads
-//! of the same process, as R1's and R2's (R1's and R2's n threads are n - 1 competitors and the
-//! measured reader). All read in `pattern`: `sequential` goes through the file from a block that
-//! differs by reader and round, and begins anew at the end; `random` draws each block. (R0 has one
-//! block read a thousand times and says no more of where; R1 and R2 read in order.)
+//! The measured reader is the measuring thread. Its competitors are processes, as in R0, or threads
+//! of the same process, as in R1 and R2 (their n threads are n - 1 competitors and the measured
+//! reader). All read in `pattern`: `sequential` goes through the file from a block that differs by
+//! reader and round, and wraps around at the end; `random` draws each block. (R0 reads one block a
+//! thousand times and does not state which; R1 and R2 read sequentially.)
 //!
-//! The measured reader has the round's CPU for itself, competitors are spread over the other
-//! allowed CPUs one by one, and share these where they are more; with one CPU all share it. All are
-//! pinned, of one priority.
+//! The measured reader has the round's CPU to itself. Competitors are spread over the other allowed
+//! CPUs, one per CPU, and share these if there are more competitors than CPUs; with one CPU all
+//! share it. All are pinned and have equal priority.
 //!
-//! All read without pause from before the common start until all are past the common end; what lies
-//! between counts, and what a reader had under way at an edge counts by its part inside. So no
-//! window holds a straggler that has the device for itself. The window lasts `window`, but until
-//! the measured reader has had 8 reads and each other one, for two seconds at most. A reader that
-//! fails, or has no read that began in the window, fails the case. The last block that each reader
-//! got is compared with what was written there.
+//! All readers read without a pause from before the common start until all are past the common end.
+//! Reads between the two count; a read that crosses an edge counts by the part inside. So no window
+//! contains a straggler that has the device to itself. The window lasts `window`, extended until
+//! the measured reader has completed 8 reads and each other reader one, but at most two seconds. A
+//! reader that fails, or that completes no read begun in the window, fails the case. The last block
+//! of each reader is compared with what was written there.
 //!
 //! ## Prediction
 //!
-//! N readers with one read each are a closed system: the time for a read is flat at what one reader
-//! takes alone until the device has as many reads as it serves at a time, and grows linearly from
-//! there, by what the device takes for each read when it is busy (asymptotic bounds of operational
-//! analysis). One reader's time is fs.read's of the same run in the same pattern, else what data
-//! sheets of the device's class state (or `host.disk.read_latency`); a busy device's is one over
-//! the most reads per second that fs.io had with a deep queue (or `host.disk.read_iops`), else one
-//! reader's over as many reads as a device of the class serves at a time. A reader's CPU time
-//! bounds as well: readers have no more CPUs than there are. R1 predicts a linear growth from the
-//! first competitor on, and R2 a proportional one: that is the case of a device that serves one
-//! read at a time.
+//! N readers with one read each form a closed system. The time per read equals the time of a single
+//! reader until there are as many readers as the device serves at a time. From there it grows
+//! linearly, by the time that a busy device takes per read (asymptotic bounds of operational
+//! analysis). The time of a single reader is fs.read's of the same run and pattern, else from data
+//! sheets of the device's class (or `host.disk.read_latency`). The time per read of a busy device
+//! is the inverse of fs.io's highest read rate with a deep queue (or of `host.disk.read_iops`),
+//! else the time of a single reader divided by the number of reads that a device of the class
+//! serves at a time. CPU time is a bound as well, because the readers can use no more than all
+//! CPUs. R1 predicts linear growth from the first competitor on, and R2 proportional growth: both
+//! describe a device that serves one read at a time.
 //!
 //! ## Parameters
 //!
-//! - `readers`: what competitors are: `processes` or `threads`.
+//! - `readers`: kind of competitors: `processes` or `threads`.
 //! - `size`: bytes of each reader's file. `auto`: 64 KiB for processes (R0), 64 MiB for threads
-//!   (R1); in thorough both sizes for both. Competitors whose files would not fit into what may be
-//!   written are skipped: without `--dir` five files of 64 MiB do.
+//!   (R1); in thorough both sizes for both. Competitors whose files would exceed what may be
+//!   written are skipped: without `--dir` five files of 64 MiB fit.
 //! - `pattern`: `sequential` or `random`.
-//! - `competitors`: how many. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15 threads in
-//!   standard, 0 and 4 processes in quick, in thorough all from 0 to 9 processes and 0 to 15
-//!   threads.
+//! - `competitors`: number of competitors. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15
+//!   threads in standard, 0 and 4 processes in quick, in thorough all from 0 to 9 processes and 0
+//!   to 15 threads.
 //! - `window` (setting): shared time of a case.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
 //!
-//! `latency` is one block of the measured reader, each an event, with a distribution: R0's figure
-//! is its mean. `latency_all` is the mean over all blocks of all readers: R1's and R2's figure.
-//! `bandwidth` is what all had together, `fairness` Jain's index of their shares: 1 where all had
-//! the same, 1/N where one had all. `cpu` is CPU time per block of all readers. Where the CPUs that
-//! competitors share are busy for nine tenths of the window, a note says so: then it is they that
-//! saturate.
+//! `latency` is one block of the measured reader, with a distribution over single reads; R0's
+//! figure is its mean. `latency_all` is the mean over all blocks of all readers: R1's and R2's
+//! figure. `bandwidth` is the total of all readers. `fairness` is Jain's index of their shares: 1
+//! if all shares are equal, 1/N if one reader got everything. `cpu` is the CPU time per block over
+//! all readers. If the CPUs that competitors share are busy for nine tenths of the window, a note
+//! says so: the CPUs are then saturated, not the device.
 //!
-//! `saturation` is the number of readers at which the device is full: where the line through the
-//! origin that total bandwidth follows at first meets its plateau; it is missing where bandwidth
-//! still rises up to the most readers (then the device has not been filled). `slope` is the
-//! least-squares line of `latency` over competitors, in ns for each, `linearity` its share of the
-//! variance: R1's claim of a linear growth holds where it is near 1, and reads one by one where
-//! `slope` is what one reader takes alone.
+//! `saturation` is the number of readers that saturates the device: the point where the initial
+//! line of total bandwidth through the origin meets its plateau. It is missing if bandwidth still
+//! rises at the highest number of readers, because the device was then not saturated. `slope` is
+//! the least-squares line of `latency` over competitors, in ns per competitor, and `linearity` is
+//! the share of the variance that the line explains. R1's claim of linear growth holds if
+//! `linearity` is near 1. The device serves reads one by one if `slope` equals the time of a single
+//! reader.
 //!
-//! Device bytes: what the kernel counted for all readers (read_bytes of /proc) against what they
-//! asked for, and what the device counted (/proc/diskstats). Where less came from the device than
-//! was asked for, `cache_share` and a note say so.
+//! Device bytes: the bytes that the kernel counted for all readers (read_bytes in /proc) and that
+//! the device counted (/proc/diskstats) are compared with the requested bytes. If less came from
+//! the device than was requested, `cache_share` and a note say so.
 //!
 //! ## Pitfalls
 //!
-//! A file of 64 KiB that is read over and over comes from the memory of any disk that has some, and
-//! of the host of a virtual one: its contention is that of the way there. R1's 1.03 ms for two
-//! threads on a SATA solid-state disk (0.08 ms for one) cannot be seeks, of which it has none: 64
-//! MiB files made by dd of zeros and threads on few CPUs are candidates; plumb's readers are pinned
-//! and its data is not compressible. R2's readers begin and end by themselves, so that the last one
-//! reads alone. Block layers answer a read on the CPU that asked: a CPU shared by many competitors
-//! does the work of all of them. I/O schedulers and control groups with weights (io.weight, ionice)
-//! favour by process: threads of one process and processes may differ. A reader that others are
-//! preferred to shows in `reads_least`.
+//! A 64 KiB file that is read over and over comes from the memory of any disk that has some, and
+//! from the host's memory on a virtual disk. Its contention is that of the path to that memory.
+//! R1's 1.03 ms for two threads on a SATA solid-state disk (0.08 ms for one) cannot be seeks,
+//! because there are none. Candidates are 64 MiB files of zeros made by dd, and threads on few
+//! CPUs; plumb pins its readers and writes incompressible data. R2's readers start and end
+//! independently, so the last one reads alone. Block layers complete a read on the CPU that
+//! submitted it: a CPU shared by many competitors does the work of all of them. I/O schedulers and
+//! control groups with weights (io.weight, ionice) allocate by process, so threads of one process
+//! and processes may differ. If others are preferred to a reader, `reads_least` shows it.
 //!
 //! ## Sources
 //!
 //! R0 "Contention", R1 table XIX and figure 4, R2 7.4; R. Jain, D. Chiu, W. Hawe 1984; P. Denning
 //! and J. Buzen 1978 (bounds of closed systems); open(2) O_DIRECT, statx(2), proc(5) io and
-//! diskstats. The intervals' sources stand in `predict/fs/contention.rs`.
+//! diskstats. The intervals' sources are in `predict/fs/contention.rs`.
 
 mod curve;
 mod files;
@@ -161,13 +163,13 @@ impl As {
 case! {
     /// Readers beside each other.
     pub struct Competing {
-        /// what the competing readers are
+        /// kind of competing readers
         readers: As,
         /// size of each reader's file
         size: u64 = Domain::bytes(16 << 10, 1 << 40),
-        /// how each reader goes through its file
+        /// order in which each reader reads its file
         pattern: Pattern,
-        /// readers beside the measured one
+        /// number of readers in addition to the measured one
         competitors: u64 = Domain::count(0, 63),
     }
 }
@@ -175,11 +177,11 @@ case! {
 case! {
     /// What cases say together that differ in their competitors alone.
     struct Curve {
-        /// what the competing readers are
+        /// kind of competing readers
         readers: As,
         /// size of each reader's file
         size: u64,
-        /// how each reader goes through its file
+        /// order in which each reader reads its file
         pattern: Pattern,
     }
 }
@@ -194,20 +196,20 @@ static CARD: Card = Card {
     id: ID,
     title: "Competing readers",
     metrics: &[
-        less("latency", "one direct block of 4 KiB of the measured reader", Unit::Ns),
-        less("latency_all", "the mean over all readers' blocks", Unit::Ns),
-        more("bandwidth", "what all readers had together", Unit::BPerS),
+        less("latency", "one direct 4 KiB read by the measured reader", Unit::Ns),
+        less("latency_all", "mean latency over the reads of all readers", Unit::Ns),
+        more("bandwidth", "bandwidth of all readers together", Unit::BPerS),
         more("fairness", "Jain's index of the readers' shares", Unit::Ratio),
-        less("cpu", "CPU time of a block, of all readers", Unit::NsPerOp),
-        found(more("saturation", "readers at which total bandwidth has its knee", Unit::Count)),
+        less("cpu", "CPU time per read, over all readers", Unit::NsPerOp),
+        found(more("saturation", "number of readers at the knee of total bandwidth", Unit::Count)),
         found(less(
             "slope",
-            "what a further competitor adds to a block of the measured reader",
+            "latency that each further competitor adds for the measured reader",
             Unit::Ns,
         )),
         found(plain(
             "linearity",
-            "share of the latencies' variance that a line over competitors explains",
+            "share of the latency's variance that a line over competitors explains",
             Unit::Ratio,
         )),
     ],
@@ -216,7 +218,7 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "window",
-                "time that all readers of a case read together",
+                "time for which all readers of a case read together",
                 Domain::ns(1_000_000, 10_000_000_000),
                 ["30ms", "50ms", "70ms"],
             ),
@@ -275,8 +277,8 @@ impl Experiment for Contention {
         let fs = laws::fs::file_system(site);
         if ["tmpfs", "ramfs"].contains(&fs) {
             let why =
-                format!("the files would be in memory ({fs}), which no direct read goes past");
-            let needed = "--dir DIR on a file system of a device, or of another machine";
+                format!("the files would be in memory ({fs}), so direct reads are impossible");
+            let needed = "--dir DIR on a block device or a remote file system";
             return Err(Skip::because(why).needs(needed));
         }
         // Those with the smallest files are the first to have room.
@@ -288,7 +290,7 @@ impl Experiment for Contention {
             if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
                 offered.cases.pop();
                 let files = case.competitors + 1;
-                let reason = format!("{files} files, each a reader's own: {}", skip.reason);
+                let reason = format!("{files} files, one per reader: {}", skip.reason);
                 offered.skipped.push((case.id(), Skip { reason, ..skip }));
             }
         }
@@ -310,11 +312,11 @@ impl Experiment for Contention {
         }
         let law = match name {
             "latency" => law::latency(facts, readers),
-            "latency_all" => law::latency(facts, readers).and("all readers are alike"),
+            "latency_all" => law::latency(facts, readers).and("all readers are equal"),
             "bandwidth" => law::bandwidth(facts, readers),
             "cpu" => law::cpu(facts, readers),
             _ => {
-                let alone = || unknown("one reader shares with nobody: no figure");
+                let alone = || unknown("unknown: fairness needs at least two readers");
                 let law = law::fairness(facts.site, readers);
                 return Some(law.map_or_else(alone, Law::prediction));
             }

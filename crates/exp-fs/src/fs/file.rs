@@ -68,7 +68,7 @@ pub(super) struct Opened {
     pub(super) notes: Vec<String>,
 }
 
-/// Opens a file for reading, and verifies that the way is to be had.
+/// Opens a file for reading, and verifies that the mode is available.
 pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     let opened = open_with(
         path,
@@ -88,14 +88,14 @@ pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
 pub(super) fn open_with(path: &Path, way: Way) -> Result<Opened> {
     let shown = path.display();
     let plain = storage::open(path, Way::default()).with_context(|| format!("opening {shown}"))?;
-    let bytes = plain.metadata().context("asking how long it is")?.len();
+    let bytes = plain.metadata().context("reading the file size")?.len();
     let mut notes = Vec::new();
     let (memory_alignment, offset_alignment) = match way.direct {
         true => alignment(&plain, &mut notes)?,
         false => (1, 1),
     };
     let file = storage::open(path, way).with_context(|| match way.direct {
-        true => format!("cache: O_DIRECT is refused for {shown}"),
+        true => format!("cache: the file system refuses O_DIRECT for {shown}"),
         false => format!("opening {shown}"),
     })?;
     Ok(Opened { file, bytes, memory_alignment, offset_alignment, notes })
@@ -107,18 +107,18 @@ fn alignment(file: &File, notes: &mut Vec<String>) -> Result<(u64, u64)> {
     let name = facts.name().unwrap_or("this file system");
     ensure!(
         !facts.is_in_memory(),
-        "cache: O_DIRECT is faked here: {name} has its files in memory and nowhere else"
+        "cache: O_DIRECT is faked here: {name} keeps its files only in memory"
     );
     match direct_told(file).context("statx")? {
         DirectTold::Alignment { memory_bytes, offset_bytes } => {
             Ok((u64::from(memory_bytes), u64::from(offset_bytes)))
         }
         DirectTold::Unsupported => {
-            bail!("cache: O_DIRECT is missing here: {name} says so of this file (statx)")
+            bail!("cache: O_DIRECT is missing here: {name} reports so for this file (statx)")
         }
         DirectTold::Silent => {
             notes.push(format!(
-                "{name} does not say how O_DIRECT must be aligned (statx): 4 KiB are taken"
+                "{name} does not report the alignment of O_DIRECT (statx); plumb uses 4 KiB"
             ));
             Ok((BLOCK_BYTES as u64, BLOCK_BYTES as u64))
         }
@@ -133,14 +133,15 @@ impl Opened {
         let mut patience = Patience::new(Instant::now());
         evict(&self.file, offset, bytes).context("evicting")?;
         loop {
-            let resident = residency(&self.file, offset, of).context("asking what is in memory")?;
+            let resident =
+                residency(&self.file, offset, of).context("reading the file's page-cache state")?;
             if resident.cached == 0 {
                 return Ok(());
             }
             let (stay, dirty) = (resident.cached, resident.dirty);
             ensure!(
                 patience.lasts(Instant::now(), stay),
-                "cache: {stay} of {} pages stay in memory after eviction ({dirty} of them dirty)",
+                "cache: {stay} of {} pages stay in memory after eviction ({dirty} dirty)",
                 of.div_ceil(base_page_bytes() as u64)
             );
             std::thread::sleep(EVICTION_EVERY);
@@ -153,7 +154,8 @@ impl Opened {
     /// cold: read ahead and not asked for. A device gave them too, and they must not make up for
     /// others that it did not.
     pub(super) fn beyond(&self, read: u64) -> Result<u64> {
-        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        let resident =
+            residency(&self.file, 0, self.bytes).context("reading the file's page-cache state")?;
         let bytes = resident.cached * base_page_bytes() as u64;
         Ok(bytes.saturating_sub(read))
     }
@@ -177,7 +179,7 @@ impl Opened {
             let most = usize::try_from(end - at)?.min(PIECE_BYTES);
             let now = self.file.read_at(&mut piece[..most], at);
             let now = now.context("reading")?;
-            ensure!(now > 0, "the file has become shorter");
+            ensure!(now > 0, "the file became shorter");
             at += now as u64;
         }
         Ok(())
@@ -187,7 +189,8 @@ impl Opened {
     pub(super) fn demand_cached(&self, offset: u64, bytes: u64) -> Result<()> {
         let bytes = self.end(offset, bytes).saturating_sub(offset);
         let pages = bytes.div_ceil(base_page_bytes() as u64);
-        let resident = residency(&self.file, offset, bytes).context("asking what is in memory")?;
+        let resident =
+            residency(&self.file, offset, bytes).context("reading the file's page-cache state")?;
         ensure!(
             resident.cached == pages,
             "of {pages} pages only {} are in the page cache",
@@ -213,8 +216,9 @@ impl Opened {
         buffer.as_mut_slice().fill(1);
         self.file
             .read_at(buffer.as_mut_slice(), 0)
-            .context("cache: a direct read of a first block failed")?;
-        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+            .context("cache: a direct read of the first block failed")?;
+        let resident =
+            residency(&self.file, 0, self.bytes).context("reading the file's page-cache state")?;
         ensure!(
             resident.cached == 0,
             "cache: O_DIRECT is faked here: a direct read of {bytes} bytes left {} pages in the page cache",

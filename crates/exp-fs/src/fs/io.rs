@@ -1,94 +1,93 @@
-//! What do reads and writes cost, by block, depth, threads and way?
+//! What do reads and writes cost, by block size, queue depth, threads and mode?
 //!
 //! ## Question
 //!
-//! How long does a read or write of a file take, how many come to a second, and what CPU time does
-//! each take: in order or at random, of 1 B to 1 MiB, one after another or up to 128 at a time, by
-//! one thread or several, past the page cache or through it?
+//! How long does a read or write of a file take, how many complete per second, and how much CPU
+//! time does each take: sequential or random, from 1 B to 1 MiB, one at a time or up to 128 in
+//! flight, with one thread or several, past the page cache or through it?
 //!
 //! ## Method
 //!
 //! The files are made before the first round: incompressible data, no two blocks alike, synced, in
-//! written extents (FIEMAP) and out of memory. Those that are read are never written, and those
-//! that are written are overwritten only: nothing is extended in a round, nor allocated, but by
-//! file systems that write every block to a new place (btrfs, ZFS, f2fs). Each case of a round goes
-//! to places of its own order: else a drive or a host would have in its cache what the case before
-//! has read.
+//! written extents (FIEMAP) and evicted from memory. Files to read are never written, and files to
+//! write are only overwritten: a round extends and allocates nothing, except on file systems that
+//! write every block to a new place (btrfs, ZFS, f2fs). Each case of a round uses its own random
+//! offsets, because otherwise a drive or a host would still cache what the previous case read.
 //!
-//! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in
-//! flight with registered file and blocks: what completed is submitted again, four at a time, the
-//! last by the same call that waits for the next completion (Linux 6.1 and later work completions
-//! off inside of that call only). The kernel tells the device at the end of a call: so it works on
-//! the first while the rest are prepared. Each operation is timed from its submission to the moment
-//! at which its completion is seen; nothing is allocated and no other system call is made while
-//! they run. A thread runs for one and a half case times, and until it has done 8 operations (a
-//! ring: three fills). Its rate is that of the stretch in which the queue was full; `latency` and
-//! `cpu` have those operations as well that complete while it empties, the slowest of all among
-//! them.
+//! `psync` does one operation at a time with pread(2) or pwrite(2). `io_uring` keeps `depth`
+//! operations in flight, with registered file and buffers. Completed operations are submitted
+//! again, four at a time, the last by the same call that waits for the next completion (Linux 6.1
+//! and later process completions only inside that call). The kernel notifies the device at the end
+//! of a call, so the device works on the first operation while the rest are prepared. Each
+//! operation is timed from its submission until its completion is seen. While operations run, the
+//! thread allocates nothing and makes no other system call. A thread runs for one and a half case
+//! times, and until it has done 8 operations (a ring: three fills). Its rate covers the time in
+//! which the queue was full. `latency` and `cpu` also include the operations that complete while
+//! the queue drains, among them the slowest.
 //!
-//! A window that short measures a burst: a limit lets some of it through at once. So the key cases
-//! of a device have windows of half a second or longer (42 case times), which last until the rate
-//! has settled, up to four times that. These cases are direct reads of 1 MiB in order, direct reads
-//! of 4 KiB at random by `psync` and by rings of 32 and 128, and in thorough direct writes of 1 MiB
-//! in order. They yield `iops` and `bandwidth`, from the part after the change point; the part
-//! before it is recorded with its rate (`discarded_b_per_s`). `latency` and `cpu` cover the whole
-//! window. Where a limit lets slices through by turns, whole turns count. All other cases yield
-//! `burst_iops` and `burst`.
+//! So short a window measures a burst, because a rate limit lets some operations through at once.
+//! The key cases of a device therefore have windows of half a second or longer (42 case times),
+//! which last until the rate has settled, at most four times that. These cases are direct
+//! sequential reads of 1 MiB, direct random reads of 4 KiB by `psync` and by rings of 32 and 128,
+//! and in thorough direct sequential writes of 1 MiB. They yield `iops` and `bandwidth` from the
+//! part after the change point; the part before it is recorded with its rate (`discarded_b_per_s`).
+//! `latency` and `cpu` cover the whole window. If a limit grants time slices in turn, whole turns
+//! count. All other cases yield `burst_iops` and `burst`.
 //!
-//! Several threads have CPUs of their own (as far as there are any: else they take turns, which a
-//! note says), open the file each for itself, and begin at a common tick. Their rate is that of the
+//! Several threads run one per CPU; with fewer CPUs than threads they share CPUs, and a note says
+//! so. Each thread opens the file itself, and all begin at a common tick. Their rate covers the
 //! time in which all worked: from the last begin to the first end.
 //!
 //! Ways to read (`mode`):
 //!
-//! - `direct`: O_DIRECT, which is asked for (statx), set (F_GETFL) and tried.
-//! - `cold`: through the page cache, evicted before (residency checked), each place once.
-//! - `cached`: from the page cache, where the part that is read (16 MiB at most) is brought before.
+//! - `direct`: O_DIRECT, which plumb queries (statx), checks (F_GETFL) and tries.
+//! - `cold`: through the page cache, after eviction (residency checked), each offset once.
+//! - `cached`: from the page cache; the part that is read (at most 16 MiB) is brought in before.
 //!
 //! Ways to write, which are four different figures:
 //!
-//! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the
-//!   file system does for a page that becomes dirty. The device sees it later (here after the
-//!   window). At most `written` bytes are written over and over, so that this is no measure of how
-//!   long the device keeps up. Where the mount is `sync`, or a program or another machine answers,
-//!   each write may go on at once, and no more than `written` bytes are written in all.
-//! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
+//! - `buffered`: into the page cache, where the pages already are: a copy in memory, plus what the
+//!   file system does for a page that becomes dirty. The device gets the data later (here after the
+//!   window). At most `written` bytes are written over and over, so this does not measure how long
+//!   the device keeps up. If the mount is `sync`, or a program or another machine answers, each
+//!   write may be passed on at once, and no more than `written` bytes are written in total.
+//! - `buffered_fdatasync`: the same, with fdatasync(2) after each write inside the timed part.
 //! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
 //! - `dsync`: O_DSYNC through the page cache: each write waits until the device has flushed it.
 //!
-//! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per
-//! page: a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. They
-//! come out of 256 KiB of noise in turn, of another seed for each file and round: nothing for a
-//! file system or an array that compresses or keeps one copy of the same. After the window, and
-//! before anything else is synced, the last blocks of `direct` must be nowhere in the page cache,
-//! and those of `dsync` and `buffered_fdatasync` not dirty. Then all is synced, and the last blocks
-//! must be found in the file; of what is read the last blocks must be what was prepared. Else the
-//! case has failed.
+//! Before submission, each 4 KiB of a written block gets a stamp of eight bytes (one store per
+//! page: a nanosecond in a microsecond), so that no two blocks are alike; blocks of 1 B repeat.
+//! Blocks come in turn from 256 KiB of noise with another seed for each file and round, so a file
+//! system or an array cannot compress or deduplicate them. After the window, and before anything
+//! else is synced, plumb checks the last blocks: those of `direct` must not be in the page cache,
+//! and those of `dsync` and `buffered_fdatasync` must not be dirty. Then everything is synced, and
+//! the last blocks must be found in the file; the last blocks read must equal what was prepared.
+//! Otherwise the case fails.
 //!
-//! Bytes are accounted for: those that this process had the device read or write (/proc/self/io),
-//! and the device's own counter, of synced writes before anything else is synced; a share that came
-//! from no device is told (`cache_share`, and a note). What was at the device at a time is the
-//! device's own account as well: the sum of the times that requests waited for it, over the length
-//! of the run (`device_in_flight`).
+//! Bytes are accounted for: the bytes that this process caused the device to read or write
+//! (/proc/self/io), and the device's own counter, which includes synced writes before anything else
+//! is synced. If a share did not come from a device, `cache_share` and a note report it. The
+//! device's counters also give the number of requests at the device: the sum of the request waiting
+//! times divided by the duration of the run (`device_in_flight`).
 //!
-//! A ring goes with `direct` only: through the page cache an operation is answered inside of the
-//! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT
-//! moves whole sectors: blocks of 1 B (and 1 KiB on devices of 4 KiB) are skipped there.
+//! A ring is only used with `direct`. Through the page cache an operation completes inside the
+//! submission or in a kernel worker, and the depth is then not the device's. O_DIRECT transfers
+//! whole sectors, so blocks of 1 B (and 1 KiB on devices with 4 KiB sectors) are skipped there.
 //!
 //! ## Prediction
 //!
-//! Reads past the cache: the device's class (see `predict/device.rs`) or what was given of the disk
-//! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this
-//! pattern, its latency, rate and CPU time, and its stream the rate of longer blocks. Depth d: d in
-//! flight over the latency of one (Little's law) until the device is saturated, which its class
-//! says; and latency is d over the rate. Cached: a system call, a page looked up, a copy at
-//! memory's rate. Writes: the same with a flush where it is waited for.
+//! Reads past the cache: the device's class (see `predict/device.rs`) or values set for the disk
+//! (`--set host.disk.read_latency=…`), and the block at the device's rate. If fs.read measured this
+//! pattern, its latency, rate and CPU time count, and its sequential rate for longer blocks. Depth
+//! d: d in flight divided by the latency of one (Little's law) until the device saturates, at the
+//! limit of its class; then latency is d divided by the rate. Cached: a system call, a page lookup,
+//! a copy at memory rate. Writes: the same with a flush if the write waits for one.
 //!
 //! ## Parameters
 //!
-//! Each preset has its own list of cases (thorough: all). A chosen value takes the place of theirs,
-//! and what does not exist then is left out (a ring is `direct` and reads or writes, `cold` is
-//! read, `dsync` is written).
+//! Each preset has its own list of cases (thorough: all). A chosen value replaces the preset's
+//! values, and combinations that do not exist are left out (a ring needs `direct`, for reads or
+//! writes; `cold` only reads; `dsync` only writes).
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.
@@ -97,48 +96,49 @@
 //! - `engine`: `psync` or `io_uring`.
 //! - `depth`: operations in flight; 1 with psync.
 //! - `threads`: threads that do the same at the same time.
-//! - `files`: `own`, a file for each thread, or `shared`, a part of one file for each; only where
-//!   there are several threads.
-//! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where
-//!   less may be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter
-//!   each.
-//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring,
-//!   three fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
-//! - `window` (setting): how long a case's threads run in a round; a device that adapts to load
-//!   (and the host of a virtual disk, which polls while there is some) shows more in a longer one.
-//!   `auto`: 42 case times for the key cases of a device, else one and a half. From half a second
-//!   on all but `cold` and `buffered` yield rates.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `files`: `own`, one file per thread, or `shared`, one part of a common file per thread; only
+//!   with several threads.
+//! - `size` (setting): size of the file to read. `auto`: 64 MiB in quick, else 256 MiB, less if
+//!   less may be written. Writes go to a file of half that size, at most 32 MiB; each of several
+//!   threads has a quarter.
+//! - `written` (setting): most bytes that a case writes per round, or 8 operations (a ring: three
+//!   fills). `auto`: 1 MiB, up to 8 MiB if more may be written.
+//! - `window` (setting): how long a case's threads run per round. A device that adapts to load (or
+//!   the host of a virtual disk, which polls under load) reaches more in a longer window. `auto`:
+//!   42 case times for the key cases of a device, else one and a half. From half a second on all
+//!   modes except `cold` and `buffered` yield rates.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
 //!
-//! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on
-//! only `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of
-//! all threads with the kernel's workers for rings (io-wq; those of kernels before 5.12 are none of
-//! the process's and not counted), for each operation: what an operation costs where the CPU and
-//! not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was
-//! reached of the depth, as the program sees it), `device_in_flight` (what of it was at the device,
-//! by the device's counters: of everybody's requests, and of parts where a block is split),
-//! `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
+//! `iops` over `depth` rises by Little's law up to the limit of the device; from there on only
+//! `latency` rises. `bandwidth` is `iops` times the block. `cpu` is the user and system time of all
+//! threads and of the kernel's io_uring workers per operation: the cost of an operation if the CPU
+//! and not the device is the limit. (Workers are io-wq threads; before Linux 5.12 they do not
+//! belong to the process and are not counted.) The quantities have `in_flight_mean` and
+//! `in_flight_most` (the depth reached, as the program sees it), `device_in_flight` (the number of
+//! requests at the device, from its counters, including other processes' requests and the parts of
+//! split blocks), `operations` and `cache_share`. Compare `buffered` with memory, not with a disk.
 //!
 //! ## Pitfalls
 //!
-//! A small file fits into the cache of a device or of the host of a virtual one: `--dir` with
-//! `--set fs.io.size=` of more than that. A drive's first seconds of writing are faster than what
-//! it sustains (this writes little, so as to wear nothing out). Completion interrupts may be worked
-//! off on another CPU, and are not in `cpu` then. A hypervisor's polling I/O thread takes a CPU of
-//! the host's that nobody sees here. The page cache's own writing back in other rounds is waited
-//! for before each round. R3 prints 2.6 ms and 7 GB/s for reads of the same file: no cache was told
-//! apart.
+//! A small file fits into the cache of a device, or of the host of a virtual disk; use `--dir` with
+//! a larger `--set fs.io.size=`. A drive's first seconds of writing are faster than its sustained
+//! rate (plumb writes little, to avoid wear). Completion interrupts may be handled on another CPU,
+//! and `cpu` then excludes them. A hypervisor's polling I/O thread uses a CPU of the host that the
+//! guest cannot see. Before each round plumb waits for the page cache's writeback of earlier
+//! rounds. R3 reports 2.6 ms and 7 GB/s for reads of the same file, without distinguishing the
+//! cache.
 //!
 //! ## Sources
 //!
 //! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`,
 //! `io_uring` with `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2),
 //! statx(2); J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals'
-//! sources stand in `predict/fs/io.rs`.
+//! sources are in `predict/fs/io.rs`.
 
 mod crew;
 mod places;
@@ -191,18 +191,18 @@ static CARD: Card = Card {
     title: "Reads and writes by block, depth and threads",
     metrics: &[
         less("latency", "one operation, from its submission to its completion", Unit::Ns),
-        more("iops", "operations of all threads per second, with a full queue", Unit::OpPerS),
-        more("bandwidth", "bytes of these", Unit::BPerS),
+        more("iops", "operations per second of all threads, with a full queue", Unit::OpPerS),
+        more("bandwidth", "bytes per second of these operations", Unit::BPerS),
         more(
             "burst_iops",
-            "operations per second of a window that is too short for the name of a rate",
+            "operations per second in a window too short to call it a rate",
             Unit::OpPerS,
         )
         .formerly("iops"),
-        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
+        more("burst", "bytes per second of these operations", Unit::BPerS).formerly("bandwidth"),
         less(
             "cpu",
-            "CPU time of an operation, user and system, kernel's workers included",
+            "CPU time per operation, user and system, including kernel workers",
             Unit::NsPerOp,
         ),
     ],
@@ -211,22 +211,22 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "size",
-                "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
+                "size of the file to read; auto: 64 MiB in quick, else 256 MiB, less if little may \
                  be written",
                 Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
                 ["auto"; 3],
             ),
             Param::setting(
                 "written",
-                "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
-                 written",
+                "most bytes that a case writes per round, or 8 operations; auto: 1 to 8 MiB, \
+                 depending on how much may be written",
                 Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
                 ["auto"; 3],
             ),
             Param::setting(
                 "window",
-                "how long the threads of a case run in a round; from half a second on figures are rates; auto: \
-                 half a second for the rates of a device, else one and a half case times",
+                "how long the threads of a case run per round; figures are rates from half a \
+                 second on; auto: half a second for device rates, else one and a half case times",
                 Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
                 ["auto"; 3],
             ),
@@ -260,7 +260,7 @@ static CARD: Card = Card {
              depth=1,threads=1",
         ),
         KeyFigure::new(
-            "random 4 KiB, 32 at once",
+            "random 4 KiB, depth 32",
             "",
             "iops",
             "op=read,pattern=random,mode=direct,block=4096,engine=io_uring,depth=32,threads=1",
@@ -311,12 +311,11 @@ impl Experiment for Io {
 
     fn series(site: &Site, works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
         if site.dir.is_none() {
-            let why =
-                "no directory for files: the current one cannot be written, or lies in memory";
+            let why = "no directory for files: the current one is not writable, or is in memory";
             return Err(Skip::because(why).needs("--dir DIR"));
         }
         if works.is_empty() {
-            let why = "nothing that is chosen exists: io_uring is direct, psync has depth 1";
+            let why = "no such combination exists: io_uring needs mode=direct, psync has depth 1";
             let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
             return Err(Skip::because(why).needs(needed));
         }
@@ -339,7 +338,8 @@ impl Experiment for Io {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let setting = |name| series.setting(name).with_context(|| format!("{name} is not set"));
+        let setting =
+            |name| series.setting(name).with_context(|| format!("the setting {name} is missing"));
         let (size, written) = (setting("size")?, setting("written")?);
         let windows = series.cases.iter().map(|case| window_of(series, case));
         let (dir, settled) = settled(bench, windows.sum())?;
@@ -371,8 +371,8 @@ impl Experiment for Io {
     }
 }
 
-/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do
-/// so.
+/// Whether writes into the page cache go on at once: the mount asks for it, or the program or
+/// machine that answers may do so.
 fn is_written_through(case: &Case) -> bool {
     let stays = matches!(told(case, "ground"), Some("device" | "memory"));
     let options = told(case, "mount_options").unwrap_or_default();

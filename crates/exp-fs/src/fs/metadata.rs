@@ -1,81 +1,83 @@
-//! What does a name cost?
+//! What do operations on file names cost?
 //!
 //! ## Question
 //!
-//! How long does it take to make, open, ask for, rename and remove a file or directory, and to list
-//! a directory, with few and with many entries in it?
+//! How long does it take to create, open, stat, rename and remove a file or directory, and to list
+//! a directory, with few and with many entries?
 //!
 //! ## Method
 //!
 //! A directory with `entries` empty files (names of `name` bytes: a key in hexadecimal digits and a
 //! number) is made once, before the rounds, and everything happens in it. Calls are made by their
-//! instruction, relative to a descriptor of the directory that was opened with O_PATH, so that the
-//! path walked is one component. All is in memory: before the first case of a round every entry is
-//! asked for once.
+//! instruction, relative to a descriptor of the directory opened with O_PATH, so the kernel walks a
+//! path of one component. Everything is in memory: before the first case of a round plumb calls
+//! stat on every entry once.
 //!
-//! Calls are timed in batches of n against 2n in ABBA quartets, so that the clock and the loop fall
-//! out of the difference. Before a batch its names are put into place, after it its traces are
-//! removed, both outside of the timed windows:
+//! Calls are timed in batches of n against 2n in ABBA quartets, so the costs of the clock and of
+//! the loop cancel. Before a batch its names are prepared, and after it the results are removed,
+//! both outside the timed windows:
 //!
-//! - `create`: openat(O_CREAT | O_EXCL) of names that never were; afterwards one of them must be
-//!   there, all are closed and unlinked.
-//! - `open`, `stat` (fstatat): entries in random order; what was opened is closed afterwards.
-//! - `rename`: entries in random order, each to a name that never was; afterwards the new name must
-//!   be there and the old one gone, and all get their names back.
-//! - `unlink`: files made before the batch; afterwards one must be gone.
-//! - `mkdir`, `rmdir`: the same of directories.
-//! - `readdir`: all of the directory by getdents64 into 32 KiB, from its beginning to its end, and
-//!   its records walked, as readdir(3) does; the figure is per entry.
+//! - `create`: openat(O_CREAT | O_EXCL) of names that never existed; afterwards one of them must
+//!   exist, and all are closed and unlinked.
+//! - `open`, `stat` (fstatat): entries in random order; opened files are closed afterwards.
+//! - `rename`: entries in random order, each to a name that never existed; afterwards the new name
+//!   must exist and the old one not, and all get their names back.
+//! - `unlink`: files made before the batch; afterwards one of them must be gone.
+//! - `mkdir`, `rmdir`: the same with directories.
+//! - `readdir`: the whole directory with getdents64 into 32 KiB, walking all records as readdir(3)
+//!   does; the figure is per entry.
 //!
-//! A batch is at most an eighth of the directory, at least 16 and at most 128 names in the short
-//! one, so that the directory has the entries that are stated, or up to 32 more. After each case
-//! the entries are counted, and must be as many as before: nothing that was removed is there, and
-//! nothing more. Before each round what others wrote goes to the device (`settle_ns`).
+//! A batch is at most an eighth of the directory, and at least 16 and at most 128 names in the
+//! short one, so the directory has the stated number of entries, or up to 32 more. After each case
+//! plumb counts the entries: there must be as many as before, without removed or additional names.
+//! Before each round other processes' unwritten data goes to the device (`settle_ns`).
 //!
 //! ## Prediction
 //!
-//! A system call, the walk over a path of one component, and what the file system does for a
-//! change, in cycles by its kind: in memory a third of a journal's, trees two and stacked file
-//! systems two and a half times as much. `open` and `stat` are derived from what os.syscall
-//! measured of a device node two components deep. Directories larger than the caches add lines of
-//! memory. The journal is written later, by the kernel: it is no part of these calls but where it
-//! is full or being committed.
+//! A system call, the walk over a path of one component, and the file system's work for a change,
+//! in cycles that depend on its kind: a file system in memory takes a third of a journaling one,
+//! trees two times and stacked file systems two and a half times as much. `open` and `stat` are
+//! derived from os.syscall's figures for a device node two components deep. Directories larger than
+//! the caches add cache lines from memory. The kernel writes the journal later, so these calls
+//! include it only if the journal is full or being committed.
 //!
 //! ## Parameters
 //!
 //! - `call`: see Method.
 //! - `entries`: files in the directory.
 //! - `name`: bytes of a name.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
 //!
-//! These are rates of a warm cache on one thread without syncs: what unpacking an archive, a build
-//! or a mail queue does between its syncs; fs.sync's `create` is a file that must last. `create`
-//! and `unlink` bound files in a second (1e9 over the sum); `stat` is what `git status` and backups
-//! pay for each file, `readdir` what `ls` pays. A line over `entries` that is flat is a file system
-//! with an index; one that rises with them searches. `open` over `stat` is the file's object and
-//! descriptor. A client of a network file system has its server's round trip in each change.
+//! These are rates with a warm cache, on one thread and without syncs: the work of unpacking an
+//! archive, of a build or of a mail queue between syncs. For a durable file see fs.sync's `create`.
+//! `create` and `unlink` bound the files per second (1e9 divided by the sum). `stat` is the cost
+//! per file of `git status` and backups, `readdir` that of `ls`. A flat line over `entries`
+//! indicates a file system with an index; a rising line indicates a search. `open` less `stat` is
+//! the file object and the descriptor. On a network file system each change includes a round trip
+//! to the server.
 //!
 //! ## Pitfalls
 //!
-//! A name that was looked for and not found stays in memory as such: making it then is quicker;
-//! names here are new each time. Files of one directory lie side by side; a tree of many would miss
-//! caches more. The journal's commit (every 5 s) holds up who changes the same blocks: it is in the
-//! slow quartets. An ext4 without a journal that is mounted with `discard` tells the device of
-//! every freed block within the call: `rmdir` then waits for the device, which `unlink` of an empty
-//! file does not. Negative and unused entries of the cache pile up until memory is short. Security
-//! modules, auditing and fanotify watch names, and are in each call. Mount options: `relatime` has
-//! open and readdir write times at most once a day.
+//! The kernel remembers names that it looked up and did not find, and creating such a name is
+//! faster; names here are new each time. Files of one directory are close together; a tree of many
+//! directories would miss caches more often. The journal's commit (every 5 s) delays writers of the
+//! same blocks; it shows in the slow quartets. An ext4 without a journal, mounted with `discard`,
+//! sends the discard of every freed block within the call: `rmdir` then waits for the device, which
+//! `unlink` of an empty file does not. Negative and unused cache entries accumulate until memory is
+//! short. Security modules, auditing and fanotify watch names and are part of each call. Mount
+//! options: with `relatime`, open and readdir write timestamps at most once a day.
 //!
 //! ## Sources
 //!
-//! lmbench `lat_fs` (create and delete of 0 to 10 KiB files); mdtest (IOR), whose files have
-//! directories of their own; fs_mark; Bonnie++'s file tests; will-it-scale `open1`, `unlink1`;
+//! lmbench `lat_fs` (create and delete of 0 to 10 KiB files); mdtest (IOR), whose files are in
+//! separate directories; fs_mark; Bonnie++'s file tests; will-it-scale `open1`, `unlink1`;
 //! openat(2), renameat2(2), getdents64(2); Documentation/filesystems/path-lookup.rst,
-//! ext4/directory.rst. The cycles' sources stand in `predict/fs/metadata.rs`.
+//! ext4/directory.rst. The cycles' sources are in `predict/fs/metadata.rs`.
 
 mod batches;
 mod directory;
@@ -128,14 +130,14 @@ const ASK_NS: f64 = 1.5e3;
 
 static CARD: Card = Card {
     id: "fs.metadata",
-    title: "Names of files",
+    title: "File metadata: create, stat, rename, unlink",
     metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
     params: params![
         Named::PARAMS,
         &[
             Param::setting(
                 "name",
-                "bytes of a name",
+                "length of a file name in bytes",
                 Domain::bytes(directory::NAME_BYTES_MIN, 255),
                 ["24B"; 3],
             ),

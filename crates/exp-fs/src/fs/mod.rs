@@ -10,7 +10,8 @@ mod window;
 
 bench::family!(
     "fs",
-    "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
+    "files: page-cache size, reads and writes by block, depth and threads, contention, remote \
+     files, syncs, metadata",
     hidden: false,
     [
         cache_size,

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A metric of which less is better.
+/// A metric where less is better.
 pub(super) const fn less(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
     Metric::new(name, doc, unit, Better::Lower, Kind::Io)
 }
@@ -42,7 +42,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// Takes a case, or the reason why it is not to be had.
+    /// Takes a case, or the reason why it is not available.
     pub(super) fn push(&mut self, case: Case, skip: Option<Skip>) {
         match skip {
             Some(skip) => self.skipped.push((case.id, skip)),

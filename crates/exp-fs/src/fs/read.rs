@@ -1,100 +1,99 @@
-//! What does it take to read 4 KiB of a file?
+//! What does it cost to read 4 KiB of a file?
 //!
 //! ## Question
 //!
 //! How long does a program wait for a block of a file, one at a time, from the device and from the
-//! page cache, in order and anywhere, and how does that depend on the file's size? What does the
-//! kernel's reading ahead gain?
+//! page cache, sequentially and at random, and how does that depend on the file size? What does the
+//! kernel's readahead gain?
 //!
 //! ## Method
 //!
-//! Files are written before the first round: incompressible data of which no two blocks are alike,
-//! synced, in written extents of the device (FIEMAP; sparse, unwritten and inline ones are
-//! refused), and evicted. Up to 32 MiB each `size` is a file of its own. A larger one is the first
-//! `size` bytes of one file, the largest that is read (`file_bytes`): so all of them take the room
-//! of one. A pass over either is cut into the same parts of 16 MiB; what differs is that readahead
-//! in the last of them goes on past `size`, by a window at most, and that the device may have more
-//! of the file at hand. Before each round others' unwritten data goes to the device, as in
-//! memory.fault (`settle_ns`, `unwritten_bytes`).
+//! Files are written before the first round: incompressible data, no two blocks alike, synced, in
+//! written extents of the device (FIEMAP; sparse, unwritten and inline extents are refused), and
+//! evicted. Up to 32 MiB each `size` is a separate file. A larger size is the first `size` bytes of
+//! one common file, the largest one to read (`file_bytes`), so all of them together need the space
+//! of one. A pass over either consists of the same parts of 16 MiB. There are two differences:
+//! readahead in the last part may go past `size`, by at most one window, and the device may have
+//! cached more of the file. Before each round other processes' unwritten data goes to the device,
+//! as in memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
 //! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in
-//! turn, the clock read around each. A pass goes over the file once, or over the next 16 MiB of it:
-//! in order, or with blocks in a random order of the whole file, none twice, another order for each
-//! case. Passes follow one another for three times the time of a case, of the cached file for one;
-//! eight blocks at least, however long they take. That is a burst. Reads in order of 256 MiB or
-//! more by `direct` and `cold` have a window of 42 case times (half a second or longer), which
-//! lasts until the rate has settled, up to four times that: their `iops` and `bandwidth` are of the
-//! part after the change point, and the part before it is recorded with its rate. Other cases yield
-//! `burst_iops` and `burst`. Each round and each mode begins a large file at another place, so that
-//! little of what a mode reads lies where another of the round has just been.
+//! turn, with a clock read before and after each. A pass covers the file once, or the next 16 MiB
+//! of it: sequentially, or in a random order of all blocks of the file, none twice, with another
+//! order per case. Passes repeat for three case times (the cached file: one), and for at least
+//! eight blocks, however long they take. That is a burst. Sequential reads of 256 MiB or more by
+//! `direct` and `cold` have a window of 42 case times (half a second or longer), which lasts until
+//! the rate has settled, at most four times that. Their `iops` and `bandwidth` come from the part
+//! after the change point; the part before it is recorded with its rate. Other cases yield
+//! `burst_iops` and `burst`. Each round and each mode begins a large file at another offset, so
+//! that a mode reads little that another mode of the round has just read.
 //!
-//! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in
-//!   the open file (F_GETFL), and a first direct read must leave nothing in the page cache.
-//! - `direct_sync`: the same with O_SYNC, as R1 opened its files; for reads it changes nothing but
-//!   the way.
-//! - `cold`: through the page cache, from which the whole file was evicted before each pass; none
-//!   of it may be found there (cachestat, or mincore where that is missing), or the case has
-//!   failed.
+//! - `direct`: O_DIRECT. plumb queries support and alignment (statx), checks the flag of the open
+//!   file (F_GETFL), and requires that a first direct read leaves nothing in the page cache.
+//! - `direct_sync`: the same with O_SYNC, as R1 opened its files; for reads only the code path
+//!   differs.
+//! - `cold`: through the page cache, after evicting the whole file before each pass. If any page is
+//!   still cached (cachestat, or mincore if that is missing), the case fails.
 //! - `cold_no_readahead`: the same with POSIX_FADV_RANDOM.
-//! - `cached`: all of it in the page cache, before the passes and after; of a file above 32 MiB
-//!   another part of 32 MiB in each round, over which the passes go again and again. That is a
-//!   figure of memory only where the last-level caches are smaller (`span_bytes` says what was
+//! - `cached`: the whole file is in the page cache, before the passes and after. Of a file above 32
+//!   MiB each round uses another part of 32 MiB, and the passes repeat over it. The figure
+//!   describes memory only if the last-level caches are smaller (`span_bytes` says how much was
 //!   read).
 //!
-//! Opening, evicting, checking and bringing into the cache are in no timed window. After the passes
-//! the last blocks of each are compared with what was written there, and what this process had
-//! devices read (/proc/self/io) and what the device below counted (/proc/diskstats) with what was
-//! asked for: what no device gave is `cache_share`, and a note that begins `cache:`.
+//! Opening, evicting, checking and caching are outside the timed windows. After the passes the last
+//! blocks of each are compared with what was written. plumb also compares the requested bytes with
+//! what this process caused devices to read (/proc/self/io) and with what the device below counted
+//! (/proc/diskstats). The share that no device delivered is `cache_share`, with a note that begins
+//! `cache:`.
 //!
 //! ## Prediction
 //!
-//! From the device: its class (`queue/rotational`, the driver), its link, and what the user knows
-//! (`host.disk.read_latency`, `read`, `read_iops`, `rpm`, `cache`). A disk that spins takes R1's
-//! sum: a seek, half a turn, the transfer; in a file of some MiB the seek is a short one, and the
-//! next block in order may lie in the drive's buffer. With readahead a pass waits for the device
-//! once, then for the transfer. A cached block is a system call and a copy. What memory.fault
-//! measured of the same device, page by page, with and without readahead, and what os.syscall and
-//! memory.bandwidth measured of the copy, make these narrow.
+//! From the device: its class (`queue/rotational`, the driver), its link, and what the user sets
+//! (`host.disk.read_latency`, `read`, `read_iops`, `rpm`, `cache`). A hard disk takes R1's sum: a
+//! seek, half a rotation, the transfer. Within a file of some MiB the seek is short, and the next
+//! sequential block may be in the drive's buffer. With readahead a pass waits for the device once,
+//! then for the transfer. A cached block is a system call and a copy. Figures of the same device
+//! narrow the intervals: memory.fault's, page by page, with and without readahead, and those of
+//! os.syscall and memory.bandwidth for the copy.
 //!
 //! ## Parameters
 //!
-//! - `pattern`: in order, or anywhere.
-//! - `mode`: the ways above.
-//! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all.
-//!   What is written for all of them must be allowed in the directory: the smallest are taken
-//!   first.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `pattern`: sequential or random.
+//! - `mode`: see Method.
+//! - `size`: file size, or above 32 MiB the part of one file that is read as if it were the whole
+//!   file. The directory must have room for all files to write; the smallest are taken first.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
 //!
-//! `latency_per_block` is the time of a pass over its blocks: what the reports print. `latency` is
+//! `latency_per_block` is the time of a pass divided by its blocks, as in the reports. `latency` is
 //! the distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the
-//! same time turned over, `cpu` is the thread's own time (interrupts that came on other CPUs are
-//! not in it). With readahead most reads find their block in memory: there the median says little,
-//! and the mean and the tail are the device. `readahead_gain` is the time of a block without
-//! readahead over that with it. Whole passes count; where not even one was done in the time, what
-//! was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what was accounted, what the
-//! kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces
-//! the file lies.
+//! inverse of the time per block, and `cpu` is the thread's own time (without interrupts on other
+//! CPUs). With readahead most reads find their block in memory, so the median says little; the mean
+//! and the tail describe the device. `readahead_gain` is the time of a block without readahead
+//! divided by the time with it. Only whole passes count, or the partial pass if not even one was
+//! completed. `asked_bytes`, `own_bytes` and `device_bytes` are the account, in which unused
+//! readahead (`ahead_bytes`) counts as requested. `extents` is the number of extents of the file.
 //!
 //! ## Pitfalls
 //!
-//! A drive has a cache of its own, and reads ahead by itself: small files come from there from the
-//! second pass on, and R0's files of 128 KiB to 1.5 MiB do on any drive. A virtual disk may be
-//! answered from its host's memory, and nothing here can tell. O_DIRECT is missing on some file
-//! systems and faked on others (tmpfs, FUSE, a stack of file systems): the case fails, or its share
-//! says so. A read-ahead window as large as the file (`readahead_bytes`) makes a cold pass one
-//! request. R1's random reads draw blocks with replacement: of a cold file a third would come from
-//! the cache. Two clock reads are in each block's time, which matters only for `cached`.
+//! A drive has a cache and does its own readahead: from the second pass on small files come from
+//! there, and R0's files of 128 KiB to 1.5 MiB do so on any drive. The host may serve a virtual
+//! disk from memory, and the guest cannot detect it. O_DIRECT is missing on some file systems and
+//! faked on others (tmpfs, FUSE, stacked file systems): the case fails, or `cache_share` shows it.
+//! If the readahead window is as large as the file (`readahead_bytes`), a cold pass is one request.
+//! R1's random reads draw blocks with replacement: a third of a cold file would come from the
+//! cache. Each block's time includes two clock reads, which matters only for `cached`.
 //!
 //! ## Sources
 //!
 //! R0 "File Read Time", R1 tables XV and XVI, R2 7.2 (F_NOCACHE, F_RDAHEAD); fio (`ioengine=psync`,
-//! whose eviction is inside its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2),
+//! which includes eviction in its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2),
 //! posix_fadvise(2); Linux mm/readahead.c; Documentation/filesystems/fiemap.rst. The intervals'
-//! sources stand in `predict/fs/read.rs` and `predict/device.rs`.
+//! sources are in `predict/fs/read.rs` and `predict/device.rs`.
 
 mod passes;
 
@@ -152,23 +151,23 @@ const THOROUGH_KIB: [u64; 15] =
 
 static CARD: Card = Card {
     id: "fs.read",
-    title: "Reading a file, 4 KiB at a time",
+    title: "Reading a file in 4 KiB blocks",
     metrics: &[
-        less("latency_per_block", "time of a pass over its blocks of 4 KiB", Unit::Ns),
+        less("latency_per_block", "time of a pass divided by its 4 KiB blocks", Unit::Ns),
         less("latency", "one read of 4 KiB", Unit::Ns),
         more("iops", "reads per second", Unit::OpPerS),
-        more("bandwidth", "bytes of these", Unit::BPerS),
+        more("bandwidth", "bytes per second of these reads", Unit::BPerS),
         more(
             "burst_iops",
-            "reads per second of a window that is too short for the name of a rate",
+            "reads per second in a window too short to call it a rate",
             Unit::OpPerS,
         )
         .formerly("iops"),
-        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
-        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
+        more("burst", "bytes per second of these reads", Unit::BPerS).formerly("bandwidth"),
+        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
         found(plain(
             "readahead_gain",
-            "time of a cold block without readahead over that with it",
+            "time of a cold block without readahead, divided by the time with it",
             Unit::Ratio,
         )),
     ],
@@ -217,7 +216,7 @@ impl Experiment for Read {
                 let path = path_of(dir, size);
                 let name = path.file_name().and_then(|name| name.to_str());
                 let way_out = "smaller ones with --set fs.read.size=SIZE";
-                let name = name.context("the name is plain")?;
+                let name = name.context("the file name is not plain text")?;
                 file::write(dir, name, size, file::seed_of(&path), way_out)
             };
             sizes.into_iter().map(write).collect()
@@ -384,7 +383,7 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
     let mut skipped = BTreeMap::new();
     for size in sizes {
         if !size.is_multiple_of(BLOCK_BYTES as u64) {
-            skipped.insert(size, Skip::because("the size is no multiple of 4 KiB"));
+            skipped.insert(size, Skip::because("the size is not a multiple of 4 KiB"));
             continue;
         }
         let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
@@ -394,21 +393,23 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
             continue;
         }
         let [size_told, allowed] = [size, allowed].map(|bytes| render(bytes as f64, Unit::B));
-        let reason = format!("no room for a file of {size_told}: {allowed} may be written here");
+        let reason =
+            format!("no room for a file of {size_told}: at most {allowed} may be written here");
         let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
         skipped.insert(size, Skip::because(reason).needs(way_out));
     }
     skipped
 }
 
-/// Why a mode is not to be had where files are memory.
+/// Why a mode is not available if files are in memory.
 fn absent(site: &Site, mode: Mode) -> Option<Skip> {
     let ground = below(site)?;
     // A disk of memory (zram) takes direct reads, and its pages can be evicted.
     let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
     (in_memory && mode != Mode::Cached).then(|| {
         let on = &ground.because;
-        let why = format!("files are on {on}: O_DIRECT is faked, and nothing can be evicted");
+        let why =
+            format!("files are on {on}: O_DIRECT is faked there, and pages cannot be evicted");
         Skip::because(why).needs("--dir DIR on a file system of a block device")
     })
 }

@@ -1,95 +1,96 @@
-//! What does reading a file of another machine cost?
+//! What does it cost to read a file on a remote file system?
 //!
 //! ## Question
 //!
-//! How long does a block of a file take that lies on another machine: past the client's cache,
-//! through it, and from it; and how much of that is the wire and the server, how much the client?
+//! How long does a block of a remote file take: past the client's cache, through it, and from it?
+//! How much of that is network and server, and how much the client?
 //!
 //! ## Method
 //!
 //! Nothing is measured unless `path` is set, to one of two things.
 //!
-//! A directory of a mounted remote file system (NFS, SMB, Ceph, a program behind FUSE such as
-//! SSHFS; `path=/mnt/share`): its type and options are read from the mounts and from statfs(2), and
-//! stand beside every figure, and that the opened file lies on that mount is seen by the mount's
-//! number (/proc/self/fdinfo): a link that leads elsewhere is refused. The run makes a work
-//! directory there, which goes with it, and in it a file of each size: incompressible data, unique
-//! per block, synced. Blocks of 4 KiB are read one after another (pread(2)), in order or in a
-//! random one, until the case's time is over, each timed by itself; what the last of them hold is
-//! checked after each pass. The modes are those of fs.read:
+//! A directory of a mounted remote file system (NFS, SMB, Ceph, or a FUSE program such as SSHFS;
+//! `path=/mnt/share`). plumb reads its type and options from the mount table and from statfs(2) and
+//! records them with every figure. The mount ID of the opened file (/proc/self/fdinfo) must be that
+//! of the mount, so a link that leads elsewhere is refused. The run creates a work directory there
+//! and removes it at the end. It holds one file per size: incompressible data, unique per block,
+//! synced. Blocks of 4 KiB are read one after another (pread(2)), sequentially or in random order,
+//! until the case's time is over. Each read is timed by itself, and the contents of the last blocks
+//! are checked after each pass. The modes are those of fs.read:
 //!
-//! - `direct`: O_DIRECT, which goes past the client's page cache; a first direct read must leave
-//!   nothing in it, or it is faked. `direct_sync` with O_SYNC as well.
-//! - `cold`: through the page cache, out of which the file was taken (opened anew,
-//!   POSIX_FADV_DONTNEED) and in which no page of it is found (cachestat(2), else mincore(2))
-//!   before each pass. `cold_no_readahead` with POSIX_FADV_RANDOM.
-//! - `cached`: from the client's page cache, all of it there.
+//! - `direct`: O_DIRECT, which bypasses the client's page cache; if a first direct read leaves
+//!   anything in it, O_DIRECT is faked. `direct_sync` adds O_SYNC.
+//! - `cold`: through the page cache. Before each pass the file is evicted (opened anew,
+//!   POSIX_FADV_DONTNEED), and no page of it may be cached (cachestat(2), else mincore(2)).
+//!   `cold_no_readahead` adds POSIX_FADV_RANDOM.
+//! - `cached`: from the client's page cache, which holds the whole file.
 //!
 //! A file of an NFS server (`path=nfs://server/export/file?version=4`), which libnfs reads inside
-//! of the process without a mount and without any cache of this machine: `mode=library`. The file
-//! exists already and is only read: `size=whole` of it, at most its first 256 MiB, or so many bytes
-//! from its begin as `size` says. Each answer is waited for 5 s and no longer, and opening has
-//! several of them: version 4 connects and mounts, version 3 asks the port mapper, the mount server
-//! and the server in turn, and is tried after 4 unless that was left without an answer. A server's
-//! name is looked up by the system's resolver, whose time-outs (resolv.conf(5)) are its own; a
-//! round that gives no sign of life is ended whatever it waits for. Of the URL's arguments those
-//! that turn on caches (`readahead`, `pagecache`, `dircache`) are refused.
+//! the process without a mount and without a local cache: `mode=library`. The file must exist and
+//! is only read: all of it with `size=whole`, at most its first 256 MiB, or its first `size` bytes.
+//! plumb waits at most 5 s for each reply, and opening needs several: version 4 connects and
+//! mounts; version 3 asks the port mapper, the mount server and the server in turn, and is tried
+//! after version 4 unless that got no reply. The system's resolver looks up the server's name and
+//! has separate time-outs (resolv.conf(5)). A round that shows no sign of life is ended, whatever
+//! it waits for. URL arguments that enable caches (`readahead`, `pagecache`, `dircache`) are
+//! refused.
 //!
-//! Where NFS is mounted the kernel counts each operation (/proc/self/mountstats): `rpc_rtt` is the
-//! mean time from sending a READ to its answer, which is wire and server; `rpc_queue` before that;
-//! `rpc_execute` all of it, and `rpc_client` (execute less rtt) what the client itself took. The
-//! counters are whole milliseconds of all reads together: below ten of them nothing is said. Bytes
-//! that the server sent stand against those asked for (`cache_share`). libnfs's socket tells its
-//! round trip (TCP_INFO): `tcp_rtt_ns`, `tcp_min_rtt_ns`, and the bytes that came.
+//! For NFS mounts the kernel counts each operation (/proc/self/mountstats). `rpc_rtt` is the mean
+//! time from sending a READ to its reply (network and server), `rpc_queue` the time before sending,
+//! `rpc_execute` the total, and `rpc_client` (execute less rtt) the client's own time. The counters
+//! hold whole milliseconds for all reads together, so below ten milliseconds plumb reports no
+//! figure. The bytes that the server sent are compared with those requested (`cache_share`).
+//! TCP_INFO of libnfs's socket gives its round trip, `tcp_rtt_ns` and `tcp_min_rtt_ns`, and the
+//! received bytes.
 //!
 //! ## Prediction
 //!
-//! As R1: what the client does, a round trip, what the server does, and the bytes at the link's
-//! rate. The interface that leads to the server (its route) tells the link's kind, rate and MTU:
-//! 100 Mbit/s are at most 12.5 MB/s, 0.33 ms a block. Round trips are 8 to 120 µs on loopback, 10
-//! to 400 µs between namespaces and guests, 30 µs to 2 ms by wire in one building, 0.8 to 25 ms by
-//! radio, and up to 100 ms through a gateway; `--set host.net.rtt=…` and `--set host.net.rate=…`
-//! say better. In order and through the cache, requests overlap: the transfer is what is left where
-//! the link is the limit. With figures of the same run: net.rtt and net.bandwidth to the same
-//! machine, and fs.read for what the server would take if it were a machine as this one.
+//! As in R1: the client's work, a round trip, the server's work, and the bytes at the link's rate.
+//! The interface of the route to the server gives the link's kind, rate and MTU: 100 Mbit/s carry
+//! at most 12.5 MB/s, 0.33 ms per block. Round trips are 8 to 120 µs on loopback, 10 to 400 µs
+//! between namespaces and guests, 30 µs to 2 ms by wire in one building, 0.8 to 25 ms by radio, and
+//! up to 100 ms through a gateway; `--set host.net.rtt=…` and `--set host.net.rate=…` give better
+//! values. Sequential requests through the cache overlap, so only the transfer remains if the link
+//! is the limit. Figures of the same run count as well: net.rtt and net.bandwidth to the same
+//! machine, and fs.read for the work of a server like this machine.
 //!
 //! ## Parameters
 //!
-//! - `pattern`: blocks in order, or each once in a random one.
+//! - `pattern`: blocks in order, or each once in random order.
 //! - `mode`: see Method.
-//! - `size`: of the file; `whole` for a file of a server.
-//! - `placement`: where the reading thread runs: `free` (the scheduler places it, and its moves are
-//!   planned), `interrupt` (on the CPU that takes the interrupts of the interface that leads to the
-//!   server), `other` (on another).
+//! - `size`: size of the file; `whole` for a file on a server.
+//! - `placement`: where the reading thread runs: `free` (the scheduler places it; migrations are
+//!   expected), `interrupt` (the CPU that handles the interrupts of the interface to the server) or
+//!   `other` (another CPU).
 //! - `path`: an absolute path of a directory, or a URL; `none`: nothing is measured.
 //!
 //! ## Reading the result
 //!
-//! `latency` has a distribution: in order and through the cache most reads find what was read
-//! ahead, and some wait for it. `latency_per_block` is the time of a pass over its blocks, `iops`
-//! and `bandwidth` its inverse: those are what R0, R1 and R2 print. `cpu` is the reading thread's
-//! own, libnfs's work in it; what the kernel's threads, interrupts and a program behind FUSE take
-//! beside it is not. `direct` in a random order is the round trip that nothing hides. `rpc_rtt`
-//! against `latency` is how much of it this machine could do nothing about.
+//! `latency` has a distribution: for sequential reads through the cache most reads hit readahead,
+//! and some wait for it. `latency_per_block` is the time of a pass divided by its blocks, `iops`
+//! and `bandwidth` its inverse: R0, R1 and R2 report these. `cpu` is the reading thread's own time,
+//! including libnfs, and excludes kernel threads, interrupts and a FUSE program. `direct` in random
+//! order is the round trip with nothing to hide it. `rpc_rtt` divided by `latency` is the part that
+//! this machine cannot influence.
 //!
 //! ## Pitfalls
 //!
-//! The server's cache is out of sight: it was given the data a moment ago, and answers from its
-//! memory unless that is smaller than the file. To measure its disk, read a file that it has not
-//! had in memory (`nfs://`), or one larger than its memory. FUSE programs keep caches of their own,
-//! which nothing on this side can empty or count. Attributes and locks are asked for at opening,
-//! outside of what is timed. TCP_INFO's smoothed round trip is from request to acknowledgement: an
-//! answer that comes soon carries it, so that the server's work is in it; the smallest is nearer to
-//! the wire. A local path is refused, because fs.read measures it; so are devices and special
-//! files. A hard-mounted server that vanishes holds its readers in the kernel: the case fails when
-//! its time is over, and the run goes on. R1 reads over an adapter of 100 Mbit/s behind USB, R2
+//! The server's cache is invisible. The server has just received the data, and answers from memory
+//! unless its memory is smaller than the file. To measure its disk, read a file that is not in its
+//! memory (`nfs://`), or one larger than its memory. FUSE programs keep caches that the client can
+//! neither empty nor count. Attributes and locks are requested at opening, outside the timed part.
+//! TCP_INFO's smoothed round trip runs from a request to its acknowledgement. A quick reply carries
+//! the acknowledgement, so the figure then includes the server's work; the smallest value is closer
+//! to the network's. A local path is refused, because fs.read measures it; so are devices and
+//! special files. If the server of a hard mount vanishes, its readers hang in the kernel: the case
+//! fails when its time is over, and the run goes on. R1 reads over a 100 Mbit/s USB adapter, R2
 //! over a shared radio channel with signing: both are figures of their links.
 //!
 //! ## Sources
 //!
 //! R0 "remote file read time" (NFS, 128 KiB to 3 MiB), R1 table XVII (NFS), R2 7.3 (SMB); nfsiostat
 //! (mountstats); Linux Documentation/filesystems/nfs, net/sunrpc/stats.c; open(2) on O_DIRECT and
-//! NFS; nfs(5) on close-to-open; libnfs 4.0 to 7.0; tcp(7). The intervals' sources stand in
+//! NFS; nfs(5) on close-to-open; libnfs 4.0 to 7.0; tcp(7). The intervals' sources are in
 //! `predict/fs/remote.rs`.
 
 mod library;
@@ -150,32 +151,28 @@ symbols! {
 case! {
     /// A file and how it is read.
     pub struct Look {
-        /// blocks in order, or each once in a random one
+        /// blocks in order, or each once in random order
         pattern: Pattern,
-        /// how it is read, as in fs.read; `library`: without a mount, for nfs://
+        /// how the file is read, as in fs.read; `library`: without a mount, for nfs://
         mode: Mode,
-        /// of the file; `whole` for an existing file of a server, at most its first 256 MiB
+        /// size of the file; `whole` for an existing file on a server, at most its first 256 MiB
         size: Size,
     }
 }
 
 static CARD: Card = Card {
     id: "fs.remote",
-    title: "Reading files of another machine",
+    title: "Reading files on a remote file system",
     metrics: &[
-        less("latency_per_block", "a pass over the blocks, per block", Unit::Ns),
-        less("latency", "one read of a block of 4 KiB", Unit::Ns),
-        more("bandwidth", "bytes of a pass over its time", Unit::BPerS),
-        more("iops", "reads of a pass over its time", Unit::OpPerS),
-        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
-        less("rpc_rtt", "NFS: from sending a READ to its answer: wire and server", Unit::Ns),
-        less("rpc_queue", "NFS: a READ waiting to be sent", Unit::Ns),
-        less("rpc_execute", "NFS: a READ from its making to its end", Unit::Ns),
-        less(
-            "rpc_client",
-            "NFS: what the client itself took for a READ (execute less rtt)",
-            Unit::Ns,
-        ),
+        less("latency_per_block", "time of a pass divided by its blocks", Unit::Ns),
+        less("latency", "one read of 4 KiB", Unit::Ns),
+        more("bandwidth", "bytes of a pass divided by its time", Unit::BPerS),
+        more("iops", "reads of a pass divided by its time", Unit::OpPerS),
+        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
+        less("rpc_rtt", "NFS: from sending a READ to its reply (network and server)", Unit::Ns),
+        less("rpc_queue", "NFS: time a READ waits before it is sent", Unit::Ns),
+        less("rpc_execute", "NFS: whole life of a READ, from creation to completion", Unit::Ns),
+        less("rpc_client", "NFS: the client's own time per READ (execute less rtt)", Unit::Ns),
     ],
     params: params![
         Look::PARAMS,
@@ -249,7 +246,7 @@ impl Experiment for Remote {
         let is_file = matches!(target, Target::File(_));
         let mut at = BTreeMap::new();
         target.put(site, &mut at);
-        // Of what nobody chose, what the path allows.
+        // Parameters that the user did not choose follow the path.
         let (mode, size) = (params.chosen("mode").is_some(), params.chosen("size").is_some());
         let fits = |look: &&Look| {
             (mode || (look.mode == Mode::Library) == is_file)
@@ -268,8 +265,8 @@ impl Experiment for Remote {
             && let Err(error) = metal::nfs::Library::look()
         {
             return Err(Skip::because(error.to_string()).needs(
-                "the library's package: `apt install libnfs13` (libnfs14, libnfs16 on newer systems), `dnf \
-                 install libnfs`, `zypper install libnfs16`",
+                "the libnfs package: `apt install libnfs13` (libnfs14 or libnfs16 on newer \
+                 systems), `dnf install libnfs`, `zypper install libnfs16`",
             ));
         }
         Ok(series)
@@ -298,8 +295,8 @@ impl Experiment for Remote {
             _ if way.client != Client::Nfs || reading == Reading::Cached => {
                 // The prior alone says why there is no such figure.
                 let why = match reading {
-                    Reading::Cached => "unknown: a read from the cache asks no server",
-                    _ => "unknown: only the kernel's NFS counts its reads",
+                    Reading::Cached => "unknown: a cached read sends no request to the server",
+                    _ => "unknown: only the kernel's NFS client counts its READs",
                 };
                 return is_prior.then(|| unknown(why));
             }
@@ -316,7 +313,7 @@ impl Experiment for Remote {
             bench.each_of::<Look>(series, |bench, case, look| mounted::time(case, look, bench));
             return Ok(());
         }
-        let text = path(series).context("the series has no path")?;
+        let text = path(series).context("the path setting is missing")?;
         let url = target::Url::parse(text).map_err(|reason| anyhow!(reason))?;
         library::measure(series, bench, &url)
     }
@@ -326,20 +323,22 @@ fn path(series: &Series) -> Option<&str> {
     series.settings.get("path").and_then(Value::text)
 }
 
-/// Why a case is not to be had of what was named.
+/// Why a case is impossible for the given path.
 fn absent(is_file: bool, look: &Look) -> Option<Skip> {
     let (why, needed) = match (is_file, look.mode, look.size) {
         (true, mode, _) if mode != Mode::Library => (
-            "without a mount there is no cache and no flag: the library reads",
+            "a file that is not mounted has no page cache and no open flags: only mode=library \
+             reads it",
             "--set fs.remote.mode=library, or the path of a mounted directory",
         ),
         (false, Mode::Library, _) => (
-            "the library reads a file of a server, and a directory was named",
+            "mode=library reads a file on a server, but the path is a directory",
             "--set fs.remote.path=nfs://server/export/file",
         ),
-        (false, _, Size::Whole) => {
-            ("files below a directory are made, and need a size", "--set fs.remote.size=SIZE")
-        }
+        (false, _, Size::Whole) => (
+            "plumb creates the files in a directory, so they need a size",
+            "--set fs.remote.size=SIZE",
+        ),
         _ => return None,
     };
     Some(Skip::because(why).needs(needed))

@@ -1,95 +1,96 @@
-//! What does it cost to make data last?
+//! What does a durable write cost?
 //!
 //! ## Question
 //!
-//! How long does a write take that must outlive a loss of power, how much does the device write for
+//! How long does a write take that must survive a power loss, how much does the device write for
 //! it, and how often is its cache flushed?
 //!
 //! ## Method
 //!
-//! One thread writes a block, syncs it, and only then writes the next: queue depth one, as a
-//! database's log. Every block is other incompressible data, put into place outside of the timed
-//! windows. Timed are the whole (`latency`: from the write to the answer of the sync) and the sync
-//! alone (`sync`), each operation by itself, with the percentiles of all. Before the first that
-//! counts one is made that does not; before each round others' unwritten data goes to the device
+//! One thread writes a block, syncs it, and only then writes the next: queue depth one, like a
+//! database log. Every block has different incompressible data, prepared outside the timed windows.
+//! plumb times the whole operation (`latency`: from the write to the return of the sync) and the
+//! sync alone (`sync`), each operation by itself, with percentiles. One operation before the first
+//! timed one does not count. Before each round other processes' unwritten data goes to the device
 //! (`settle_ns`).
 //!
 //! - `write=append`: at the end of a file: data, and the journal for the size and the new block.
-//! - `write=overwrite`: in a file that was written and synced before and lies in written extents
-//!   (FIEMAP): data alone, and for fsync (in newer kernels' ext4 for the others too) the file's
-//!   times. They change once in a tick of the kernel's clock (1 to 10 ms), so that a quick device
-//!   shows two modes: with a commit of the journal and without.
-//! - `write=reserved`: one block after another of what fallocate(2) reserved: the size stays, the
-//!   extent changes from unwritten to written, which the journal must say: as dear as append on
-//!   most.
+//! - `write=overwrite`: in a file that was written and synced before and has written extents
+//!   (FIEMAP): data alone, and for fsync (in ext4 of newer kernels for the others too) the file's
+//!   timestamps. These change once per kernel tick (1 to 10 ms), so a fast device shows two modes:
+//!   with a journal commit and without.
+//! - `write=reserved`: one block after another in space that fallocate(2) reserved: the size stays,
+//!   and the extent changes from unwritten to written, which needs the journal. On most file
+//!   systems it costs as much as append.
 //! - `write=create`: a new file with one block, fsync of the file, then fsync of the directory, as
-//!   programs make a file that is there or not, but never half. `sync` is both.
-//! - `write=none`: fsync with nothing changed: on ext4 and xfs the flush of the device and nothing
-//!   else.
+//!   programs create a file that is either complete or absent. `sync` covers both.
+//! - `write=none`: fsync with nothing changed: on ext4 and xfs only the device's flush.
 //!
 //! - `call=fsync`, `call=fdatasync`: after the write. `call=dsync`: the file is opened with
-//!   O_DSYNC, so that the write itself waits; RWF_DSYNC of pwritev2 sets the same flag of the same
-//!   path and is no case. `call=direct_dsync`: with O_DIRECT and O_DSYNC; a device with forced unit
-//!   access (`fua`) needs no flush for it, where nothing but data changes.
+//!   O_DSYNC, so the write itself waits; RWF_DSYNC of pwritev2 sets the same flag on the same path
+//!   and is not a case. `call=direct_dsync`: with O_DIRECT and O_DSYNC; a device with forced unit
+//!   access (`fua`) needs no flush for it if only data changes.
 //!
-//! Around all operations of a case the device's counters are read (/proc/diskstats): bytes written
-//! over bytes made durable (`amplification`), flushes over syncs (`flushes`; they count for whole
-//! disks only, since Linux 5.5), and write requests over syncs (`requests`, flushes included). They
-//! are the device's, whoever wrote: where it wrote more than this process gave (/proc/self/io) and
-//! the kind of file system adds to that, a note says so with these numbers. Afterwards what was
-//! written is read back and compared, and the length checked. A case makes as many syncs as its
-//! time allows, 8 at least; and at most `most`, so that all rounds together stay within what this
-//! experiment may write.
+//! Before and after all operations of a case plumb reads the device's counters (/proc/diskstats):
+//! bytes written per durable byte (`amplification`), flushes per sync (`flushes`; counted for whole
+//! disks only, since Linux 5.5), and write requests per sync (`requests`, including flushes). These
+//! counters cover all processes. If the device wrote more than this process wrote (/proc/self/io)
+//! plus what the kind of file system adds, a note says so with the numbers. Afterwards the written
+//! data is read back and compared, and the length is checked. A case makes as many syncs as its
+//! time allows, at least 8 and at most `most`, so that all rounds together stay within the bytes
+//! that this experiment may write.
 //!
 //! ## Prediction
 //!
-//! Writes and flushes that wait for each other, as many as the kind of file system needs: a
-//! journal's commit is a write of its blocks, a flush, and a commit block written through; trees
-//! (btrfs) write a log and a super block. Each takes what the device's class takes: a flush is 3 µs
-//! to 8 ms on flash over NVMe (with capacitors it is nothing but an answer), 20 µs to 20 ms on
-//! other flash, and on a disk that spins a turn and a seek; a device with no volatile cache (`write
-//! through`) gets no flush. What the user gave (host.disk.flush_latency, host.disk.write_latency,
-//! host.disk.rpm) counts instead, and after fs.read and fs.io what they measured.
+//! Writes and flushes that wait for each other, as many as the kind of file system needs: a journal
+//! commit is a write of its blocks, a flush, and a commit block written through; trees (btrfs)
+//! write a log and a superblock. Each takes the time of the device's class. A flush takes 3 µs to 8
+//! ms on NVMe flash (with capacitors the device only acknowledges it), 20 µs to 20 ms on other
+//! flash, and a rotation and a seek on a hard disk. A device without a volatile cache (`write
+//! through`) gets no flush. Values set by the user (host.disk.flush_latency,
+//! host.disk.write_latency, host.disk.rpm) replace these, and so do the figures of fs.read and
+//! fs.io once they are measured.
 //!
 //! ## Parameters
 //!
 //! - `write`: what is made durable; see Method.
 //! - `call`: how; see Method.
 //! - `block`: bytes of a write.
-//! - `window`: time that a case measures; `auto` is the preset's. A window of several of the
-//!   journal's commit periods (5 s on ext4 and jbd2, mount option `commit`) shows what its commits
-//!   of others' changes do to one's own syncs.
-//! - `most`: syncs of a case in a round, at most.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
-//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
-//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `window`: time that a case measures; `auto` is the preset's. A window of several journal
+//!   commit periods (5 s on ext4 and jbd2, mount option `commit`) shows how commits of other
+//!   processes' changes affect the measured syncs.
+//! - `most`: most syncs of a case per round.
+//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
+//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
+//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
+//!   count as `other`.
 //!
 //! ## Reading the result
 //!
-//! `latency` bounds what one writer can commit: `iops` transactions in a second, unless they share
-//! a sync. `none` is the device's flush; `overwrite` with fdatasync less that is the data's write;
-//! `append` less `overwrite` is the journal. A log in a file that is written beforehand and used
-//! again is the quickest, one that was only reserved is not. Compare machines by `append` with
-//! fdatasync, the usual log. The trace `syncs` has every operation with its time in the round: what
-//! comes every 5 s is a journal's commit or the writing back of others' data, which syncs wait for
-//! in ordered mode.
+//! `latency` bounds what one writer can commit: `iops` transactions per second, unless they share a
+//! sync. `none` is the device's flush; `overwrite` with fdatasync less that is the write of the
+//! data; `append` less `overwrite` is the journal. The fastest log is a file that was written
+//! beforehand and is reused; a file that is only reserved is slower. Compare machines by `append`
+//! with fdatasync, the usual log. The trace `syncs` has every operation with its time in the round:
+//! peaks every 5 s are a journal commit or the writeback of other data, which syncs wait for in
+//! ordered mode.
 //!
-//! A note that begins `power:` says that the device answered sooner than its medium could have had
-//! the data: its cache outlives the power (capacitors, a battery), or it does not keep its word.
-//! Only pulling the plug can tell which. Of a virtual disk nothing can be told: its host decides
-//! what a flush is.
+//! A note that begins `power:` says that the device answered faster than its medium can store the
+//! data: either its cache survives a power loss (capacitors, a battery), or it reports data as
+//! durable that is not. Only pulling the plug can decide. A virtual disk cannot be judged at all:
+//! the host decides what a flush does.
 //!
 //! ## Pitfalls
 //!
-//! A sync that answers in microseconds may do nothing: tmpfs, overlayfs mounted volatile, FUSE, a
-//! hypervisor with cache=unsafe; a note says what the file system is. fsync of a file drags others'
-//! data along (ordered mode), and so the neighbour's writes are in one's own tail. The kernel's
-//! threads that a sync needs (the journal's, the block layer's for flushes) have ordinary priority:
-//! on a machine whose CPUs are taken a sync waits for their turn, a tick (4 ms at 250 Hz) in place
-//! of 100 µs; a note says so, because no counter of the measuring thread shows it. The first sync
-//! after a pause wakes the device. Flash slows down when its quick cells are full, which takes more
-//! than is written here: this is a burst. A volume in the network counts flushes of this side only.
-//! Counters include other processes: a note tells of those that write much, a little goes unseen.
+//! A sync that returns within microseconds may do nothing: tmpfs, overlayfs mounted volatile, FUSE,
+//! a hypervisor with cache=unsafe; a note names the file system. fsync of a file also writes other
+//! processes' data (ordered mode), so a neighbour's writes show in the tail. The kernel threads
+//! that a sync needs (the journal's, the block layer's for flushes) have ordinary priority. On a
+//! machine with busy CPUs a sync waits for their turn, a tick (4 ms at 250 Hz) instead of 100 µs; a
+//! note says so, because no counter of the measuring thread shows it. The first sync after a pause
+//! wakes the device. Flash slows down when its fast cells are full, which needs more data than
+//! plumb writes: this is a burst. A network volume counts only this side's flushes. Counters
+//! include other processes: a note reports those that write much, but small writes go unnoticed.
 //!
 //! ## Sources
 //!
@@ -97,7 +98,7 @@
 //! admin-guide/iostats.rst, filesystems/ext4/journal.rst; PostgreSQL's `pg_test_fsync`
 //! (open_datasync, fdatasync, fsync of 8 KiB overwrites); fio `--fsync=1`, `--fdatasync=1` and
 //! etcd's advice to read its percentiles; Pillai et al., "All File Systems Are Not Created Equal",
-//! OSDI 2014 (which calls make a file last). The devices' intervals: `predict/fs/journal.rs`.
+//! OSDI 2014 (which calls make a file durable). The devices' intervals: `predict/fs/journal.rs`.
 
 mod apparatus;
 mod counted;
@@ -152,27 +153,27 @@ const DEFAULT_MOST: u64 = 64;
 
 static CARD: Card = Card {
     id: "fs.sync",
-    title: "Data that must last",
+    title: "Durable writes and syncs",
     metrics: &[
-        less("latency", "a write and its sync, until the answer", Unit::Ns),
+        less("latency", "a write and its sync, until the sync returns", Unit::Ns),
         less("sync", "the sync alone", Unit::Ns),
-        more("iops", "durable writes in a second, one after another", Unit::OpPerS),
-        less("amplification", "bytes that the device wrote for a byte made durable", Unit::Ratio),
-        plain("flushes", "flushes of the device for a sync", Unit::Count),
-        plain("requests", "write requests to the device for a sync, flushes included", Unit::Count),
+        more("iops", "durable writes per second, one after another", Unit::OpPerS),
+        less("amplification", "bytes that the device writes per durable byte", Unit::Ratio),
+        plain("flushes", "device flushes per sync", Unit::Count),
+        plain("requests", "write requests to the device per sync, including flushes", Unit::Count),
     ],
     params: params![
         Synced::PARAMS,
         &[
             Param::setting(
                 "window",
-                "time that a case measures (auto: the preset's)",
+                "time that a case measures (auto: from the preset)",
                 Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns),
                 ["auto"; 3],
             ),
             Param::setting(
                 "most",
-                "syncs of a case in a round, at most (auto: what all rounds may write)",
+                "most syncs of a case per round (auto: from how much all rounds may write)",
                 Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count),
                 ["auto"; 3],
             ),
@@ -233,8 +234,8 @@ impl Experiment for Sync {
 
     fn series(site: &Site, cases: Vec<Synced>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
-            let why =
-                "no two of these go together: `none`, `create` take fsync, direct_dsync 512 B";
+            let why = "these parameters do not combine: write=none and write=create need \
+                       call=fsync, call=direct_dsync needs a multiple of 512 B";
             return Err(Skip::because(why));
         }
         let (most, offered) = afforded(site, params, cases)?;
@@ -281,7 +282,7 @@ impl Experiment for Sync {
     fn law(facts: Facts, sync: &Synced, _: &Case, metric: &Metric) -> Option<Prediction> {
         let name = metric.name.as_ref();
         let is_device = Self::MAY_LACK.contains(&name);
-        // What is counted follows from the file system's kind, which no earlier figure tells.
+        // These counts follow from the kind of file system, and no earlier figure shows it.
         if facts.known.is_some() && (is_device || !law::is_known(facts)) {
             return None;
         }
@@ -290,13 +291,15 @@ impl Experiment for Sync {
         let law: Result<Law, &str> = match name {
             "latency" => Ok(law::latency(facts, sync)),
             "iops" => Ok(law::rate(facts, sync)),
-            "sync" if sync.call.is_in_write() => Err("the write itself waits: no call follows it"),
+            "sync" if sync.call.is_in_write() => {
+                Err("the write itself waits, so there is no sync call")
+            }
             "sync" => Ok(law::alone(facts, sync)),
-            _ if disk.is_none() => Err("no device is known that counts what it writes"),
-            "amplification" if sync.write == Write::Nothing => Err("nothing is written"),
+            _ if disk.is_none() => Err("the device is unknown or has no write counters"),
+            "amplification" if sync.write == Write::Nothing => Err("the case writes nothing"),
             "amplification" => Ok(law::amplification(site, sync)),
             "flushes" if disk.is_some_and(|disk| disk.is_virtual) => {
-                Err("devices made of others (device mapper, md) count no flushes")
+                Err("stacked devices (device mapper, md) count no flushes")
             }
             "flushes" => Ok(law::flushes(site, sync)),
             _ => Ok(law::requests(site, sync)),

@@ -4,7 +4,7 @@ use record::case::Case;
 use record::key::Value;
 use stats::steady::{BLOCKS, Log, Steady, steady};
 
-/// A window as long as this may tell the rate of a device, or of a limit that somebody set.
+/// A window of at least this length reports the rate of a device, or of a configured limit.
 pub(super) const SETTLED_NS: u64 = 500_000_000;
 /// Half a second and more by every preset, in times of a case.
 pub(super) const RATE_CASES: u64 = 42;
@@ -58,7 +58,7 @@ pub(super) fn in_law<'name>(case: &Case, metric: &'name str) -> Result<&'name st
         (rate, burst) if names(case).contains(&metric) => {
             Ok(RATES[rate.or(burst).unwrap_or_default()])
         }
-        _ => Err("unknown: the window decides whether it is a rate or a burst"),
+        _ => Err("unknown: the window length decides whether the figure is a rate or a burst"),
     }
 }
 
@@ -128,7 +128,7 @@ impl Window {
         self.is_over
     }
 
-    /// The part of it in which the rate was steady.
+    /// The part in which the rate was steady.
     fn found(&self) -> Option<Steady> {
         let log = self.log.of_whole_turns(self.block_ns)?;
         steady(std::slice::from_ref(&log), log.last_ns(), self.block_ns as f64)
@@ -143,8 +143,8 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
     // Several begin together and look one operation apart.
     anyhow::ensure!(
         last_ns + block_ns >= least_ns,
-        "the file or the bytes that may be written were used up after {:.3} s, a rate needs {:.1} s: --dir DIR with \
-         more space, or a burst by a shorter --set fs.io.window",
+        "the file or the write budget was used up after {:.3} s, and a rate needs {:.1} s; use \
+         --dir DIR with more space, or a shorter --set fs.io.window for a burst",
         last_ns as f64 / 1e9,
         least_ns as f64 / 1e9
     );

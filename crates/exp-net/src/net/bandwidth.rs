@@ -1,101 +1,103 @@
-//! How many bytes a second go from one end to the other?
+//! How many bytes per second go from one end to the other?
 //!
 //! ## Question
-//! What does a receiver get by TCP and by UDP, over the size of a message, the number of streams,
-//! the direction and the place of both ends; what limits it, what is lost and where, and what does
-//! it cost both ends' CPUs?
+//! What bandwidth does a receiver get over TCP and over UDP, by message size, number of streams,
+//! direction and placement of both ends? What limits it, what is lost and where, and what does it
+//! cost the CPUs of both ends?
 //!
 //! ## Method
-//! The far end is a second worker on this host, or one at the agent of `--peer`. For every case
-//! fresh connections are made (of UDP, sockets connected both ways), one for each stream, each with
-//! one thread at each end, pinned: on loopback the CPUs to measure on are dealt out in turn, a
-//! stream's two ends to neighbours (`other_cpu`) or to one (`same_cpu`). Each thread has one buffer
-//! of changing bytes, touched beforehand and used again and again; calls are `send` and `recv` that
-//! block, with TCP_NODELAY, and with socket buffers as the kernel chooses and grows them (recorded
-//! beside the figure). Both ends' threads are ready before the first byte is sent.
+//! The far end is a second worker on this host, or one at the agent of `--peer`. Every case makes
+//! fresh connections (for UDP, sockets connected both ways), one per stream, each with one pinned
+//! thread at each end. On loopback the CPUs to measure on are dealt out in turn: a stream's two
+//! ends get neighbouring CPUs (`other_cpu`) or the same one (`same_cpu`). Each thread has one
+//! buffer of changing bytes, touched beforehand and reused. The calls are blocking `send` and
+//! `recv` with TCP_NODELAY. The kernel chooses and grows the socket buffers (recorded with the
+//! figure). The threads of both ends are ready before the first byte is sent.
 //!
-//! - `steady`: the sender sends messages for as long as the receiver wants. The receiver logs what
-//!   came when, and only its bytes over its window count. Once 32 blocks (of two round trips at
-//!   least) are over, what comes before the rate's change point is discarded, and so are leading
-//!   blocks that are no part of the second half's scatter (a shaper's bucket); it goes on where it
-//!   has not settled, up to four times as long and 200 round trips, at most 10 s. The mean of the
-//!   rest is `bandwidth` where the window is half a second or more: between hosts, where a device
-//!   stands behind it, and by TCP in messages of 128 KiB on loopback, where congestion control does
-//!   (of one stream in quick, of both directions, both places and all streams in standard). Of
-//!   other streams it is `burst`: their windows are 30 ms (thorough: 63). `peak` is its best block.
-//!   What was discarded stands beside it with its time and its rate. By TCP both ends' counts of
-//!   all bytes must be the same. A receiver of a stream asks by each call for a whole message
-//!   (MSG_WAITALL; on a slow way for what is there, so that the log has its points), and for 4 KiB
-//!   at least, so that small messages tell what sending them costs.
+//! - `steady`: the sender sends messages for as long as the receiver wants. The receiver logs the
+//!   arriving bytes over time, and only its bytes over its window count. Once 32 blocks (of at
+//!   least two round trips) are over, everything before the rate's change point is discarded, and
+//!   so are leading blocks outside the scatter of the second half (a shaper's bucket). If the rate
+//!   has not settled, the window is extended, up to four times as long and 200 round trips, at most
+//!   10 s. If the window is half a second or more, the mean of the rest is `bandwidth`: between
+//!   hosts, where a device limits the rate, and for TCP in messages of 128 KiB on loopback, where
+//!   congestion control does (one stream in quick; both directions, both placements and all stream
+//!   counts in standard). For other streams it is `burst`: their windows are 30 ms (thorough: 63).
+//!   `peak` is the best block of the window. The discarded part is recorded with its duration and
+//!   rate. Over TCP both ends must count the same bytes. A receiver of a stream asks for a whole
+//!   message with each call (MSG_WAITALL; on a slow path for the available bytes, so that the log
+//!   has points), and for at least 4 KiB, so that small messages show what sending them costs.
 //! - UDP: each datagram carries a number. After the sender has stopped, the receiver reads until
-//!   all have come or were dropped at its socket, or none has come for 4 ms, three round trips and
-//!   eight times the longest silence before; what came twice counts once. `loss` is the share of
-//!   all datagrams that were tried; it is the sum of `loss_sender` (the sender's host refused: no
-//!   room in the socket's buffer or the device's queue, which IP_RECVERR makes it tell),
-//!   `loss_receiver` (dropped at the receiving socket because its buffer was full: the count behind
-//!   SO_RXQ_OVFL, read by SO_MEMINFO after the drain) and `loss_path` (all others). `interval`
-//!   paces the sender, by spinning.
+//!   all datagrams have arrived or were dropped at its socket, or until none has arrived for 4 ms,
+//!   three round trips and eight times the longest silence before. Duplicates count once. `loss` is
+//!   the share of all datagrams that the sender tried to send. It is the sum of `loss_sender`
+//!   (refused by the sender's host: no room in the socket's buffer or the device's queue, as
+//!   IP_RECVERR reports), `loss_receiver` (dropped at the receiving socket because its buffer was
+//!   full: the count behind SO_RXQ_OVFL, read with SO_MEMINFO after the drain) and `loss_path` (all
+//!   others). `interval` paces the sender, by spinning.
 //! - `fixed_16M` (R1: 16 MiB by writes and reads of 4 KiB) and `fixed_1M` (R2: 1 MiB as one
-//!   message), again and again on one connection. `up`: from before the first byte is sent until
-//!   one byte comes back that the far end sends when it has the last. `down`: from before that byte
-//!   is sent as a wish until the last byte is here. So one small message's way is in it. Transfers
-//!   before the change point of their times are the connection's beginning and are left out.
-//! - `there_and_back` (R3): a message there and, once it is whole, back; `bandwidth` counts both
-//!   ways' bytes. A datagram that is not back after 100 ms is lost: in `transfer_time` it is at
-//!   least that, its wait is in `bandwidth`'s time and prolongs the window (by 1 s at most). R3's
-//!   blocks: `--set net.bandwidth.transfer=there_and_back --set
+//!   message), repeatedly on one connection. `up`: from before the first byte is sent until one
+//!   byte comes back, which the far end sends after receiving the last one. `down`: from before
+//!   that byte is sent as a request until the last byte has arrived. So the time includes one small
+//!   message. Transfers before the change point of their times belong to the start of the
+//!   connection and are left out.
+//! - `there_and_back` (R3): a message there and, once it is complete, back; `bandwidth` counts the
+//!   bytes of both directions. A datagram that is not back after 100 ms is lost: it counts as at
+//!   least that in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window
+//!   (by at most 1 s). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
 //!   net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
-//! - `already_there` (R0): a message is sent, this end waits until all of it lies in the receive
-//!   buffer, and times the one call that reads it. That is a rate of copying, called `copy_rate`,
-//!   and no bandwidth.
+//! - `already_there` (R0): a message is sent, this end waits until all of it is in the receive
+//!   buffer, and times the one call that reads it. That is a copy rate, called `copy_rate`, and not
+//!   a bandwidth.
 //!
-//! `cpu_near` and `cpu_far` are CPU time of each end's process (all threads, user and kernel) over
-//! all bytes that were delivered, from the first to the last; `message_cpu_…` the same by message
-//! that this end had. What the kernel does in softirqs outside of the processes stands beside it
-//! (`softirq_ns`, in its steps of 10 ms), never added. TCP_INFO of the senders before and after:
-//! `busy`, the share of the time with something to send; of that `receive_window_limited` and
-//! `send_buffer_limited`; `retransmitted`, the share of segments. The kernel counts those times in
-//! ticks of 1 to 10 ms, so that short windows give them in coarse steps; the whole time is
-//! taken by the same ticks. CPUs on which the kernel last handled what came to
-//! the sockets (SO_INCOMING_CPU) are recorded for both ends.
+//! `cpu_near` and `cpu_far` are the CPU time of each end's process (all threads, user and kernel)
+//! divided by all delivered bytes, from the first to the last; `message_cpu_…` is the same per
+//! message of that end. The kernel's softirq time outside the processes is recorded separately
+//! (`softirq_ns`, in steps of 10 ms) and never added. TCP_INFO of the senders before and after
+//! gives `busy`, the share of the time with data to send; within that, `receive_window_limited` and
+//! `send_buffer_limited`; and `retransmitted`, a share of segments. The kernel counts those times
+//! in ticks of 1 to 10 ms, so short windows give coarse steps; the whole time is measured in the
+//! same ticks. The CPUs on which the kernel last handled packets of the sockets (SO_INCOMING_CPU)
+//! are recorded for both ends.
 //!
-//! **Derived.** `efficiency` of steady transfers. Between hosts it is over the payload that the
-//! link's rate leaves at the MTU; where no rate is known there is none. On loopback it is over
-//! copying: each byte is copied in and out, each by one thread at the rate at which one thread
-//! copies in the last cache (which memory.bandwidth found, half of its program bytes), the ends at
-//! the same time where they have two CPUs.
+//! **Derived.** `efficiency` of steady transfers. Between hosts it is relative to the payload rate
+//! that the link allows at the MTU; it is missing if no rate is known. On loopback it is relative
+//! to copying: each byte is copied in and out, each by one thread at the rate at which one thread
+//! copies in the last-level cache (measured by memory.bandwidth, half of its bytes). The two ends
+//! copy in parallel if they have two CPUs.
 //!
 //! ## Prediction
-//! Loopback: base hardware, two copies of each byte; software, the calls, and TCP's or UDP's work
-//! for each message and each 64 KiB, mostly the sender's (its call carries packets to the
-//! receiver's socket). On two CPUs the slower end decides, on one both add up. Derived: calls from
+//! Loopback: base hardware, two copies of each byte; software, the calls, and the TCP or UDP work
+//! per message and per 64 KiB, mostly the sender's (its call carries packets to the receiver's
+//! socket). On two CPUs the slower end limits; on one CPU both add up. Derived: calls from
 //! os.syscall, copies from memory.bandwidth. Between hosts: rate x (MTU - heads) / (MTU + frame),
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's
-//! figures. Bound: the link's nominal payload, which only warns.
+//! figures. Bound: the link's nominal payload rate, which only warns.
 //!
 //! ## Reading the result
-//! Loopback is no network: it tells what sockets cost, as segments of 64 KiB that nobody cuts. Over
-//! the size of a message the rate grows until copies dominate; at small ones `message_cpu_…` is the
-//! figure. One stream has one core at each end: where `streams` raise the rate, that core was the
-//! limit. A share near 1 of `receive_window_limited` says that the receiver does not keep up or its
-//! buffer is too small for the round trip; of `send_buffer_limited` the same of the sender. UDP's
-//! `bandwidth` beside its `loss_receiver` shows a sender that outruns its receiver. `peak` above a
-//! link's rate is one block of a burst.
+//! Loopback is no network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate
+//! grows with the message size until copies dominate; for small messages `message_cpu_…` is the
+//! figure to read. One stream uses one core at each end: if `streams` raise the rate, that core was
+//! the limit. A `receive_window_limited` near 1 means that the receiver does not keep up, or that
+//! its buffer is too small for the round trip; `send_buffer_limited` means the same for the sender.
+//! UDP's `bandwidth` with a high `loss_receiver` shows a sender that is faster than its receiver. A
+//! `peak` above a link's rate is one block of a burst.
 //!
 //! ## Pitfalls
-//! What a sender counts lies in buffers, so tools print more than a link can carry. Buffers that
-//! are set stop growing. UDP's do not grow by themselves: 64 KiB datagrams fill the default by two
-//! or three, and `loss_receiver` is that default's. Of small messages the rate depends on how often
-//! the receiver sleeps: one that blocks catches up with its sender and has to be woken by it; one
-//! that does more for each message, as iperf3's up to 3.15 (select before each read), hardly ever
-//! sleeps and gets more by TCP. One that stops before the drain sees loss where there is none. R0's
-//! figure, a read of what is there, was printed as bandwidth and matched memory. R3's 18 Gbit/s
-//! were 128 KiB in a socket buffer. A window within slow start reads too little (by BBR over a veth
-//! pair a tenth of a second 0.8 of what half a second does), one with a shaper's bucket too much.
-//! On one CPU both ends take turns as the scheduler likes, and blocks differ by what lay in the
-//! buffer. An end that dies, stops reading or is cut off fails its case within 3 s of silence (10 s
-//! at the line), with its reason; when the far end cannot be called again, the round's other cases
-//! fail for that reason at once.
+//! A sender counts bytes that are still in buffers, so tools report more than a link can carry.
+//! Buffers set by hand stop growing. UDP's buffers never grow by themselves: two or three 64 KiB
+//! datagrams fill the default, and `loss_receiver` is then due to that default. With small messages
+//! the rate depends on how often the receiver sleeps. A blocking receiver catches up with its
+//! sender, which must then wake it. A receiver that does more per message, as iperf3's up to 3.15
+//! (select before each read), hardly ever sleeps and gets more over TCP. A receiver that stops
+//! before the drain reports loss that did not occur. R0's figure, a read of data that is already
+//! there, was reported as bandwidth and equals memory bandwidth. R3's 18 Gbit/s were 128 KiB in a
+//! socket buffer. A window within slow start reads too low (with BBR over a veth pair a tenth of a
+//! second reaches 0.8 of half a second's rate), one with a shaper's bucket too high. On one CPU the
+//! scheduler alternates the ends, and blocks differ by the bytes in the buffer. An end that dies,
+//! stops reading or is cut off fails its case within 3 s of silence (10 s on the control line),
+//! with the reason. If the far end can no longer be reached, the round's other cases fail at once
+//! for that reason.
 //!
 //! ## Sources
 //! iperf3 (esnet/iperf; FAQ on drains and omitted starts), netperf (service demand), R0 to R3; man
@@ -144,34 +146,35 @@ pub struct Bandwidth;
 
 static CARD: Card = Card {
     id: "net.bandwidth",
-    title: "Bytes from one end to the other",
+    title: "Bandwidth between two ends",
     metrics: metrics! {
         "bandwidth" => BPerS Higher Os:
-            "the receiver's bytes over the receiver's window, all streams";
+            "bytes received per time of the receiver's window, over all streams";
         "burst", was "bandwidth" => BPerS Higher Os:
-            "the same of a stream whose window is too short for the name of a rate";
-        "peak" => BPerS Higher Os: "the best block of that window, or the best single transfer";
-        "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message there and back";
+            "the same in a window too short to call it a rate";
+        "peak" => BPerS Higher Os: "the best block of the window, or the best single transfer";
+        "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message and its reply";
         "copy_rate" => BPerS Higher Os:
-            "one receive call of what is there already: copying, no bandwidth";
+            "copy rate of one receive call when the data is already there; not a bandwidth";
         "cpu_near" => NsPerB Lower Os:
-            "CPU time of this end's process for a byte that was delivered";
-        "cpu_far" => NsPerB Lower Os: "the same of the far end's";
+            "CPU time of the near end's process per delivered byte";
+        "cpu_far" => NsPerB Lower Os: "the same at the far end";
         "message_cpu_near" => Ns Lower Os:
-            "CPU time of this end's process for a message that it had";
-        "message_cpu_far" => Ns Lower Os: "the same of the far end's";
-        "busy" => Ratio None Os: "share of the time in which the sender had something to send";
+            "CPU time of the near end's process per message";
+        "message_cpu_far" => Ns Lower Os: "the same at the far end";
+        "busy" => Ratio None Os: "share of the time in which the sender had data to send";
         "receive_window_limited" => Ratio None Os:
             "share of the busy time in which the receiver's window was full";
         "send_buffer_limited" => Ratio None Os:
             "share of the busy time in which the send buffer was too small";
-        "retransmitted" => Ratio Lower Os: "share of segments that were sent again";
-        "loss" => Ratio Lower Os: "share of datagrams tried that were not delivered";
-        "loss_sender" => Ratio Lower Os: "of these, refused by the sender's host";
-        "loss_path" => Ratio Lower Os: "of these, lost on the way";
-        "loss_receiver" => Ratio Lower Os: "of these, dropped at the full receiving socket";
+        "retransmitted" => Ratio Lower Os: "share of segments that were retransmitted";
+        "loss" => Ratio Lower Os: "share of the sender's datagrams that were not delivered";
+        "loss_sender" => Ratio Lower Os: "the part refused by the sender's host";
+        "loss_path" => Ratio Lower Os: "the part lost on the path";
+        "loss_receiver" => Ratio Lower Os: "the part dropped at the full receive buffer";
         "efficiency" => derived Ratio Higher Os:
-            "bandwidth over the link's payload rate; on loopback over what copying memory allows";
+            "bandwidth divided by the link's payload rate; on loopback, divided by the memory copy \
+             rate";
     },
     params: params![
         &[FAR_PARAM],
@@ -179,10 +182,10 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
-                "time from one datagram of a stream to the next; 0: as fast as it goes";
+                "time between two datagrams of a stream; 0: as fast as possible";
             "time": Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "how long a stream goes on at least; auto: half a second for a rate, two and a \
-                 half case times for a burst and for transfers, ten for those between hosts";
+                "minimum duration of a stream; auto: half a second for a rate, two and a half case \
+                 times for a burst and for transfers, ten between hosts";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "memory.bandwidth"],
@@ -218,7 +221,7 @@ impl Experiment for Bandwidth {
     type Case = Bytes;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("bandwidth.rs");
-    /// Kernels that tell nothing of it, or a window of less than a tick.
+    /// Kernels that do not report it, or a window shorter than a tick.
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =

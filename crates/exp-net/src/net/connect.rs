@@ -1,99 +1,100 @@
-//! What does a TCP connection cost, to set up and to tear down?
+//! What does a TCP connection cost, to set up and to close?
 //!
 //! ## Question
 //!
-//! How long does it take to connect, to accept and to close, as each end sees it; when does the
-//! other end know; how many connections a second does one acceptor take; and what CPU time does a
+//! How long do connect, accept and close take, as each end sees them? When does the other end
+//! notice? How many connections per second does one acceptor accept, and how much CPU time does a
 //! connection cost?
 //!
 //! ## Method
 //!
 //! Connections are made one after the other, each from a fresh socket, each to an acceptor that
 //! waits in accept(2) (`listener=ready`). The near end is the client. Before each connection the
-//! far end says, by a connection of its own, that it is about to accept, and afterwards that it has
-//! accepted, for which the client waits at once: on one CPU that is the acceptor's turn.
+//! far end reports, over a separate connection, that it is about to accept, and afterwards that it
+//! has accepted. The client waits for that at once, which on one CPU gives the acceptor its turn.
 //!
-//! - `connect`: connect(2) alone (R1). `socket_connect`: socket(2) and connect(2) (R2), without
-//!   what stands between them here (limits of time, and the source address).
-//! - `accepted`: from the begin of the client's connect(2) to the return of the server's accept(2)
-//!   (R0). Its two times are of two processes: both read the processor's counter, whose offset
-//!   between the CPUs is bounded first (or CLOCK_MONOTONIC where it is too large). Two hosts have
-//!   two clocks: there it is not offered; the server's accept returns between half a round trip and
-//!   a whole one after the begin, and R0 itself took the client's connect(2) against another host.
-//! - Then the client says its token, the server answers with one byte, and the connection is
-//!   closed: by the client first, or by the server (`closer`). The second end waits for the first
-//!   one's FIN in read(2), and closes at once. `client_close` (R1, R2) and `server_close` (R0) are
-//!   what close(2) took at either end, of every second connection.
-//! - `client_fin`, `server_fin`: of the others, from the call that sends the FIN until the other
-//!   end has acknowledged it: the state in TCP_INFO leaves FIN_WAIT1 (who closed first) or LAST_ACK
-//!   (who closed second). The FIN is sent by shutdown(2), which sends what close(2) sends, because
-//!   a closed descriptor cannot be asked; between two looks the CPU is offered to others
+//! - `connect`: connect(2) alone (R1). `socket_connect`: socket(2) and connect(2) (R2), without the
+//!   calls between them here (time-outs, and the source address).
+//! - `accepted`: from the start of the client's connect(2) to the return of the server's accept(2)
+//!   (R0). The two times come from two processes. Both read the processor's counter, after its
+//!   offset between the CPUs is bounded (or CLOCK_MONOTONIC if the offset is too large). Two hosts
+//!   have two clocks, so the figure is not offered there: accept returns between half a round trip
+//!   and one round trip after the start, and R0 also reports the client's connect(2) against
+//!   another host.
+//! - Then the client sends its token, the server replies with one byte, and the connection is
+//!   closed: by the client first, or by the server (`closer`). The second end waits in read(2) for
+//!   the first one's FIN and closes at once. `client_close` (R1, R2) and `server_close` (R0) are
+//!   the times of close(2) at either end, for every second connection.
+//! - `client_fin`, `server_fin`: for the others, from the call that sends the FIN until the other
+//!   end has acknowledged it: the state in TCP_INFO leaves FIN_WAIT1 (first to close) or LAST_ACK
+//!   (second to close). shutdown(2) sends the FIN, the same segment as close(2), because the state
+//!   of a closed descriptor cannot be read. Between two reads the thread yields the CPU
 //!   (sched_yield).
 //! - `accept_rate`: the near end makes up to 64 connections that wait (at most the backlog), then
-//!   the acceptor takes them in a loop of accept(2) alone: connections over that time, four times a
-//!   round; `accept_cpu` is the acceptor's CPU time of each. Tokens are asked for afterwards, and
-//!   the near end resets these connections. `cpu_near` and `cpu_far` are the CPU time of either
-//!   end's thread over a whole connection, token, answer and pace included, of every second
-//!   connection: those that are closed. Of the others each end looks all the time for the
+//!   the acceptor accepts them in a loop of accept(2) alone: connections divided by that time, four
+//!   times a round; `accept_cpu` is the acceptor's CPU time per connection. Tokens are checked
+//!   afterwards, and the near end resets these connections. `cpu_near` and `cpu_far` are the CPU
+//!   time of each end's thread per whole connection, including token, reply and pacing, for every
+//!   second connection, the ones closed with close(2). For the others each end polls for the
 //!   acknowledgement, which no client or server does.
 //!
-//! The first `warm_up` connections of a case in a round are dropped, as R0 did; fewer where ports,
-//! the table of connections in TIME_WAIT or time allow fewer, which a note then says. A case ends
-//! with its number of connections or with its time.
+//! The first `warm_up` connections of a case in a round are dropped, as in R0; fewer if ports, the
+//! TIME_WAIT table or time allow fewer, with a note. A case ends with its number of connections or
+//! with its time.
 //!
-//! **Ports.** Who closes first keeps the connection in TIME_WAIT for 60 s. Over loopback clients
-//! come from addresses of 127.64.0.0/10 that rotate (IP_BIND_ADDRESS_NO_PORT: the address is bound,
-//! the port chosen by connect(2)), each for at most a sixteenth of its port range and at most 64
-//! connections, so that no range is used up, whatever it is; all rounds of a preset together use at
-//! most half of the table for connections in TIME_WAIT. To a host on the network they come from one
-//! address: all cases and rounds of a preset together use at most half of
-//! net.ipv4.ip_local_port_range, as if none of its ports came free again in time (tcp_tw_reuse,
-//! which gives them back after a second, is recorded and not counted on), and before each case the
-//! ports that this and other experiments still hold there are counted. EADDRNOTAVAIL voids the
-//! round and says the way out.
+//! **Ports.** The end that closes first keeps the connection in TIME_WAIT for 60 s. On loopback
+//! clients use rotating addresses of 127.64.0.0/10 (IP_BIND_ADDRESS_NO_PORT: the address is bound,
+//! and connect(2) chooses the port), each for at most a sixteenth of its port range and at most 64
+//! connections, so no range is used up, whatever its size. All rounds of a preset together use at
+//! most half of the TIME_WAIT table. To a host on the network connections come from one address:
+//! all cases and rounds of a preset together use at most half of net.ipv4.ip_local_port_range, as
+//! if none of its ports became free again in time (tcp_tw_reuse, which frees them after a second,
+//! is recorded but not relied on). Before each case plumb counts the ports that this and other
+//! experiments still hold. EADDRNOTAVAIL voids the round, with a way out in the message.
 //!
-//! `listener=full`: a queue of 8 (or so many) is filled while nobody accepts, and three more
-//! connections are begun, whose SYNs are dropped; then the far end accepts. `connect` is of those
-//! that had room, `connect_late` of those that came when the SYN was sent again.
-//! `listener=refusing`: the port is bound and nobody listens; `connect` is the time until
-//! connect(2) says so.
+//! `listener=full`: a queue of 8 (or another length) is filled without an acceptor, and three more
+//! connections are begun, whose SYNs are dropped; then the far end accepts. `connect` covers those
+//! that had room, `connect_late` those that completed after the SYN was sent again.
+//! `listener=refusing`: the port is bound without listening; `connect` is the time until connect(2)
+//! reports that.
 //!
 //! ## Prediction
 //!
-//! connect = one round trip + the socket's work, as R1 and R2 reason: the SYN and its answer are
-//! the kernels', nobody is woken at the far end. Over loopback this is a round trip in one thread
-//! (net.rtt), else system calls (os.syscall) and the protocol's cycles; where the acceptor sleeps
-//! on another CPU, who connects also asks that CPU to wake up. To a peer net.rtt against it, else
-//! what lies between (link, coalescing). `accepted` adds the waking of the acceptor. close is a
-//! system call that sends one segment: R1's estimate (getuid, 0.17 µs) had left the segment out and
-//! was 60 times too small. A FIN's acknowledgement comes with the other end's own FIN: waking, its
-//! close, and the way there and back. A SYN is sent again after 1 s (RFC 6298).
+//! connect = one round trip + the socket's work, as R1 and R2 reason: the kernels handle the SYN
+//! and its answer without a wake-up at the far end. On loopback this is a round trip in one thread
+//! (net.rtt), else system calls (os.syscall) and the protocol's cycles; if the acceptor sleeps on
+//! another CPU, connect also wakes that CPU. To a peer it is net.rtt's figure for that peer, else
+//! the path between (link, coalescing). `accepted` adds the wake-up of the acceptor. close is a
+//! system call that sends one segment: R1's estimate (getuid, 0.17 µs) left out the segment and was
+//! 60 times too small. A FIN's acknowledgement comes with the other end's FIN: a wake-up, its
+//! close, and a round trip. A SYN is sent again after 1 s (RFC 6298).
 //!
 //! ## Reading the result
 //!
-//! `connect` over loopback is CPU time: three segments go through the stack within the call, on the
-//! client's CPU wherever the acceptor runs. Beyond `one_thread` it has the waking of the acceptor
-//! in it: on one CPU little, on another an interrupt to that CPU, which in a virtual machine is the
-//! hypervisor's and may take longer than all else; so has the close of who closes first. Against a
-//! peer `connect` is the round trip, which nothing makes shorter but connecting less often;
-//! `client_close` stays what it is over loopback or becomes less, because close(2) does not wait.
-//! `client_fin` over `client_close` is what the other end needs to notice. `accept_rate` bounds
-//! what one acceptor takes; a server does more for each: 1e9 over `cpu_far` is nearer to what one
-//! core serves. `late_share` (beside `connect`) other than 0 means lost SYNs or a full queue: each
-//! costs a second, which a mean would hide as a few milliseconds.
+//! `connect` on loopback is CPU time: three segments go through the stack within the call, on the
+//! client's CPU wherever the acceptor runs. Compared with `one_thread` it includes the wake-up of
+//! the acceptor: little on one CPU; on another CPU an interrupt to that CPU, which in a virtual
+//! machine goes through the hypervisor and may take longer than everything else. The same holds for
+//! the close of the end that closes first. To a peer `connect` is the round trip, and only fewer
+//! connections save it. `client_close` stays as on loopback or becomes shorter, because close(2)
+//! does not wait. `client_fin` less `client_close` is the time until the other end notices.
+//! `accept_rate` bounds one acceptor; a server does more per connection, so 1e9 divided by
+//! `cpu_far` is closer to the connections that one core serves. A `late_share` (recorded with
+//! `connect`) other than 0 means lost SYNs or a full queue: each costs a second, which a mean would
+//! hide as a few milliseconds.
 //!
 //! ## Pitfalls
 //!
-//! A receiver that does not close holds the acknowledgement of a FIN back for 40 ms (delayed
-//! acknowledgement): so a FIN here is timed against an end that waits for it. Where the second end
-//! is slow to be woken, some `client_fin` may show that mode. A client that says nothing before it
-//! closes may close before it was accepted: then close(2) and accept(2) run beside one another.
-//! Tools that connect in a loop from one address meet EADDRNOTAVAIL after 28,232 connections a
-//! minute, and before that a longer search for a free port, which counts as connect. With SYN
-//! cookies (tcp_syncookies, a queue that overflows) a connection may be there at one end only.
-//! Firewalls that drop make a closed port look like a dead host: the case then fails after 5 s. On
-//! one CPU the acceptor runs when the client waits. Over loopback figures are of memory and system
-//! calls: no link.
+//! A receiver that does not close delays the acknowledgement of a FIN by 40 ms (delayed
+//! acknowledgement), so here a FIN is timed against an end that waits for it. If the second end
+//! wakes slowly, some `client_fin` may show that mode. A client that sends nothing before it closes
+//! may close before the server accepts: then close(2) and accept(2) run in parallel. Tools that
+//! connect in a loop from one address meet EADDRNOTAVAIL after 28,232 connections a minute, and
+//! before that a longer search for a free port, which counts as connect. With SYN cookies
+//! (tcp_syncookies, a queue that overflows) a connection may exist at one end only. A firewall that
+//! drops packets makes a closed port look like a dead host: the case then fails after 5 s. On one
+//! CPU the acceptor runs while the client waits. Loopback figures describe memory and system calls:
+//! no link.
 //!
 //! ## Sources
 //!
@@ -155,22 +156,23 @@ const FULL: Duration = Duration::from_millis(1150);
 
 static CARD: Card = Card {
     id: "net.connect",
-    title: "Connections set up and torn down",
+    title: "Setting up and closing connections",
     metrics: metrics! {
-        "connect" => Ns Lower Os: "connect(2) alone, of SYNs answered at once";
+        "connect" => Ns Lower Os: "connect(2) alone, when the first SYN was answered";
         "socket_connect" => Ns Lower Os: "socket(2) and connect(2)";
-        "accepted" => Ns Lower Os: "client's connect(2) begun to server's accept(2) returned";
+        "accepted" => Ns Lower Os: "from the start of the client's connect(2) to the return of the \
+                                    server's accept(2)";
         "client_close" => Ns Lower Os: "close(2) at the client";
         "server_close" => Ns Lower Os: "close(2) at the server";
-        "client_fin" => Ns Lower Os: "client's FIN sent to FIN acknowledged";
-        "server_fin" => Ns Lower Os: "server's FIN sent to FIN acknowledged";
-        "accept_rate" => OpPerS Higher Os: "connections that wait, taken by one acceptor";
-        "accept_cpu" => NsPerOp Lower Os: "CPU time of the acceptor for each of these";
+        "client_fin" => Ns Lower Os: "from sending the client's FIN to its acknowledgement";
+        "server_fin" => Ns Lower Os: "from sending the server's FIN to its acknowledgement";
+        "accept_rate" => OpPerS Higher Os: "rate at which one acceptor accepts queued connections";
+        "accept_cpu" => NsPerOp Lower Os: "CPU time of the acceptor per queued connection";
         "cpu_near" => NsPerOp Lower Os:
-            "CPU time of the client for a whole connection that is closed";
+            "CPU time of the client per connection, including its close";
         "cpu_far" => NsPerOp Lower Os:
-            "CPU time of the server for a whole connection that is closed";
-        "connect_late" => Ns Lower Os: "connect(2) whose SYN was dropped and sent again";
+            "CPU time of the server per connection, including its close";
+        "connect_late" => Ns Lower Os: "connect(2) after a dropped SYN that was sent again";
     },
     params: params![
         &[FAR_PARAM],
@@ -178,13 +180,12 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "connections": Domain::Either(&["auto"], 1, 1_000_000, Unit::Count), ["auto"; 3] =>
-                "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and \
-                 fewer where ports or time are short";
+                "most connections of a case per round; auto: 200, 500 or 2000 by preset, fewer if \
+                 ports or time are short";
             "warm_up": Domain::count(0, 100_000), ["100"; 3] =>
-                "connections of a case that are dropped before these";
+                "connections per case that only warm up and are not counted";
             "backlog": Domain::count(2, 65_535), ["128"; 3] =>
-                "connections that may wait to be accepted; at most the far end's \
-                 net.core.somaxconn";
+                "length of the accept queue; at most the far end's net.core.somaxconn";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
@@ -229,7 +230,7 @@ impl Experiment for Connect {
         connections::cases(site, preset)
     }
 
-    /// Only where an acceptor waits does it matter who closes.
+    /// The closing end only matters if an acceptor waits.
     fn complete(case: Connections) -> Option<Connections> {
         match (case.listener, case.closer) {
             (Listener::Ready, None) => None,
@@ -240,7 +241,7 @@ impl Experiment for Connect {
 
     fn absent(site: &Site, case: &Connections, _: &Params) -> Option<Skip> {
         if case.ends == Ends::OneThread && case.listener != Listener::Ready {
-            let why = "one thread cannot connect while nobody accepts";
+            let why = "one thread cannot connect without an acceptor";
             return Some(Skip::because(why).needs("another value of net.connect.ends"));
         }
         place::absent(site, case.ends)
@@ -279,7 +280,7 @@ impl Experiment for Connect {
                 return Ok(());
             };
             let has_no_port = is_no_port(&error);
-            // The next case would wait for the same nobody.
+            // The next case would wait for the same missing server.
             let is_gone = of.listener == Listener::Ready && nobody_answers(&error);
             if !has_no_port && !is_gone {
                 return Err(error);

@@ -1,13 +1,13 @@
 //! How the two ends of an experiment find each other and talk, on one host or on two.
 //!
 //! The far end has a door ([`Door`]): one listening TCP socket, whose address and secret the
-//! session carries to the near end. Whatever comes in first says a preamble: what it is for, a
-//! number, and a code over both that only who has the secret can make; each number is let in once.
-//! All others are strangers: they are dropped, and end nothing.
+//! session carries to the near end. Whatever comes in first says a preamble: its purpose, a number,
+//! and a code over both that requires the secret; each number is let in once. All others are
+//! strangers: they are dropped, and end nothing.
 //!
 //! For each case the near end ([`Dial`]) opens a line ([`Line`]): small messages, each with a
 //! deadline. What is measured goes through data connections of the experiment's own. All samples
-//! are recorded by the near end: the far end tells what it counted by the line.
+//! are recorded by the near end: the far end reports its counts over the line.
 
 mod dial;
 mod line;
@@ -45,7 +45,7 @@ const PREAMBLE_TIME: Duration = Duration::from_secs(2);
 const PENDING_MAX: usize = 64;
 /// Connections that wait for the kernel to be asked for: many strangers at once leave room.
 const BACKLOG: i32 = 4096;
-/// Who waits for a near end looks so often whether it is still there.
+/// How often a waiting far end checks that the near end is still there.
 const LOOK: Duration = Duration::from_millis(100);
 /// A first datagram is said again after this time: the way may lose some.
 const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
@@ -82,7 +82,7 @@ impl Call {
     }
 
     pub fn ask<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_value(self.ask.clone()).context("what the near end wants")
+        serde_json::from_value(self.ask.clone()).context("reading the near end's request")
     }
 }
 
@@ -92,7 +92,7 @@ pub fn address(far: &FarEnd) -> IpAddr {
 }
 
 impl Door {
-    /// Listens where the order says (on loopback where it says nothing) and tells the session.
+    /// Listens where the order says (default: loopback) and reports the address to the session.
     pub fn open(far: &mut FarEnd) -> Result<Door> {
         let address = address(far);
         let listener = listen(address)
@@ -109,8 +109,8 @@ impl Door {
         })
     }
 
-    /// Serves every call until the session drains. What fails in `serve` is told to the near end,
-    /// for which that case has failed, and the next call is waited for.
+    /// Serves every call until the session drains. An error in `serve` is reported to the near end,
+    /// where that case fails, and the next call is awaited.
     pub fn serve(
         &mut self,
         far: &mut FarEnd,
@@ -157,7 +157,7 @@ impl Door {
                 }
             }
             let left = self.wait_at_most(deadline)?;
-            ensure!(!left.is_zero(), "no data connection came in time");
+            ensure!(!left.is_zero(), "no data connection arrived in time");
             let fds = [self.listener.as_fd()];
             let timeout = self.next_timeout(left);
             self.look(&fds, timeout)?;
@@ -165,7 +165,8 @@ impl Door {
         }
     }
 
-    /// The listening socket, for who times `accept` itself and [`Door::check`]s what came in.
+    /// The listening socket, for callers that time `accept` themselves and [`Door::check`] the
+    /// connection.
     pub fn listener(&self) -> &TcpListener {
         &self.listener
     }
@@ -176,9 +177,9 @@ impl Door {
         let mut have = 0;
         while have < said.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble came in time");
+            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble arrived in time");
             match stream.read(&mut said[have..]) {
-                Ok(0) => bail!("a stranger: it ended before its preamble"),
+                Ok(0) => bail!("a stranger: the connection ended before its preamble"),
                 Ok(more) => have += more,
                 Err(error) if is_again(&error) => {}
                 Err(error) => return Err(error).context("reading a preamble"),
@@ -190,8 +191,9 @@ impl Door {
     /// The number of a data connection whose preamble was read by hand, or of a first datagram;
     /// each is let in once.
     pub fn check_said(&mut self, said: &[u8], purpose: Purpose) -> Result<u32> {
-        let preamble =
-            said.first_chunk::<PREAMBLE_BYTES>().context("a stranger: too short for a preamble")?;
+        let preamble = said
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: the message is too short for a preamble")?;
         Ok(self.gate.admit(preamble, purpose)?)
     }
 
@@ -202,13 +204,13 @@ impl Door {
     }
 
     /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the
-    /// socket to it and answers: from then on the kernel lets nobody else's in, and nothing of
-    /// before is there.
+    /// socket to it and answers: from then on the kernel drops all other senders' datagrams, and
+    /// earlier ones are gone.
     pub fn meet(&mut self, socket: &UdpSocket, deadline: Instant) -> Result<SocketAddr> {
         let mut datagram = [0; 2 * PREAMBLE_BYTES];
         loop {
             let left = self.wait_at_most(deadline)?;
-            ensure!(!left.is_zero(), "no first datagram came in time");
+            ensure!(!left.is_zero(), "no first datagram arrived in time");
             if !readable(socket.as_fd(), left)? {
                 continue;
             }
@@ -221,7 +223,7 @@ impl Door {
             socket.connect(from).context("connecting to the near end")?;
             empty(socket)?;
             let answer = self.gate.preamble(Purpose::Answer, number);
-            socket.send(&answer).context("answering a first datagram")?;
+            socket.send(&answer).context("replying to a first datagram")?;
             return Ok(from);
         }
     }
@@ -234,7 +236,7 @@ impl Door {
         match which_readable(&all, timeout) {
             Ok(readable) => Ok(readable[..fds.len() - 1].contains(&true)),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error).context("waiting at the door"),
+            Err(error) => Err(error).context("waiting for connections"),
         }
     }
 
@@ -252,12 +254,12 @@ impl Door {
         first.map_or(most, |until| most.min(until.saturating_duration_since(now)))
     }
 
-    /// Accepts who waits at the door and reads what the pending ones said. Nothing that a stranger
+    /// Accepts waiting connections and reads what the pending ones sent. Nothing that a stranger
     /// does is an error.
     fn take_in(&mut self) {
         for _ in 0..BACKLOG {
-            // Interrupted, nobody left, gone before it was accepted, or too many files: the others
-            // go on.
+            // Interrupted, none left, gone before it was accepted, or too many files: the others go
+            // on.
             let Ok((stream, _)) = self.listener.accept() else {
                 break;
             };
@@ -338,7 +340,7 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     let mut cases = far.order().series.cases.iter();
     let case = cases
         .find(|case| case.id.to_string() == id)
-        .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
+        .with_context(|| format!("the near end asks for {id}, which is not in the order"))?;
     Ok(Some(Call { case: case.clone(), ask, line }))
 }
 
@@ -350,12 +352,12 @@ fn listen(address: IpAddr) -> Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A socket of an address, at a port that nobody has.
+/// A socket of an address, at a free port.
 pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
     let address = SocketAddr::new(address, 0);
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
-    let socket = socket.context("making a socket")?;
+    let socket = socket.context("creating a socket")?;
     socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
     Ok(socket)
 }
@@ -363,7 +365,7 @@ pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
 fn empty(socket: &UdpSocket) -> io::Result<()> {
     let mut datagram = [0; 1];
     while readable(socket.as_fd(), Duration::ZERO)? {
-        // What the network told of earlier datagrams is an error of these.
+        // The network's reports about earlier datagrams appear as errors here.
         let _ = socket.recv(&mut datagram);
     }
     Ok(())

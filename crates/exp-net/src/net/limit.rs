@@ -11,7 +11,7 @@ pub(super) struct Limit {
     deadline: Deadline,
     clock: Clock,
     ns: f64,
-    /// When so much of it has passed, it is renewed.
+    /// The share after which it is renewed.
     renewed_after_ns: f64,
     armed: u64,
 }
@@ -38,7 +38,7 @@ impl Limit {
     /// What an interrupted call is to do: go on, or give up.
     pub(super) fn go_on(&self) -> Result<()> {
         let passed_ns = self.clock.between_ns(self.armed, self.clock.end());
-        ensure!(passed_ns < self.ns, "an exchange was not over within {:.1} s", self.ns / 1e9);
+        ensure!(passed_ns < self.ns, "an exchange did not complete within {:.1} s", self.ns / 1e9);
         Ok(())
     }
 }

@@ -1,60 +1,59 @@
-//! How long does a round trip take while others send as fast as they may?
+//! How long does a round trip take while other traffic runs at full speed?
 //!
 //! ## Question
 //!
-//! How much longer is a small message on its way there and back while traffic runs up, down, or
-//! both ways, than with nothing beside it; how fast is that traffic; and how many bytes wait before
-//! the message?
+//! How much longer is a small message's round trip while traffic runs up, down, or both ways, than
+//! without traffic? How fast is that traffic, and how many bytes are queued ahead of the message?
 //!
 //! ## Method
 //!
-//! One thread sends a message, waits for it to come back, and sends the next; each round trip is an
-//! event. It does so first alone (`idle_round_trip`), then while TCP streams send as fast as they
-//! may, each in a thread of its own at each end (`round_trip`). The traffic runs 20 ms, or 20 round
+//! One thread sends a message, waits until it comes back, and sends the next; each round trip is an
+//! event. It does so first alone (`idle_round_trip`), then while TCP streams send at full speed,
+//! with one thread per stream at each end (`round_trip`). The traffic runs 20 ms, or 20 round
 //! trips, before anything counts, so that its streams have grown; then four case times (48 ms;
-//! thorough 100 ms) and at least 16 round trips. All connections are made before, and are new in
-//! every case.
+//! thorough 100 ms) and at least 16 round trips. All connections are made beforehand, and are new
+//! in every case.
 //!
-//! `bandwidth_up` and `bandwidth_down` are what the receiving end got in the same window, over its
-//! own time. A round trip without an answer within `timeout` is in the distribution as "at least"
-//! that; by TCP it fails the case. At the end the traffic's sockets are closed without what they
-//! still hold, and the next case begins when a round trip is short again. The CPU time is that of
-//! all threads of an end over the bytes that both directions moved.
+//! `bandwidth_up` and `bandwidth_down` are the bytes that the receiving end got in the same window,
+//! divided by its own time. A round trip without a reply within `timeout` is in the distribution as
+//! "at least" that; over TCP it fails the case. At the end the traffic's sockets are closed without
+//! sending what they still hold, and the next case begins when a round trip is short again. The CPU
+//! time is that of all threads of an end divided by the bytes moved in both directions.
 //!
-//! Threads of the traffic have CPUs of their own where there are enough: on loopback the third and
-//! fourth of the round's, with a peer the second at each end. Else they share those of the round
-//! trips, and what is measured is the scheduler as well (`near_traffic_cpu` tells).
+//! Traffic threads have separate CPUs if there are enough: on loopback the third and fourth of the
+//! round's CPUs, with a peer the second at each end. Otherwise they share the CPUs of the round
+//! trips, and the scheduler is part of the measurement (see `near_traffic_cpu`).
 //!
 //! ## Prediction
 //!
-//! Base hardware: what lies between both ends, and the traffic's rate. Software: the round trip
-//! alone as net.rtt's law has it, and what waits before it: on loopback, where there is no link,
-//! CPU contention, up to a slice of the scheduler at each end; else the queue of the device
-//! (txqueuelen where known, 5 ms where net.core.default_qdisc keeps queues short), or an unknown one
-//! of a shaper or a router, at most what the traffic's sockets may have on their way, over its rate.
-//! Hence wide.
+//! Base hardware: the path between both ends, and the traffic's rate. Software: the round trip
+//! alone by net.rtt's law, and the queue ahead of it. On loopback there is no link, so the wait is
+//! CPU contention, up to one scheduler time slice at each end. Otherwise it is the device's queue
+//! (txqueuelen if known, 5 ms if net.core.default_qdisc keeps queues short), or the unknown queue
+//! of a shaper or a router, at most the bytes that the traffic's sockets may have in flight,
+//! divided by its rate. Hence the interval is wide.
 //!
 //! ## Reading the result
 //!
-//! `ratio` is `round_trip` over `idle_round_trip`. On a link it tells of bufferbloat: 1 to 3 where
-//! queues are kept short, tens to thousands where a shaper, a radio or a router queues all that
-//! sockets send. `queue` is bandwidth times the time added: the bytes that lay before the message.
-//! It is given for one direction at a time; with both nobody can tell whose queue it was. Below 0,
-//! or a ratio below 1: the traffic kept CPUs awake that would have slept between two messages. On
-//! loopback the ratio tells of the scheduler, and `queue` is the bytes that the CPUs moved
-//! meanwhile, not bytes in any buffer.
+//! `ratio` is `round_trip` divided by `idle_round_trip`. On a link it shows bufferbloat: 1 to 3 if
+//! queues are kept short, tens to thousands if a shaper, a radio or a router queues everything that
+//! sockets send. `queue` is bandwidth times the added time: the bytes queued ahead of the message.
+//! It is given for one direction at a time, because with both the queue cannot be assigned to one.
+//! A value below 0, or a ratio below 1, means that the traffic kept CPUs awake that would have
+//! slept between two messages. On loopback the ratio describes the scheduler, and `queue` is the
+//! bytes that the CPUs moved meanwhile, not bytes in a buffer.
 //!
 //! ## Pitfalls
 //!
-//! An idle round trip alone hides all of this, and is what most tools print. The next message is
-//! sent when the last is back (net.request sends by a schedule): long round trips are fewer in the
-//! distribution than their share of the time, so upper percentiles are too low where a queue comes
-//! and goes. A probe on the connection of the traffic measures its own socket buffer; here it has
-//! one of its own, which a fair queue (fq) puts first. Slow start, and queues that are still
-//! filling, belong to no steady state: with long ways `time` must be long as well. Rates of the
-//! sender are rates into its own buffers (`sent_bytes_per_s` beside the figure). A hypervisor's or
-//! a switch's queue is as invisible as a router's. What slows down the traffic slows down `queue`'s
-//! rate too.
+//! An idle round trip alone hides all of this, and is what most tools report. The next message is
+//! sent when the last one is back (net.request sends on a schedule). Long round trips are therefore
+//! fewer in the distribution than their share of the time, so upper percentiles are too low if a
+//! queue comes and goes. A probe on the traffic's own connection measures its own socket buffer;
+//! here the probe has a separate connection, which a fair queue (fq) serves first. Slow start, and
+//! queues that are still filling, are not a steady state: on long paths `time` must be long as
+//! well. The sender's rate is the rate into its own buffers (`sent_bytes_per_s`, recorded with the
+//! figure). The queue of a hypervisor or a switch is as invisible as that of a router. Anything
+//! that slows the traffic also lowers the rate in `queue`.
 //!
 //! ## Sources
 //!
@@ -106,18 +105,19 @@ const CASE_NS: u64 = 40_000_000;
 
 static CARD: Card = Card {
     id: "net.loaded",
-    title: "Round trips beside traffic",
+    title: "Round trips under load",
     metrics: metrics! {
-        "idle_round_trip" => Ns Lower Os: "there and back with nothing beside it, just before";
-        "round_trip" => Ns Lower Os: "there and back beside the traffic";
-        "bandwidth_up" => BPerS Higher Os: "traffic up that the far end received, over its time";
+        "idle_round_trip" => Ns Lower Os: "round trip without traffic, just before";
+        "round_trip" => Ns Lower Os: "round trip while the traffic runs";
+        "bandwidth_up" => BPerS Higher Os: "rate at which the far end receives the traffic";
         "bandwidth_down" => BPerS Higher Os:
-            "traffic down that the near end received, over its time";
+            "rate at which the near end receives the traffic";
         "cpu_near" => NsPerB Lower Os: "CPU time of the near end per byte of the traffic";
         "cpu_far" => NsPerB Lower Os: "CPU time of the far end per byte of the traffic";
-        "ratio" => derived Ratio Lower Os: "the round trip beside the traffic over the one without";
+        "ratio" => derived Ratio Lower Os: "the round trip under load, divided by the one without \
+                                            traffic";
         "queue" => derived B None Os:
-            "bytes in flight before a message: the traffic's bandwidth times the time it adds";
+            "bytes queued ahead of a message: the traffic's bandwidth times the added time";
     },
     params: params![
         &[FAR_PARAM],
@@ -125,9 +125,9 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "time": Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "length of the window beside the traffic; auto: four case times";
+                "length of the window with traffic; auto: four case times";
             "timeout": Domain::ns(1_000_000, 4_000_000_000), ["2s"; 3] =>
-                "round trips that take longer never ended";
+                "a round trip that takes longer counts as lost";
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
@@ -193,14 +193,14 @@ impl Experiment for Loaded {
 
     fn absent(site: &Site, case: &Beside, _: &Params) -> Option<Skip> {
         match case.ends {
-            Ends::OneThread => Some(Skip::because("one thread waits for its own answer")),
+            Ends::OneThread => Some(Skip::because("one thread would wait for its own reply")),
             ends => place::absent(site, ends),
         }
     }
 
     fn series(site: &Site, cases: Vec<Beside>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
-            let why = "streams must grow before anything counts, which quick has no time for";
+            let why = "quick has no time for the streams to grow before the window";
             let way_out = "--preset standard, or --set net.loaded.direction=both";
             return Err(Skip::because(why).needs(way_out));
         }
@@ -292,7 +292,8 @@ impl Experiment for Loaded {
                 let bytes = rate * (beside_ns - idle_ns) / 1e9;
                 let mut queue = DerivedValue::new(id.clone(), "queue", bytes);
                 if id.text(FAR) == Some(LOOPBACK) {
-                    let note = "loopback: bytes that CPUs moved meanwhile, in no link's queue";
+                    let note = "loopback: the bytes that CPUs moved meanwhile, not the queue of a \
+                                link";
                     queue.notes.push(note.to_owned());
                 }
                 found.push(queue);

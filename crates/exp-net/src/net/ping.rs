@@ -1,69 +1,69 @@
-//! How long do ICMP echoes take, beside what programs with sockets see?
+//! How long do ICMP echoes take, compared with round trips through sockets?
 //!
 //! ## Question
 //!
 //! How long does an echo of 56 bytes take, to this host's own loopback address and to the hosts of
-//! `--peer`; how much of it is the network's and the kernels' part, and how much the waiting
-//! thread's; and how much longer is a round trip between two processes over TCP and UDP?
+//! `--peer`? How much of it belongs to the network and the kernels, and how much to the waiting
+//! thread? How much longer is a round trip between two processes over TCP and UDP?
 //!
 //! ## Method
 //!
-//! One thread, pinned, sends echoes over a socket of its own and waits for each answer, blocked,
-//! before the next. Where a group of the process is in `net.ipv4.ping_group_range` that is a
+//! One pinned thread sends echoes over its own socket and blocks until each reply arrives, before
+//! it sends the next. If a group of the process is in `net.ipv4.ping_group_range`, that is a
 //! datagram socket, which needs no privileges; else a raw one, which needs CAP_NET_RAW; without
-//! either the experiment is skipped. `at` says which (`access`). An answer counts only if type,
-//! code, identifier, sequence number and every byte of the payload are those that were sent; the
-//! payload begins with a random tag of the round. A raw socket lets the kernel drop others' answers
-//! by a filter on the identifier, as ping does. Nothing runs at the far end: its kernel answers, in
-//! the interrupt that brought the echo.
+//! either the experiment is skipped. `at` records which (`access`). A reply counts only if type,
+//! code, identifier, sequence number and every byte of the payload match; the payload begins with a
+//! random tag of the round. On a raw socket the kernel drops other programs' replies by a filter on
+//! the identifier, as for ping. No process runs at the far end: its kernel replies, in the
+//! interrupt that delivered the echo.
 //!
-//! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the call that sends,
-//! the kernel's own stamp of the answer (SO_TIMESTAMPNS, when its network stack took the packet
-//! up), the counter and `CLOCK_REALTIME` after the call that receives. `round_trip` is from counter
-//! to counter, `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is
-//! from the stamp to the last time: with what reading the clocks takes the two are a little more
-//! than `round_trip`. An echo around which the wall clock was set is left out, and said. The first
-//! echoes of a case only warm up: caches, neighbour tables, and the kernel's stamps, which it turns
-//! on when somebody asks.
+//! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the send call, the
+//! kernel's timestamp of the reply (SO_TIMESTAMPNS, when its network stack received the packet),
+//! and the counter and `CLOCK_REALTIME` after the receive call. `round_trip` is from counter to
+//! counter, `kernel_round_trip` from the first time to the kernel's timestamp, as ping prints.
+//! `wake_up` is from the timestamp to the last time. Because of the clock reads the last two add up
+//! to slightly more than `round_trip`. If the wall clock is set around an echo, that echo is left
+//! out, with a note. The first echoes of a case only warm up caches, neighbour tables, and the
+//! kernel's timestamps, which the kernel turns on at the first request.
 //!
-//! An echo without an answer within 50 times the slowest of the warm-up (20 ms at least, 1 s at
-//! most; beside the figure) is lost: it counts in the distributions as longer than all that came
-//! back (censored), and in `loss`. What is waited for lost ones is added to the window, up to eight
-//! windows and two of these times: a window that ended with its first loss would tell of a greater
-//! one. A late answer is not taken for the next one's.
+//! An echo without a reply within 50 times the slowest of the warm-up (at least 20 ms, at most 1 s;
+//! recorded with the figure) is lost: it counts in the distributions as longer than all that came
+//! back (censored), and in `loss`. The wait for lost echoes is added to the window, up to eight
+//! windows and two of these times, because a window that ended with its first loss would overstate
+//! the loss. A late reply is not taken for the next one's.
 //!
 //! ## Prediction
 //!
-//! Loopback: a system call, a packet made, answered in the same call's software interrupt, and
-//! another system call that takes it: about 3,000 to 25,000 cycles, no link and nobody woken. A
-//! peer: the link (rate, MTU, switches), how long both cards hold interrupts back, the peer's
-//! kernel, and this end's thread woken by an interrupt; a radio or a gateway widen it. After a
-//! pause caches are cold and CPUs asleep. Derived: with os.syscall the calls are known; with
-//! net.rtt an echo is its round trip less the socket cost at the far end. `tcp_over_ping` and
-//! `udp_over_ping` are the two ends' stacks. Loopback loses nothing.
+//! Loopback: a system call, a packet allocated, answered in the software interrupt of the same
+//! call, and another system call that receives it: about 3,000 to 25,000 cycles, no link and no
+//! wake-up. A peer: the link (rate, MTU, switches), the interrupt coalescing of both cards, the
+//! peer's kernel, and the wake-up of this end's thread by an interrupt; a radio or a gateway widens
+//! the interval. After a pause caches are cold and CPUs asleep. Derived: with os.syscall the calls
+//! are known; with net.rtt an echo is its round trip less the cost of the socket at the far end.
+//! `tcp_over_ping` and `udp_over_ping` are the network stacks of both ends. Loopback loses nothing.
 //!
 //! ## Reading the result
 //!
-//! `kernel_round_trip` is what ping's times are at the same interval, less what ping does between
-//! its clock and the kernel's (a check sum) and what its line for each echo leaves of the caches: a
-//! twelfth of 1.2 µs on loopback. `wake_up` is the cost of a waiting thread being told, which ping
-//! leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (where net.rtt measured
-//! 56 or 64 bytes with the same arrivals) are what a process at the far end costs over an interrupt
-//! that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep; in ping's
-//! pause of a second, for which no round has time, they sleep deeper. Notes say by
-//! how many routers answers came back, and whether echoes went in fragments.
+//! `kernel_round_trip` equals ping's times at the same interval, less ping's own work between its
+//! clock read and the kernel (a checksum) and the cache misses that its output line causes: a
+//! twelfth of 1.2 µs on loopback. `wake_up` is the cost of waking the waiting thread, which ping
+//! leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (if net.rtt measured 56
+//! or 64 bytes with the same arrivals) are the cost of a process at the far end, compared with an
+//! interrupt handler that replies. `sparse` over `saturated` shows cold caches and sleeping CPUs;
+//! in ping's pause of a second, for which no round has time, they sleep more deeply. Notes report
+//! the number of routers on the path, and whether echoes were sent in fragments.
 //!
 //! ## Pitfalls
 //!
-//! An echo is a lower bound of what programs see, and no measure of a loaded path: routers answer
-//! and pass on ICMP by rules of their own, and policers drop it first, so that echoes without
-//! pauses through routers tell of policers (`loss`); pause at least a millisecond. Linux limits its
-//! ICMP errors, not its answers to echoes (`net.ipv4.icmp_ratemask`). A peer's firewall, or
-//! `net.ipv4.icmp_echo_ignore_all`, leaves all unanswered: the case fails with that reason.
-//! Payloads longer than the link's packets go in fragments, of which one lost loses all, and which
-//! some firewalls drop; IPv6 counts 20 bytes more. The stamp is of the kernel, not of the card:
-//! interrupts held back (coalescing) are in `kernel_round_trip`. Two hosts' clocks are never
-//! compared. The half of a round trip is not the time of one way.
+//! An echo is a lower bound for programs, and no measure of a loaded path: routers answer and
+//! forward ICMP by separate rules, and policers drop it first. Echoes without pauses through
+//! routers therefore measure policers (`loss`); pause at least a millisecond. Linux rate-limits its
+//! ICMP errors, not its replies to echoes (`net.ipv4.icmp_ratemask`). If a peer's firewall or
+//! `net.ipv4.icmp_echo_ignore_all` suppresses all replies, the case fails with that reason.
+//! Payloads longer than the link's packets are sent in fragments; one lost fragment loses the echo,
+//! and some firewalls drop fragments. IPv6 counts 20 bytes more. The timestamp is the kernel's, not
+//! the card's: delayed interrupts (coalescing) are part of `kernel_round_trip`. plumb never
+//! compares the clocks of two hosts. Half a round trip is not the one-way time.
 //!
 //! ## Sources
 //!
@@ -116,15 +116,15 @@ static CARD: Card = Card {
     title: "ICMP echoes",
     metrics: metrics! {
         "round_trip" => Ns Lower Os:
-            "from before the call that sends until the thread has the answer";
+            "from just before the send call until the thread has the reply";
         "kernel_round_trip" => Ns Lower Os:
-            "from before the call that sends until the kernel took the answer up: what ping prints";
-        "wake_up" => Ns Lower Os: "from the kernel's stamp until the thread has the answer";
-        "loss" => Ratio Lower Os: "echoes without an answer in time, of those sent";
+            "from just before the send call until the kernel received the reply, as ping prints";
+        "wake_up" => Ns Lower Os: "from the kernel's timestamp until the thread has the reply";
+        "loss" => Ratio Lower Os: "share of echoes without a reply in time";
         "tcp_over_ping" => derived Ns Lower Os:
-            "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`";
+            "net.rtt's TCP round trip of 56 or 64 bytes, less `round_trip`";
         "udp_over_ping" => derived Ns Lower Os:
-            "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`";
+            "net.rtt's UDP round trip of 56 or 64 bytes, less `round_trip`";
     },
     params: params![
         &[FAR_PARAM],
@@ -132,7 +132,7 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(INTERVAL_MIN_NS, 1_000_000_000), ["1ms"; 3] =>
-                "between the beginnings of two sparse echoes";
+                "time between the starts of two sparse echoes";
         },
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
@@ -176,7 +176,7 @@ impl Experiment for Ping {
 
     fn absent(site: &Site, case: &Echoes, _: &Params) -> Option<Skip> {
         if site.peer.as_ref().is_some_and(|peer| peer.address.is_ipv6() != (case.ip == Ip::V6)) {
-            return Some(Skip::because("the peer was reached by the other version of IP"));
+            return Some(Skip::because("the peer is reached over the other IP version"));
         }
         let far = site.peer.as_ref().map_or(&site.host.net, |peer| &peer.host.net);
         let (at, sysctl) = match case.ip {
@@ -184,13 +184,13 @@ impl Experiment for Ping {
             Ip::V6 => (1, "net.ipv6.icmp.echo_ignore_all"),
         };
         if far.ignores_echoes[at] {
-            let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
+            let skip = Skip::because(format!("{} ignores ICMP echoes", site.far()));
             return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
         }
         let lacks_v6 = case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
         lacks_v6.then(|| {
-            Skip::because("the loopback device has no address of IPv6")
-                .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")
+            Skip::because("the loopback device has no IPv6 address")
+                .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0` and a kernel with IPv6")
         })
     }
 

@@ -17,14 +17,14 @@ pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
     }
     let present: Vec<&str> = Ends::present(site).iter().map(|ends| ends.text()).collect();
     let skip = Skip::because(format!(
-        "both ends cannot run `{}` with the far end `{}`, only {}",
+        "ends=`{}` is impossible with far=`{}`; possible: {}",
         ends.text(),
         site.far(),
         present.join(", ")
     ));
     Some(match ends {
         Ends::OtherCpu if site.peer.is_none() => {
-            skip.needs("a second CPU, allowed and named by --cpu")
+            skip.needs("a second CPU, allowed and listed in --cpu")
         }
         Ends::TwoHosts => skip.needs("another host: --peer URL"),
         _ => skip,
@@ -63,7 +63,7 @@ pub fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
     let cpu = placed(case, "near_cpu")?;
     ensure!(
         bench.order().cpu() == cpu && current_cpu() == cpu,
-        "the case is for CPU {cpu}, the round on {}, its thread on {}",
+        "the case needs CPU {cpu}, but the round has CPU {} and the thread runs on CPU {}",
         bench.order().cpu(),
         current_cpu()
     );
@@ -76,8 +76,8 @@ pub fn pin_far(far: &mut FarEnd, case: &Case, ends: Ends) -> Result<Vec<usize>> 
     let all = &far.order().cpus;
     let cpus = match (is_free(case), ends) {
         (true, _) => all.clone(),
-        (false, Ends::TwoHosts) => vec![*all.first().context("the order names no CPU")?],
-        (false, _) => vec![far_cpu(case).context("the case was not placed: no far_cpu")?],
+        (false, Ends::TwoHosts) => vec![*all.first().context("the order has no CPU")?],
+        (false, _) => vec![far_cpu(case).context("the case has no far_cpu")?],
     };
     if let [cpu] = *cpus {
         pin(cpu).with_context(|| format!("pinning the far end to CPU {cpu}"))?;
@@ -113,7 +113,7 @@ pub fn at_once<T: Send, P, R: Send>(
 /// A CPU that a case names.
 pub fn placed(case: &Case, name: &str) -> Result<usize> {
     let cpu = case.at.get(name).and_then(Value::int);
-    let cpu = cpu.with_context(|| format!("{} was not placed: no {name}", case.id))?;
+    let cpu = cpu.with_context(|| format!("{} has no {name}", case.id))?;
     Ok(usize::try_from(cpu)?)
 }
 

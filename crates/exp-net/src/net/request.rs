@@ -1,66 +1,65 @@
-//! How long does a request take when requests come by a schedule, and not when the last one was
+//! How long does a request take when requests arrive on a schedule, whether or not the last one was
 //! answered?
 //!
 //! ## Question
 //!
-//! How long is a request on its way, from the moment at which it was due, when so many come in a
-//! second? How does that rise as the rate comes near to what both ends manage?
+//! How long does a request take, from the time it was due, at a given number of requests per
+//! second? How does that grow as the rate approaches the capacity of both ends?
 //!
 //! ## Method
 //!
-//! *Open loop.* When each request is due is drawn before the first is sent: one period apart, or
-//! with exponential gaps (Poisson). One thread sends what is due, by several connections in turn,
-//! and takes in what is there; it never sleeps and never waits for a reply, so that many requests
-//! are on their way at a time. Replies are matched by number. The far end is a server of one thread
-//! that sleeps in poll(2) until something is there and answers each request by a call of its own
-//! with as many bytes.
+//! *Open loop.* All due times are drawn before the first request is sent: one period apart, or with
+//! exponential gaps (Poisson). One thread sends due requests over several connections in turn and
+//! receives replies. It never sleeps and never waits for a reply, so many requests can be in
+//! flight. Replies are matched by number. The far end is a server of one thread that sleeps in
+//! poll(2) until data arrives, and answers each request in a separate call with the same number of
+//! bytes.
 //!
-//! Three times are kept of each request: due, sent, replied. `response` is from due to replied, and
-//! is what a user has who comes when he comes. `service` is from sent to replied; `lateness` from
-//! due to sent: the sender's own part, which is in `response` and in nothing that starts its clock
-//! when it sends. Requests that no reply came to in time, and those that nothing took from the
-//! sender in time, are in the distributions as "at least the time-out"; percentiles among them are
-//! said as "at least".
+//! Three times are recorded per request: due, sent, replied. `response` is from due to replied,
+//! which is what a user experiences. `service` is from sent to replied. `lateness` is from due to
+//! sent: the sender's own delay, which is part of `response` and which a clock started at sending
+//! would miss. Requests without a reply in time, and those that the sender could not send in time,
+//! are in the distributions as "at least the time-out"; percentiles among them are reported as "at
+//! least".
 //!
-//! *Closed loop.* Shares are of what this round's own closed loop reached on as many connections,
-//! each of which sends its next request when it has the reply to the last; once in a round, before
-//! the first case that needs it. `load=closed` is that loop as a case.
+//! *Closed loop.* Shares refer to the rate of this round's own closed loop on the same number of
+//! connections, each of which sends its next request when it has the reply to the last. It runs
+//! once per round, before the first case that needs it. `load=closed` is that loop as a case.
 //!
-//! A case has connections of its own, on which 64 requests or more are exchanged first. It sends
-//! for four case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies from the
-//! moment at which the first was due to the last reply, less the shortest time that one was on its
-//! way.
+//! A case has fresh connections, on which at least 64 requests are exchanged first. It sends for
+//! four case times (48 ms; thorough 100 ms), at least 8 requests. Rates count replies from the due
+//! time of the first request to the last reply, less the shortest time of one request.
 //!
 //! ## Prediction
 //!
-//! Base hardware: for a far end on another host the way there and back; on loopback: memory copies,
-//! no link. Software: send and receive at both ends and the waking of the far end; where net.rtt
-//! measured the round trip, that. Connections over that time are the closed loop's rate, until the
-//! slower end's CPU is busy. Waiting grows with u / (1 - u); how evenly a server works is not known
-//! beforehand, so the interval opens.
+//! Base hardware: the round trip to a far end on another host; on loopback: memory copies, no link.
+//! Software: send and receive at both ends and the wake-up of the far end, or the round trip that
+//! net.rtt measured. The number of connections divided by that time is the closed loop's rate, up
+//! to the capacity of the slower end's CPU. Waiting grows with u / (1 - u); the variability of a
+//! server is unknown beforehand, so the interval widens.
 //!
 //! ## Reading the result
 //!
-//! `response` beside `service`: where they part, the sender could not keep the schedule, and
-//! `lateness` says by how much. `rate_ratio` is what was reached over what was asked; below 0.99
-//! the figures are those of the rate that was reached, with a queue that grows. `lost` is the share
-//! without a reply in time. The tail (p99) is what to read at 80 % and more. The closed loop's
-//! `service` at its full rate is often better than the open loop's at 90 %: it stops asking while
-//! it waits.
+//! Compare `response` with `service`: if they differ, the sender could not keep the schedule, and
+//! `lateness` shows by how much. `rate_ratio` is the achieved rate divided by the scheduled rate;
+//! below 0.99 the figures describe the achieved rate, with a growing queue. `lost` is the share
+//! without a reply in time. Read the tail (p99) at loads of 80 % and more. The closed loop's
+//! `service` at its full rate is often better than the open loop's at 90 %, because it stops
+//! sending while it waits.
 //!
 //! At small loads times are often longer than at medium ones: the far CPU sleeps between requests
-//! and must be woken. `cpu_far` is what the server takes for a request; `cpu_near` is all the time
-//! between two, because this end never sleeps.
+//! and must be woken. `cpu_far` is the server's CPU time per request; `cpu_near` is the whole time
+//! between two requests, because the near end never sleeps.
 //!
 //! ## Pitfalls
 //!
-//! Coordinated omission: a tool that waits for a reply, or starts its clock when it comes to send,
-//! leaves out the requests that should have been made while something stood still. Here a stall of
-//! 20 ms is in every request that was due in it (`--set net.request.stall=20ms`). Leaving lost
-//! replies out of percentiles makes the worst case look best. A rate that was not reached is not
-//! that rate's latency. Rates that the sender cannot pace show in `lateness`. A share is only as
-//! good as the closed loop it is of: both are of the same round. With 48 ms a round, requests at
-//! small rates are few, and the tail needs all rounds.
+//! Coordinated omission: a tool that waits for a reply, or starts its clock when it sends, leaves
+//! out the requests that were due during a stall. Here a stall of 20 ms shows in every request that
+//! was due in it (`--set net.request.stall=20ms`). Leaving lost replies out of percentiles makes
+//! the worst case look best. Latency at a rate that was not achieved is not the latency of that
+//! rate. Rates that the sender cannot pace show in `lateness`. A share is only as good as its
+//! closed loop; both are from the same round. With 48 ms per round, requests at small rates are
+//! few, and the tail needs all rounds.
 //!
 //! ## Sources
 //!
@@ -109,16 +108,16 @@ pub struct Request;
 
 static CARD: Card = Card {
     id: "net.request",
-    title: "Requests by a schedule",
+    title: "Requests at a fixed rate",
     metrics: metrics! {
-        "response" => Ns Lower Os: "from the moment at which a request was due to its reply";
+        "response" => Ns Lower Os: "from the time a request was due to its reply";
         "service" => Ns Lower Os: "from sending a request to its reply";
-        "lateness" => Ns Lower Os: "from the moment at which a request was due to its sending";
-        "rate" => OpPerS Higher Os: "replies a second";
+        "lateness" => Ns Lower Os: "from the time a request was due until it was sent";
+        "rate" => OpPerS Higher Os: "replies per second";
         "rate_ratio" => Ratio Higher Os:
-            "replies a second over requests a second that were asked for";
-        "lost" => Ratio Lower Os: "share of the requests without a reply in time";
-        "cpu_near" => NsPerOp None Os: "CPU time of the near end per request; it never sleeps";
+            "replies per second divided by scheduled requests per second";
+        "lost" => Ratio Lower Os: "share of requests without a reply in time";
+        "cpu_near" => NsPerOp None Os: "CPU time of the near end, which never sleeps, per request";
         "cpu_far" => NsPerOp Lower Os: "CPU time of the far end per request";
     },
     params: params![
@@ -127,11 +126,11 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "timeout": Domain::ns(1_000_000, 60_000_000_000), ["200ms"; 3] =>
-                "no reply is waited for longer, or than ten median times of the closed loop";
+                "longest wait for a reply; also at most ten median times of the closed loop";
             "time": Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns), ["auto"; 3] =>
-                "how long requests are sent; auto: four case times";
+                "duration of sending; auto: four case times";
             "stall": Domain::ns(0, 4_000_000_000), ["0"; 3] =>
-                "the far end stands still once for so long";
+                "length of one stall of the far end";
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
@@ -156,7 +155,7 @@ impl Experiment for Request {
         requests::cases(site, preset)
     }
 
-    /// Nobody makes a schedule for a closed loop.
+    /// A closed loop has no schedule.
     fn complete(case: Requests) -> Option<Requests> {
         match (case.load, case.schedule) {
             (Some(Load::Closed), _) => Some(Requests { schedule: None, ..case }),
@@ -172,7 +171,7 @@ impl Experiment for Request {
     fn series(site: &Site, cases: Vec<Requests>, params: &Params) -> Result<Offer, Skip> {
         let cases = requests::with_rates(site, cases, params);
         if cases.is_empty() {
-            return Err(Skip::because("tails and queues need more rounds than quick has")
+            return Err(Skip::because("quick has too few rounds for tails and queues")
                 .needs("--preset standard, or --set net.request.load=50"));
         }
         let mut offer = one_series::<Request>(site, cases, params);

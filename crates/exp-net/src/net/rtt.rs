@@ -1,70 +1,71 @@
-//! How long is a message on its way there and back?
+//! How long does a message take to another process and back?
 //!
 //! ## Question
 //!
-//! How long is a round trip of a message between two processes by TCP, by UDP and by UNIX sockets,
-//! over the size of the message, where both ends run, how many there are at once, how they wait,
-//! and how often messages come; and what CPU time does it take at either end?
+//! How long is a message round trip between two processes over TCP, UDP and UNIX sockets, by
+//! message size, placement of both ends, number of connections, way of waiting, and arrival rate;
+//! and how much CPU time does it take at each end?
 //!
 //! ## Method
 //!
 //! The near end sends a message and waits until the same message is back; the far end sends back
-//! what comes. Both use plain send and receive calls, one each for a message that fits a packet, on
-//! connected sockets; TCP_NODELAY is set at both ends and read back. The time is that of the near
-//! end's counter, read once a turn: the end of one exchange is the start of the next. It is not
-//! halved. About 32 exchanges (or 3 ms of them) come before the timed ones. Every message carries
-//! its number and changing data; another number, length or last byte in what comes back fails the
-//! case.
+//! what it receives. Both use plain send and receive calls, one each for a message that fits a
+//! packet, on connected sockets; TCP_NODELAY is set at both ends and read back. The near end's
+//! counter is read once per exchange: the end of one exchange is the start of the next. The time is
+//! not halved. About 32 exchanges (or 3 ms) come before the timed ones. Every message carries its
+//! number and changing data; a wrong number, length or last byte in the reply fails the case.
 //!
 //! - Every exchange is an event: `round_trip` has a distribution.
 //! - A UDP message that does not come back within 50 times the slowest exchange of the warm-up (at
-//!   least 20 ms, at most 1 s) is lost: it stands in the distribution as a value known only to be
-//!   long (`timeouts`), and the window goes on for the time that it took. What the far end counted
-//!   tells which were lost on the way there (`lost_there`) and back (`lost_back`); what came later
-//!   is `late`.
+//!   least 20 ms, at most 1 s) is lost. It counts in the distribution as longer than that
+//!   (`timeouts`), and the window is extended by the waiting time. The far end's counts show which
+//!   messages were lost on the way there (`lost_there`) and back (`lost_back`); replies that came
+//!   too late are `late`.
 //! - `cpu_near` and `cpu_far`: CPU time of each end's threads per exchange, user and kernel
-//!   together, by the scheduler's own sum. What the kernel does in interrupts on another CPU is not
-//!   in it: where packets arrived (SO_INCOMING_CPU of each connection) is in `near_softirq_cpu` and
-//!   `far_softirq_cpu`, softirq time of each end's CPUs in the quantities `near_softirq_ns` and
-//!   `far_softirq_ns`, in the kernel's steps of 10 ms, as far as it tells, and how many softirqs
-//!   received packets (`near_net_rx`, `far_net_rx`).
-//! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of
-//!   its own each. Its message begins with the one-time token of 28 bytes that lets it in. The near
-//!   end then resets the connection, outside the time, so that no port is left waiting (TIME_WAIT).
-//!   Nothing else of this end is in the time: no limit is set on the socket, and the far end has
-//!   made the next token before it comes, so that it only compares. The CPU time of both ends is
-//!   that of all of it, the end of the connection and the making of tokens too.
-//! - By TCP and UNIX sockets an exchange may take 5 s and what its bytes take at 10 Mbit/s, so that
-//!   a SYN or a segment that is lost and sent again is a value as the others are; then the case
-//!   fails.
+//!   together, from the scheduler's sum. They exclude the kernel's interrupt work on another CPU.
+//!   The CPUs at which packets arrived (SO_INCOMING_CPU of each connection) are in
+//!   `near_softirq_cpu` and `far_softirq_cpu`; the softirq time of each end's CPUs is in the
+//!   quantities `near_softirq_ns` and `far_softirq_ns`, in the kernel's steps of 10 ms, if the
+//!   kernel reports it; the number of softirqs that received packets is in `near_net_rx` and
+//!   `far_net_rx`.
+//! - `connect_echo` is what R2 calls round trip: socket, connect, message and echo, on a new
+//!   connection each time. Its message begins with the one-time token of 28 bytes that admits it.
+//!   The near end then resets the connection, outside the timed part, so that no port stays in
+//!   TIME_WAIT. The timed part contains nothing else of this end: the socket has no time-outs, and
+//!   the far end prepares the next token beforehand, so it only compares. The CPU time of both ends
+//!   covers everything, including the end of the connection and the making of tokens.
+//! - Over TCP and UNIX sockets an exchange may take 5 s plus the time of its bytes at 10 Mbit/s, so
+//!   an exchange with a lost and retransmitted SYN or segment is a value like any other; beyond
+//!   that the case fails.
 //!
 //! ## Prediction
 //!
 //! Loopback is no network: memory copies, no link. There a round trip is four system calls, the
-//! protocols' work twice each way, and, unless one thread holds both ends or the ends poll, the
-//! waking of each end. Calls and switches come from os.syscall and os.switch where those ran; UNIX
-//! sockets as os.ipc has them. To a peer it is the way (both interfaces' rate, MTU and coalescing)
-//! and each end's stack, never the loopback's figures. A fresh connection adds one round trip and
-//! what making it costs.
+//! protocol work twice each way, and, unless one thread runs both ends or the ends poll, the
+//! wake-up of each end. Calls and switches come from os.syscall and os.switch if those ran; UNIX
+//! sockets follow os.ipc. To a peer it is the path (rate, MTU and coalescing of both interfaces)
+//! and each end's stack, never the loopback figures. A fresh connection adds one round trip and the
+//! cost of creating it.
 //!
 //! ## Reading the result
 //!
-//! `one_thread` is calls and protocols alone; `same_cpu` adds a switch each way, `other_cpu` the
-//! waking of a CPU each way, and polling takes that out again. TCP beside UDP and UNIX is the
-//! protocol. With `connections` on CPUs that they share, each one's round trip grows and the rate
-//! of all together (their number over the round trip) tells what is gained. `cpu_near` and
-//! `cpu_far` on one CPU add up to the round trip; on two the rest is waiting. Percentiles far above
-//! the median are interrupts, ticks and the scheduler's.
+//! `one_thread` is calls and protocols alone; `same_cpu` adds a context switch each way,
+//! `other_cpu` the wake-up of a CPU each way, and polling removes that again. The difference
+//! between TCP, UDP and UNIX is the protocol. If several `connections` share CPUs, each one's round
+//! trip grows; the total rate (their number divided by the round trip) shows the gain. On one CPU
+//! `cpu_near` and `cpu_far` add up to the round trip; on two the rest is waiting. Percentiles far
+//! above the median are interrupts, ticks and the scheduler.
 //!
 //! ## Pitfalls
 //!
-//! Placement: unpinned ends give either of two figures (wake affinity). A round trip halved hides
-//! that both ways differ; sockperf prints half of it. Nagle's algorithm with delayed
-//! acknowledgements adds 40 ms. Counting only what came back forgets what was lost. Where receivers
-//! poll on a busy machine the far end waits for its turn. On loopback the receiver's protocol work
-//! runs in the sender's call, and is in the sender's CPU time; from a card it runs in softirqs that
-//! may meet nobody's. `sparse` holds the sleep's own call in `cpu_near`. A fresh connection's echo
-//! waits behind the close of the one before at the far end, where both share a CPU.
+//! Placement: unpinned ends give either of two figures (wake affinity). A halved round trip hides
+//! that the two directions differ; sockperf reports half of it. Nagle's algorithm with delayed
+//! acknowledgements adds 40 ms. Counting only replies hides lost messages. If receivers poll on a
+//! busy machine, the far end waits for a CPU. On loopback the receiver's protocol work runs in the
+//! sender's call and counts in the sender's CPU time; from a network card it runs in softirqs,
+//! perhaps on a CPU of neither end. `sparse` includes the call for the pause in `cpu_near`. If both
+//! ends share a CPU, the echo of a fresh connection waits until the far end has closed the previous
+//! one.
 //!
 //! ## Sources
 //!
@@ -129,9 +130,9 @@ const PLAIN: [(&str, &[&str]); 3] =
 
 static CARD: Card = Card {
     id: "net.rtt",
-    title: "Round trips of messages",
+    title: "Message round trips",
     metrics: metrics! {
-        "round_trip" => Ns Lower Os: "a message there and back, not halved";
+        "round_trip" => Ns Lower Os: "a message and its reply, not halved";
         "cpu_near" => NsPerOp Lower Os: "CPU time of the near end's threads per exchange";
         "cpu_far" => NsPerOp Lower Os: "CPU time of the far end's threads per exchange";
     },
@@ -141,7 +142,7 @@ static CARD: Card = Card {
         &[PLACEMENT_PARAM],
         settings! {
             "pause": Domain::ns(1_000, 100_000_000), ["1ms"; 3] =>
-                "before each sparse exchange";
+                "pause before each sparse exchange";
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "os.ipc"],
@@ -202,7 +203,7 @@ impl Experiment for Rtt {
     fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
         if name == "cpu_far" && case.ends == Ends::OneThread {
-            let why = "none: one thread is both ends, and all its time is cpu_near";
+            let why = "unknown: one thread runs both ends, so cpu_near covers both";
             return facts.known.is_none().then(|| unknown(why));
         }
         if facts.known.is_some_and(|known| !law::adds(known)) {
@@ -289,8 +290,8 @@ fn exchanges(
         (ran?, usage.end())
     };
     line.tell(&"enough")?;
-    let told: Told = line.hear(PATIENCE).context("the far end's counts")?;
-    ensure!(told.nodelay, "TCP_NODELAY was not to be had at the far end");
+    let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
+    ensure!(told.nodelay, "the far end cannot set TCP_NODELAY");
     let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
     counts.write(bench, case, of)
 }

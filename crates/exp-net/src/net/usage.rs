@@ -2,7 +2,7 @@
 //!
 //! The time of the process is exact: the scheduler's own sum (CLOCK_PROCESS_CPUTIME_ID), user and
 //! kernel together. What the kernel does for the network outside of it, in softirqs that meet an
-//! idle CPU or another process, is told by CPU only, in the kernel's steps of 10 ms and, where
+//! idle CPU or another process, is reported per CPU only, in the kernel's steps of 10 ms and, if
 //! interrupts are not timed, by samples of the tick: beside the process's time, never added to it.
 
 use metal::clock::{Clock, syscall_clock_gettime};
@@ -19,8 +19,8 @@ pub struct Usage {
 pub struct Used {
     /// CPU time of the process: all threads, user and kernel, in ns.
     pub process_ns: u64,
-    /// Softirq time of the CPUs used, in steps of 10 ms, in ns; not part of the above where the
-    /// kernel times interrupts, and mostly part of it where it does not.
+    /// Softirq time of the CPUs used, in steps of 10 ms, in ns; not part of the above if the kernel
+    /// times interrupts, and mostly part if it does not.
     pub softirq_ns: u64,
     /// Softirqs of received packets, by CPU: those where there were some.
     pub net_rx: Vec<(usize, u64)>,

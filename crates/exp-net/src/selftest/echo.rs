@@ -2,9 +2,9 @@
 //! Does a two-ended experiment reach its far end, and do both ends' counts reach the record?
 //!
 //! ## Method
-//! The far end listens and publishes its address with a secret. The near end says which case,
+//! The far end listens and publishes its address with a secret. The near end names the case,
 //! connects with a one-time token, and sends messages that come back; each round trip is an event.
-//! After the last one the far end tells how many messages it saw.
+//! After the last one the far end reports how many messages it received.
 //!
 //! ## Prediction
 //! A loopback round trip on one machine: 2 µs to 1 ms; between hosts up to a second. The count is
@@ -15,7 +15,7 @@
 //! or fails after it.
 //!
 //! ## Reading the result
-//! `received` must equal `messages`, or the round is void. So it is when the far end fails.
+//! `received` must equal `messages`, or the round is void. A failing far end voids it as well.
 //!
 //! ## Pitfalls
 //! The figures depend on where the scheduler puts both ends; they are no measurement of a network.

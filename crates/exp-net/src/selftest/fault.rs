@@ -1,5 +1,5 @@
 //! ## Question
-//! Does what goes wrong inside a round cost that round, and is it told?
+//! Does a fault inside a round cost that round, and is it reported?
 //!
 //! ## Method
 //! The round fails in the way that the parameter names.

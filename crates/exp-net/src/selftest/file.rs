@@ -2,7 +2,7 @@
 //! Are files made once per stage, found by every round, and gone after the run?
 //!
 //! ## Method
-//! `prepare` writes a file; each round reads it and times a read of all of it.
+//! `prepare` writes a file; each round times a read of the whole file.
 //!
 //! ## Prediction
 //! A cached read: 100 ns to 1 s.

@@ -16,7 +16,7 @@ use bench::experiment::Family;
 /// The family's list.
 pub static FAMILY: Family = Family {
     name: "selftest",
-    about: "the way through, in miniature: its figures mean nothing",
+    about: "a miniature run from end to end; its figures mean nothing",
     hidden: true,
     experiments: &[
         &echo::EXPERIMENT,

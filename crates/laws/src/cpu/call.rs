@@ -58,20 +58,20 @@ pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>)
     let placement = 0.5 * (costs.call.high - costs.call.low) * cycle_ns / last;
     let slopes = Law::hardware(
         range(0.4 * slope - placement, slope, 1.8 * slope + placement),
-        format!("an argument's instructions at {} a cycle ({source})", costs.width),
+        format!("instructions per argument, at {} per cycle ({source})", costs.width),
     );
     let linearity = match slope > 1.5 * placement {
         true => Ok(Law::hardware(
             range(0.3, 0.85, 1.0),
-            "the arguments outweigh the call and cost alike",
+            "the arguments cost more than the call, and each costs the same",
         )),
         false => Err(
-            "unknown: the arguments hide behind the call itself, so that the placement of the code \
-             decides whether a line explains anything"
+            "unknown: the arguments overlap with the call itself, so code placement decides how \
+             well a line fits"
                 .to_owned(),
         ),
     };
-    (slopes.with(&clock).and("placement of the code moves single points"), linearity)
+    (slopes.with(&clock).and("code placement shifts single points"), linearity)
 }
 
 /// A least-squares line.

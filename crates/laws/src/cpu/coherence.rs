@@ -86,7 +86,7 @@ impl Fabric {
                 cluster: Cluster::Ns(range(14.0, 45.0, 105.0)),
                 socket: range(32.0, 85.0, 200.0),
                 remote: range(85.0, 150.0, 400.0),
-                what: "an unknown interconnect, so any",
+                what: "an unknown interconnect",
             },
         }
     }
@@ -100,28 +100,32 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     let siblings = || {
         clocked(
             facts,
-            cycles_of(SIBLINGS, "the line stays in the cache of two siblings", "estimated"),
+            cycles_of(
+                SIBLINGS,
+                "the line stays in the cache that both siblings share",
+                "estimated",
+            ),
         )
     };
     let between = |ns, whom| {
         Law::hardware(
             ns,
-            format!("a modified line fetched between {whom} over {what} (published figures)"),
+            format!("a modified line transferred between {whom} over {what} (published figures)"),
         )
     };
     let law = match distance {
         Some(Distance::Same) => {
-            return Law::hardware(range(0.0, 0.0, 0.0), "a CPU hands no line to itself");
+            return Law::hardware(range(0.0, 0.0, 0.0), "a CPU transfers no line to itself");
         }
         Some(Distance::SmtSibling) => return siblings(),
         Some(Distance::SharedLlc) => match cluster {
             Cluster::Cycles(cycles) => {
-                let fetched = format!("a modified line fetched from another core over {what}");
+                let fetched = format!("a modified line transferred from another core over {what}");
                 clocked(facts, cycles_of(cycles, fetched, "published figures"))
             }
-            Cluster::Ns(ns) => between(ns, "two cores of one last-level cache"),
+            Cluster::Ns(ns) => between(ns, "two cores that share a last-level cache"),
         },
-        Some(Distance::SameSocket) => between(socket, "two caches of one socket"),
+        Some(Distance::SameSocket) => between(socket, "two last-level caches of one socket"),
         Some(Distance::OtherSocket) => between(remote, "two sockets"),
         None => {
             let near = siblings().range.low;
@@ -138,7 +142,7 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     };
     let below = (law.range.low / near).max(1.0);
     let above = (socket.high / law.range.high).max(1.0);
-    let why = "a virtual machine's CPUs may be siblings of one core or lie on two dies";
+    let why = "the CPUs of a virtual machine may be siblings of one core, or on two dies";
     law.widened(below, above, why).counting(Condition::Hypervisor)
 }
 
@@ -164,7 +168,7 @@ fn fabric(site: &Site) -> Fabric {
         Core::Unknown | Core::Core2 | Core::Bulldozer => Fabric::Any,
         Core::SkylakeServer => Fabric::Mesh,
         _ if is_large(site) => Fabric::Mesh,
-        // A guest shows a few CPUs of a chip whose size it does not tell.
+        // A guest shows a few CPUs of a chip of unknown size.
         _ if is_guest(site) => Fabric::Any,
         _ => Fabric::Ring,
     }

@@ -35,7 +35,7 @@ pub struct CoreCosts {
     pub fence: Range,
 }
 
-/// The design's costs; for one that nobody described, an interval over all, marked `false`.
+/// The design's costs; for an unknown design, an interval over all, marked `false`.
 pub fn costs(core: Core) -> (CoreCosts, bool) {
     TABLE
         .iter()

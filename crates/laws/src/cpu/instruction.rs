@@ -1,7 +1,7 @@
 //! Laws of single instructions: published cycles of the core's design, at the core clock.
 //!
 //! The figures stand in `instruction/x86_64.txt` and `instruction/aarch64.txt`, each with its
-//! sources and with what of it is from memory. A design that neither has gets an interval over all
+//! sources; figures from memory are marked. A design that neither has gets an interval over all
 //! designs of its architecture.
 
 mod operations;
@@ -124,40 +124,40 @@ fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) ->
     use Operation::*;
     match operation {
         ExchangeI64 | FetchAddI64 | CompareExchangeI64 | LoadStoreExclusiveI64 => {
-            (1.35, 1.35, "locked operations wait for what is before them")
+            (1.35, 1.35, "a locked operation waits for earlier memory accesses")
         }
         FenceFull | FenceLoad | FenceStore | FenceInstruction => {
-            (1.8, 1.8, "a fence waits for what is before it, and microcode changes it")
+            (1.8, 1.8, "a fence waits for earlier instructions, and its cost depends on microcode")
         }
-        SpinHint => (8.0, 1.8, "the pause is the maker's choice, model by model"),
+        SpinHint => (8.0, 1.8, "the length of the pause differs by CPU model"),
         GatherI32x8 => gather_slack(site),
         DivU32 | DivU64 | DivF64 | DivF64x4 | DivF64x8 | SqrtF64 => {
-            (1.35, 1.3, "dividers take longer for some operands")
+            (1.35, 1.3, "a divider takes longer for some operands")
         }
-        BranchMispredicted => (1.35, 1.35, "the front end refills from one cache or the other"),
-        BranchTaken => (2.2, 2.2, "how dense branches may lie"),
-        BranchNotTaken => (1.6, 2.2, "how dense branches may lie"),
-        Nop => (1.3, 1.4, "the front end is rarely as wide as it is said to be"),
+        BranchMispredicted => {
+            (1.35, 1.35, "the front end refills from the µop cache or from the instruction cache")
+        }
+        BranchTaken => (2.2, 2.2, "depends on how dense the branches are"),
+        BranchNotTaken => (1.6, 2.2, "depends on how dense the branches are"),
+        Nop => (1.3, 1.4, "the front end rarely reaches its nominal width"),
         // Not renamed away, it takes a cycle.
-        MoveI64 => (
-            1.3,
-            1.35_f64.max(1.1 / published),
-            "renaming removes moves, or none where microcode switched it off",
-        ),
+        MoveI64 => {
+            (1.3, 1.35_f64.max(1.1 / published), "move elimination, unless microcode disabled it")
+        }
         // Not renamed away, the value takes the way through the store buffer.
         StoreAndLoadI64 | PushAndPopI64 => (
             1.7,
             1.35_f64.max(FORWARDED_CYCLES / published),
-            "renaming removes the way through memory, for some addresses and on some designs",
+            "some designs eliminate the store and the load for some addresses",
         ),
-        ToVectorAndBack => (1.3, 1.4, "the two ways are not published alike"),
+        ToVectorAndBack => (1.3, 1.4, "published figures for the two directions differ"),
         _ if operation.is_wide() => (
             1.4,
             1.35,
-            "of two 512-bit units one is farther, or fused off, and such code lowers the clock",
+            "the second 512-bit unit is slower or disabled, and 512-bit code lowers the clock",
         ),
         _ if measure == Measure::Throughput => {
-            (1.25, 1.3, "a loop fills the ports nearly, and the published figure is one")
+            (1.25, 1.3, "the loop almost saturates the ports, and there is one published figure")
         }
         _ => (1.06, 1.1, "whole cycles"),
     }
@@ -169,10 +169,13 @@ fn gather_slack(site: &Site) -> Slack {
     let state = site.host.kernel.mitigations.get("gather_data_sampling");
     let (above, because) = match state.map(String::as_str) {
         Some("Not affected" | "Vulnerable") => {
-            (1.5, "no microcode against gather data sampling slows it")
+            (1.5, "no microcode mitigation for gather data sampling")
         }
-        Some(_) => (8.0, "microcode against gather data sampling may slow it"),
-        None => (8.0, "unknown whether microcode against gather data sampling slows it"),
+        Some(_) => (8.0, "the microcode mitigation for gather data sampling may slow gathers"),
+        None => (
+            8.0,
+            "unknown whether the microcode mitigates gather data sampling, which slows gathers",
+        ),
     };
     (1.25, above, because)
 }
@@ -191,7 +194,7 @@ pub fn instruction_bound(operation: Operation, measure: Measure) -> Option<Bound
         Operation::CallAndReturn => Some(taken_branches_bound(2.0, "a call and its return")),
         _ => (measure == Measure::Latency && !operation.is_renamed_away()).then(|| {
             // A chain cannot be faster than a cycle for each instruction that the core executes.
-            least_cycles(1.0, "dependent instructions, a cycle each at least".to_owned())
+            least_cycles(1.0, "dependent instructions, at least one cycle each".to_owned())
         }),
     }
 }
@@ -203,14 +206,14 @@ fn cycles(
 ) -> Result<(Range, String, &'static str), String> {
     if operation == Operation::CallAndReturn {
         let (costs, source) = core_costs(site);
-        return Ok((costs.call, source, "placement of the code"));
+        return Ok((costs.call, source, "code placement"));
     }
     let name = operation.text();
     let table = Table::of(site.host.cpu.arch);
     let core = core(site);
     let own = design(core).and_then(|design| {
         let cycles = table.published(name, design, measure)?;
-        let source = format!("published for {design}, here {}", core.name());
+        let source = format!("published for {design}, applied to {}", core.name());
         Some((range(cycles, cycles, cycles), source))
     });
     let (cycles, source) = match own {
@@ -218,10 +221,13 @@ fn cycles(
         None => {
             let all = table.all(name, measure);
             let (Some(least), Some(most)) = (all.first(), all.last()) else {
-                return Err(format!("unknown: no table has {name}"));
+                return Err(format!("unknown: {name} is in no table"));
             };
-            let source =
-                format!("nothing published for {}, so any of {} designs", core.name(), all.len());
+            let source = format!(
+                "no published figure for {}: the range of {} designs",
+                core.name(),
+                all.len()
+            );
             (range(*least, all[all.len() / 2], *most), source)
         }
     };

@@ -63,26 +63,26 @@ pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
         .by(share)
         .inverse(operations / cores)
         .by(uneven)
-        .and(format!("products at {} of that on {cores} cores", told(share)));
+        .and(format!("matrix products reach {} of that on {cores} cores", told(share)));
     let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
     let rest = best_core_clock(facts)
         .inverse(elements)
         .by(CYCLES_PER_ELEMENT)
-        .and(format!("{} cycles for each element beside them", told(CYCLES_PER_ELEMENT)));
+        .and(format!("{} cycles per element outside the products", told(CYCLES_PER_ELEMENT)));
     spread(site, solve, (products + rest).inverse(operations))
 }
 
 /// What makes the rate of several threads less sure.
 fn spread(site: &Site, solve: Solve, mut estimate: Law) -> Law {
     if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
-        estimate = estimate.widened(2.0, 1.0, "slower kinds of cores hold the others up");
+        estimate = estimate.widened(2.0, 1.0, "threads wait for those on slower cores");
     }
     let many = solve.threads as f64 / MANY_THREADS;
     if many > 1.0 {
         estimate = estimate.widened(
             1.0 + many,
             1.0,
-            "more than 16 threads: memory and the ways between cores count too",
+            "more than 16 threads: memory and the interconnect also limit",
         );
     }
     estimate
@@ -101,7 +101,7 @@ pub fn solve_bound(site: &Site, threads: usize) -> Bound {
         inputs: vec![("core_hz".to_owned(), 1)],
         uncertainty: 0.05,
         rule: format!(
-            "{cores} cores of {constant} operations a cycle at most, at the round's core clock"
+            "{cores} cores with at most {constant} operations per cycle, at the round's core clock"
         ),
         // The other cores' clocks are not known.
         warns_only: threads > 1 || !firm,

@@ -50,15 +50,15 @@ symbols! {
 case! {
     /// A case of `cpu.peak`.
     pub struct Peak {
-        /// operation; a fused multiply-add is floating and counts two
+        /// operation; a fused multiply-add is floating-point and counts as two
         op: Op,
         /// type of the operands
         element as "type": Element,
-        /// register width of the instruction; by default the widest (quick), and scalar (standard),
-        /// all that there are (thorough)
+        /// register width of the instruction; default: the widest (quick), also scalar (standard),
+        /// all widths (thorough)
         width: Width,
-        /// threads at work: a number, all (one per CPU) or twice (two per CPU); by default 1, and
-        /// more for the widest kernels
+        /// number of threads, all (one per CPU) or twice (two per CPU); default: 1, and more for
+        /// the widest kernels
         threads: Threads,
     }
 }
@@ -291,7 +291,7 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
         _ => 0.95,
     };
     let likely = if composed { 0.95 } else { 0.993 };
-    let because = "independent chains keep every unit busy but for the loop's branch";
+    let because = "independent chains keep every unit busy except during the loop branch";
     let law = Law::hardware(range(low, likely, 1.015), because);
     match threads > 1 && is_guest(site) {
         true => law.widened(2.1, 1.0, HIDDEN_CORES).counting(Condition::Hypervisor),
@@ -299,7 +299,7 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
     }
 }
 
-const HIDDEN_CORES: &str = "a virtual machine's CPUs may be threads of half as many cores";
+const HIDDEN_CORES: &str = "the CPUs of a virtual machine may be threads of half as many cores";
 
 /// Arithmetic operations per second of all threads together (METHOD: a fused one counts two).
 pub fn peak_rate(facts: Facts, arithmetic: Arithmetic, threads: usize) -> Law {
@@ -332,12 +332,12 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
             (_, false, Op::Add) => range(0.9, 2.4, 4.2),
             _ => range(0.2, 0.9, 2.2),
         };
-        return law(any, "an unknown core design, so any");
+        return law(any, "unknown core design");
     }
     let mean = |of: fn(&Range) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
     let (low, likely, high) =
         (mean(|range| range.low), mean(|range| range.likely), mean(|range| range.high));
-    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "plumb's table of units")
+    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "plumb's table of execution units")
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.
@@ -346,10 +346,10 @@ fn clock_at_width(clock: Law, arithmetic: Arithmetic) -> Law {
     match arithmetic.width {
         Width::Avx512 if !arithmetic.is_light() => clock
             .at(range(0.78 * low, 0.94 * likely, high))
-            .and("lowered by up to 22 % under 64-byte arithmetic"),
+            .and("up to 22 % lower under 64-byte arithmetic"),
         Width::Avx512 | Width::Avx2 => clock
             .at(range(0.85 * low, 0.99 * likely, high))
-            .and("lowered by up to 15 % under wide arithmetic"),
+            .and("up to 15 % lower under wide arithmetic"),
         _ => clock,
     }
 }
@@ -361,11 +361,11 @@ fn share_of_cores(site: &Site, one: Law, cores: f64, threads: usize) -> Law {
     }
     let quota = site.host.limits.cpu_quota.map(|quota| quota.cpus());
     let likely = quota.map_or(cores, |quota| quota.min(cores));
-    let limited = if likely < cores { " (the control group's quota)" } else { "" };
+    let limited = if likely < cores { " (the control group's CPU quota)" } else { "" };
     // Boost falls with the number of busy cores.
     let (low, why) = match is_guest(site) {
         true => (0.45, HIDDEN_CORES),
-        false => (0.65, "the boost of that many"),
+        false => (0.65, "the boost for that many cores"),
     };
     one.by(range(low * likely, 0.97 * likely, 1.01 * likely))
         .and(format!("{likely} cores{limited}"))
@@ -383,12 +383,12 @@ pub fn measured_peak(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> 
 pub fn sustained_rate(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> Law {
     let site = facts.site;
     let peak = match measured_peak(facts, arithmetic, threads) {
-        Some(rate) => Law::hardware(range(rate, rate, rate), "the peak that cpu.peak measured"),
+        Some(rate) => Law::hardware(range(rate, rate, rate), "peak measured by cpu.peak"),
         None => peak_rate(facts, arithmetic, threads.count(site)),
     };
     let kept = if is_guest(site) { range(0.8, 0.985, 1.03) } else { range(0.72, 0.97, 1.03) };
     peak.by(kept)
-        .and("over minutes less what steal, heat and power limits take")
+        .and("over minutes, less steal, thermal and power limits")
         .counting_if(is_guest(site), Condition::Hypervisor)
 }
 

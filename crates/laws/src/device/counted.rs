@@ -1,8 +1,8 @@
-//! What a disk has done since it is there says what it can do: the kernel's counters of all of its
-//! requests (/proc/diskstats), which everybody may read, narrow a class that nobody is sure of.
+//! What a disk has done since it is there says what it can do: the kernel's counters of all
+//! requests (/proc/diskstats), readable without privileges, narrow an uncertain class.
 //!
-//! They are no figures of an experiment: who read what, how deep the queue was and what came from a
-//! cache below is not known. So they bound, with margins:
+//! They are no figures of an experiment: the readers, the queue depth and the share from a cache
+//! below are unknown. So they bound, with margins:
 //! - the mean time of a read has its waits in the queue and its length in it, which one block alone
 //!   has not; but a part of those reads was in order, or came from a memory below;
 //! - bytes over the time in which anything was under way are what it moved at least, at whatever
@@ -13,14 +13,14 @@ use crate::{Law, range};
 use host::block::Counted;
 use record::event::Range;
 
-/// Fewer reads since the start of the machine tell of the start alone.
+/// Fewer reads since boot describe only the boot.
 const READS_LEAST: u64 = 10_000;
 /// One block alone, at most so many times what a read took in the mean: a third of them may have
 /// been all of the time, where the others came from memory.
 const MEAN_MARGIN: f64 = 3.0;
 /// The least upper end, in ns: reads that a memory below answered say nothing of what flash takes.
 const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
-/// Bytes while busy before the rate tells, and what one stream gets of it at least.
+/// Least bytes while busy for a rate, and the least share of the rate that one stream gets.
 const BYTES_LEAST: u64 = 1 << 30;
 const STREAM_SHARE: f64 = 0.25;
 
@@ -32,7 +32,7 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let most_ns = (MEAN_MARGIN * mean_ns).max(HIGH_LEAST_NS);
         let (reads, ms) = (since.reads, mean_ns / 1e6);
         let told =
-            format!("its {reads} reads so far took {ms:.2} ms in the mean (/proc/diskstats)");
+            format!("its {reads} reads since boot took {ms:.2} ms on average (/proc/diskstats)");
         (random, next) = (at_most(random, most_ns).and(&told), at_most(next, most_ns).and(&told));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
@@ -40,7 +40,8 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let moved = bytes as f64 / (since.busy_ms as f64 * 1e6);
         let Range { low, likely, high } = rate.range;
         let low = low.max(STREAM_SHARE * moved).min(high);
-        let told = format!("so far it moved {moved:.2} GB/s while it was busy (/proc/diskstats)");
+        let told =
+            format!("since boot it transferred {moved:.2} GB/s while busy (/proc/diskstats)");
         rate = rate.at(range(low, likely.max(low), high.max(moved))).and(told);
     }
     Reading { class, random, next, rate, sure }

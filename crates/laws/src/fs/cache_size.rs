@@ -44,7 +44,7 @@ pub fn knee_in_group(limit_bytes: f64) -> Law {
     let low = (limit_bytes - taken.high).max(0.5 * limit_bytes);
     let limit = render(limit_bytes, Unit::B);
     let why = format!(
-        "the group's limit of {limit}, less the process, the index of the pages and charges"
+        "the group's limit of {limit}, less the process, the page index and batched charges"
     );
     Law::new(low, limit_bytes - taken.likely, limit_bytes, why)
 }
@@ -55,22 +55,24 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
     let host = &site.host;
     let left = host.limits.memory_left_bytes;
     if left.is_some_and(|left| host.memory.available_bytes.is_none_or(|all| left < all)) {
-        return knee_in_group(limit_bytes).and("what is left of the limit of plumb's own group");
+        return knee_in_group(limit_bytes)
+            .and("the limit of plumb's own control group, less what is in use");
     }
     let available = render(limit_bytes, Unit::B);
     let mut law = Law::of(
         scaled(OF_AVAILABLE, limit_bytes),
-        format!("memory, of which {available} are available (MemAvailable), less the watermarks"),
+        format!("available memory ({available}, MemAvailable), less the watermarks"),
     );
     if let Some(percent) = host.memory.dirty_ratio_percent {
-        law = law
-            .and(format!("written pages wait for the device above {percent} % (vm.dirty_ratio)"));
+        law = law.and(format!(
+            "writers wait for the device above {percent} % dirty pages (vm.dirty_ratio)"
+        ));
     }
     match (host.memory.swap_total_bytes, host.memory.total_bytes) {
         (Some(swap), Some(total)) if swap > 0 && total > 0 => law.widened(
             1.0,
             1.0 + 0.3 * (swap as f64 / total as f64).min(1.0),
-            "other processes' memory may be swapped out for files",
+            "the kernel may swap out other processes to cache files",
         ),
         _ => law,
     }
@@ -80,15 +82,16 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
 pub fn hit(facts: Facts) -> Law {
     let known = facts.known;
     let one = match known.and_then(|known| measured_call(known, "pread_cached")) {
-        Some(ns) => {
-            Law::of(scaled(ROW_OVER_ONE, ns), format!("a cached page took {ns:.0} ns (os.syscall)"))
-        }
+        Some(ns) => Law::of(
+            scaled(ROW_OVER_ONE, ns),
+            format!("a cached page took {ns:.0} ns (measured by os.syscall)"),
+        ),
         None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
     };
     let (rate, from) = match known.and_then(measured_copy) {
         Some(rate) => (
             scaled(COPIED_OVER_MEMORY, rate),
-            format!("{rate:.1} GB/s are copied by one thread (memory.bandwidth)"),
+            format!("one thread copies {rate:.1} GB/s (measured by memory.bandwidth)"),
         ),
         None => (COPIED, "one CPU copies from memory".to_owned()),
     };
@@ -104,7 +107,8 @@ pub fn miss(facts: Facts) -> Law {
 pub fn rate(facts: Facts) -> Law {
     match measured_stream(facts) {
         Some(rate) => {
-            let told = format!("{rate:.2} GB/s of a cold file in a row (fs.read)");
+            let told =
+                format!("a cold file read sequentially at {rate:.2} GB/s (measured by fs.read)");
             Law::hardware(scaled(OVER_READ, rate), told)
         }
         None => reading(facts.site, disk(facts.site), SPAN_BYTES).rate.by(BUFFERED),

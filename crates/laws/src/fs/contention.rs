@@ -11,7 +11,7 @@
 //! second with a deep queue, which fs.io measured or a data sheet says; else L over the reads that
 //! a device of the class serves at a time (data sheets state 10,000 reads per second one by one and
 //! 100,000 at depth 32 of SATA, 15,000 and up to a million of NVMe; a disk that spins gains little
-//! but order). Reads also take CPU time, of which there is no more than the readers have CPUs.
+//! but order). Reads also take CPU time, limited by the number of CPUs.
 
 use super::read::kernel;
 use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
@@ -84,29 +84,30 @@ pub fn latency(facts: Facts, readers: Readers) -> Law {
     let law = base.law(base.at(facts.site, count as f64));
     match count {
         1 => law,
-        _ => law
-            .and(format!("{count} readers: flat up to {low:.0} to {high:.0} readers, then linear")),
+        _ => law.and(format!(
+            "{count} readers: latency is flat up to {low:.0} to {high:.0} readers, then linear"
+        )),
     }
 }
 
 /// Bytes per second of all readers together.
 pub fn bandwidth(facts: Facts, readers: Readers) -> Law {
     let bytes = readers.count as f64 * BLOCK_BYTES * 1e9;
-    latency(facts, readers).inverse(bytes).and("each reader has one block under way")
+    latency(facts, readers).inverse(bytes).and("each reader has one block in flight")
 }
 
 /// CPU time of a read, in ns, as the readers' own clocks count it.
 pub fn cpu(facts: Facts, readers: Readers) -> Law {
     let Some((ns, _)) = nearest_read(facts, readers, &["cpu"]) else {
-        let what = "system call, file system, block layer and a switch there and back";
+        let what = "system call, file system, block layer and two context switches";
         return Law::software(base(facts, readers).cpu, what);
     };
     let of = match readers.count {
         1 => around(ns, 0.5),
         _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
     };
-    Law::software(of, format!("{ns:.0} ns of one reader (fs.read)"))
-        .and("with several at work requests share their notices, and switches come to them")
+    Law::software(of, format!("{ns:.0} ns for one reader (measured by fs.read)"))
+        .and("several readers share completion interrupts, and add context switches")
 }
 
 /// Jain's index of the readers' shares.
@@ -123,9 +124,9 @@ pub fn fairness(site: &Site, readers: Readers) -> Option<Law> {
     let is_crowd = site.cpus.len() < readers.count as usize;
     let low = if is_crowd { 0.8 * low } else { low };
     let law = term(site, disk(site), range(low, likely, 1.0));
-    let law = law.and("serves near places first, and readers of one priority in turn");
+    let law = law.and("serves near blocks first, and readers of equal priority in turn");
     Some(match is_crowd {
-        true => law.and("there are fewer CPUs than readers, so that some wait for one too"),
+        true => law.and("fewer CPUs than readers, so some readers also wait for a CPU"),
         false => law,
     })
 }
@@ -136,7 +137,7 @@ pub fn saturation(facts: Facts, readers: Readers) -> Law {
     // As a knee: one reader is the least that can fill anything.
     let Range { low, likely, high } = base.at_a_time;
     base.law(range(low.max(1.0), likely.max(1.0), high.max(1.0)))
-        .and("what one reader takes alone over what the device takes for each of many")
+        .and("latency of one reader over the device's time per read under load")
 }
 
 /// Slope of the line through the latencies of 1 to `readers.count` readers, in ns per competitor.
@@ -154,12 +155,12 @@ pub fn slope(facts: Facts, readers: Readers) -> Law {
     let low = through(|range| range.low).min(likely) - flat;
     let high = through(|range| range.high).max(likely) + flat;
     base.law(range(low, likely, high))
-        .and("0 while the device has room, its time for a read once it has none")
+        .and("0 while the device has spare capacity, then the device's time per read")
 }
 
 /// How much of the latencies' variance a line explains.
 pub fn linearity() -> Law {
-    Law::new(0.0, 0.95, 1.0, "flat, then linear: near 1 where the device saturates early")
+    Law::new(0.0, 0.95, 1.0, "flat, then linear: near 1 if the device saturates early")
 }
 
 /// A least-squares line.
@@ -227,10 +228,16 @@ fn base(facts: Facts, readers: Readers) -> Base {
     let alone = match nearest_read(facts, readers, &["latency"]) {
         Some((ns, is_near)) => {
             let (of, which) = match is_near {
-                true => (around(ns, ALONE_SHARE), "a file of such a size"),
+                true => (around(ns, ALONE_SHARE), "a file of this size"),
                 false => (scaled(FAR, ns), "a file of another size"),
             };
-            Law::of(of, format!("{:.1} µs for a direct block of {which} (fs.read)", ns / 1e3))
+            Law::of(
+                of,
+                format!(
+                    "{:.1} µs for a direct read of a block of {which} (measured by fs.read)",
+                    ns / 1e3
+                ),
+            )
         }
         None => reading.block(readers.pattern).clone() + kernel(facts),
     };
@@ -251,7 +258,7 @@ fn base(facts: Facts, readers: Readers) -> Base {
                 IN_TURNS.likely * random.likely,
                 alone.high.max(IN_TURNS.high * random.high),
             );
-            let why = "several readers in order take each other's place from the head".to_owned();
+            let why = "several sequential readers move the head away from each other".to_owned();
             (service, why, None)
         }
         None => {

@@ -96,7 +96,7 @@ fn law(facts: Facts, request: Request, metric: &str) -> Option<Law> {
     Some(match metric {
         "latency" => basis.latency(),
         "iops" => basis.rate(),
-        "bandwidth" => basis.rate().times(request.work.bytes()).and("times the block"),
+        "bandwidth" => basis.rate().times(request.work.bytes()).and("times the block size"),
         _ => basis.cpu(),
     })
 }
@@ -174,7 +174,8 @@ impl<'law> Basis<'law> {
             _ => single(facts, request, &reading, &writing, rate, &in_memory),
         };
         if !matches!(request.ground, "device" | "memory") && !work.is_in_memory() {
-            single = single.widened(3.0, 4.0, "what answers is no device of this machine's");
+            single =
+                single.widened(3.0, 4.0, "the answer may not come from a device of this machine");
         }
         Basis {
             facts,
@@ -220,13 +221,13 @@ impl<'law> Basis<'law> {
             let many = self.cpus().min(work.threads as f64);
             let reached =
                 range(0.3 * alone.low, 0.85 * many * alone.likely, 1.1 * many * alone.high);
-            let how = format!("{many:.0} at a time, which may be in each other's way");
+            let how = format!("{many:.0} at a time, which may contend");
             return law.at(reached).and(how);
         }
         let count = work.in_flight();
         let Range { low, likely, high } = self.most();
-        // A mean, where latencies are told by their median: a few slow ones lower it.
-        // Many at a time are no fewer than one after another, where one was measured.
+        // A mean, while latencies are reported as medians: a few slow ones lower it. Many at a time
+        // are no fewer than one after another, where one was measured.
         let is_measured = self.is_measured && count > 1.0 && work.bytes() <= BLOCK_BYTES;
         let least = match is_measured {
             true => 0.8 * alone.likely,
@@ -239,8 +240,8 @@ impl<'law> Basis<'law> {
         ));
         match count > 1.0 {
             true => law.and(format!(
-                "{count:.0} in flight over that (Little's law), until the device is saturated at {:.3} to {:.0} \
-                 thousand per second",
+                "{count:.0} in flight divided by that (Little's law), until the device saturates \
+                 at {:.3} to {:.0} thousand per second",
                 low / 1e3,
                 high / 1e3
             )),
@@ -280,7 +281,7 @@ impl<'law> Basis<'law> {
         if work.is_in_memory() {
             let high = 3.0 * work.threads as f64 * single.high;
             let law = self.single.clone().at(range(single.low, single.likely, high));
-            return law.and("others in its way");
+            return law.and("contention with the other threads");
         }
         let rate = self.free_rate();
         let by_rate = inverse(1e9 * count, rate.range);
@@ -290,7 +291,9 @@ impl<'law> Basis<'law> {
             by_rate.likely.max(single.likely),
             (1.3 * by_rate.high).max(single.high),
         );
-        self.median(rate.at(of).and(format!("each then takes {count:.0} over that rate")))
+        self.median(
+            rate.at(of).and(format!("latency is {count:.0} divided by that rate (Little's law)")),
+        )
     }
 
     fn median(&self, free: Law) -> Law {
@@ -319,13 +322,13 @@ impl<'law> Basis<'law> {
             return Law::software(sum(each, more), told);
         }
         let (each, mut what) = match work.engine {
-            Engine::Uring => (RINGED, "a request made and completed by a ring"),
-            Engine::Psync => (BLOCKED, "a request made, a sleep, a wake-up"),
+            Engine::Uring => (RINGED, "a request submitted and completed through a ring"),
+            Engine::Psync => (BLOCKED, "a request, a sleep and a wake-up"),
         };
         let mut cycles = sum(each, scaled(PINNED, work.pages()));
         if work.waits_for_flush() {
             cycles = sum(cycles, SYNCED);
-            what = "a request and a flush, each slept for";
+            what = "a request and a flush, with a sleep for each";
         }
         let cost = kernel_work(facts, cycles, what);
         let law = match work.mode {
@@ -339,7 +342,7 @@ impl<'law> Basis<'law> {
             _ => law + cost,
         };
         match is_guest(facts.site) {
-            true => law.widened(1.0, 2.0, "a guest leaves to its host for each request"),
+            true => law.widened(1.0, 2.0, "a guest exits to the hypervisor for each request"),
             false => law,
         }
     }
@@ -376,7 +379,7 @@ fn single(
         Mode::Cold if !work.is_random() => {
             let high = memory.high + device.range.high;
             let of = range(0.8 * memory.low, memory.likely.max(transfer.likely), high);
-            (device + law).at(of).and("read ahead, so that most are found in memory")
+            (device + law).at(of).and("readahead, so most blocks are in memory")
         }
         Mode::Cold | Mode::Direct => {
             device + law.at(range(0.5 * memory.low, memory.likely, memory.high))
@@ -398,8 +401,8 @@ fn flush(disk: Option<&Disk>, writing: &Writing) -> Range {
 /// The kernel's part of an operation through the page cache, and the copy.
 fn in_memory(facts: Facts, work: &Work) -> Law {
     let (mut cycles, what) = match work.op {
-        Op::Read => (sum(LOOK_UP, scaled(NEXT_PAGE, work.pages() - 1.0)), "pages looked up"),
-        Op::Write => (sum(BEGIN, scaled(DIRTY, work.pages())), "pages found and made dirty"),
+        Op::Read => (sum(LOOK_UP, scaled(NEXT_PAGE, work.pages() - 1.0)), "page-cache lookups"),
+        Op::Write => (sum(BEGIN, scaled(DIRTY, work.pages())), "pages looked up and marked dirty"),
     };
     if work.mode == Mode::Cold {
         cycles = sum(cycles, scaled(FETCHED, 0.5));

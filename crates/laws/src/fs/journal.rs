@@ -53,18 +53,18 @@ pub fn keeper(file_system: &str) -> Keeper {
 pub fn promise(file_system: &str) -> Option<&'static str> {
     match keeper(file_system) {
         Keeper::Memory => Some(
-            "the file system lies in memory: a sync does nothing there, and nothing outlives the power",
+            "the file system is in memory: a sync does nothing, and no data survives a power loss",
         ),
         Keeper::Stacked => Some(
-            "the file system lies on another one, which it hands syncs to (or not: overlayfs mounted \
-             `volatile`)",
+            "the file system is stacked on another one and passes syncs on (except overlayfs \
+             mounted `volatile`)",
         ),
-        Keeper::Daemon => Some(
-            "a process serves the file system (FUSE): what a sync means is that process's affair",
-        ),
-        Keeper::Server => Some(
-            "another machine serves the file system: what a sync means is that server's affair",
-        ),
+        Keeper::Daemon => {
+            Some("a process serves the file system (FUSE) and decides what a sync does")
+        }
+        Keeper::Server => {
+            Some("a remote server serves the file system and decides what a sync does")
+        }
         _ => None,
     }
 }
@@ -84,8 +84,7 @@ const TURN_NS: Range = range(4e6, 8.33e6, 1.12e7);
 /// How far apart what was measured by another experiment may be.
 const MEASURED_SHARE: f64 = 0.6;
 
-/// The device below the directory, with what the user told of it and what fs.read and fs.io
-/// measured.
+/// The device below the directory, with the user's settings and the figures of fs.read and fs.io.
 pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let site = facts.site;
     let (class, _) = device(disk, site);
@@ -93,25 +92,26 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
-        let told = format!("a direct read of a block took {:.0} µs (fs.read)", ns / 1e3);
+        let told =
+            format!("a direct read of a block took {:.0} µs (measured by fs.read)", ns / 1e3);
         let of = |low, likely, high| product(range(ns, ns, ns), range(low, likely, high));
         (write, flush) =
             (write.at(of(0.2, 0.9, 4.0)).and(&told), flush.at(of(0.15, 0.8, 30.0)).and(told));
     }
     let given = &site.host.given;
     if let Some(ns) = given.value("disk.write_latency") {
-        write = write.at(around(ns, 0.5)).and("a write as given (host.disk.write_latency)");
+        write = write.at(around(ns, 0.5)).and("write latency as set (host.disk.write_latency)");
     }
     if let Some(ns) = measured_write(facts, "direct") {
         let told = format!("a direct write took {:.0} µs (measured by fs.io)", ns / 1e3);
         write = write.at(around(ns, MEASURED_SHARE)).and(told);
     }
     if let Some(ns) = given.value("disk.flush_latency") {
-        flush = flush.at(around(ns, 0.5)).and("a flush as given (host.disk.flush_latency)");
+        flush = flush.at(around(ns, 0.5)).and("flush latency as set (host.disk.flush_latency)");
     }
     let none = no_flush(site, disk);
     if let Some(why) = none {
-        write = write.and(format!("no flush is sent ({why})"));
+        write = write.and(format!("the kernel sends no flush ({why})"));
         // Without a cache a write is on the medium when it is answered.
         if class.name == SPINNING.name {
             write = write.at(scaled(turn_ns(site), 1.3));
@@ -120,7 +120,7 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     Durable { class, write, flush: none.is_none().then_some(flush) }
 }
 
-/// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
+/// A write into the device's cache, and its flush. Data sheets and published tests of syncs
 /// (Percona's and Intel's of PLP drives: 10 to 60 µs; consumer NVMe 0.5 to 5 ms; SATA 1 to 10 ms);
 /// a disk that spins waits for its sector: a turn, and a seek to the journal.
 fn of_class(class: &Device, turn: Range) -> (Range, Range) {
@@ -146,7 +146,7 @@ fn turn_ns(site: &Site) -> Range {
 pub fn no_flush(site: &Site, disk: Option<&Disk>) -> Option<&'static str> {
     let cache = disk.and_then(|disk| disk.write_cache.as_deref());
     if cache == Some("write through") {
-        return Some("the device says that it has no volatile cache: write through");
+        return Some("the device reports no volatile cache (write through)");
     }
     let dir = site.dir.as_ref()?;
     let mount = site.host.block.mount_of(&dir.path.to_string_lossy())?;
@@ -162,12 +162,12 @@ pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> 
     match class.name {
         // A quarter of a turn: half a turn is the mean wait, and few waits in a row are that short.
         name if name == SPINNING.name => {
-            Some((0.25 * turn_ns(site).low, "its sector does not come by so soon"))
+            Some((0.25 * turn_ns(site).low, "the sector cannot reach the head sooner"))
         }
         // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200
         // to 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
         name if name == FLASH_NVME.name || name == FLASH.name => {
-            Some((6e4, "flash is not programmed so soon"))
+            Some((6e4, "flash cannot be programmed faster"))
         }
         _ => None,
     }
@@ -202,15 +202,15 @@ pub fn is_measured(facts: Facts) -> bool {
 pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
     match (keeper, site.host.given.value("net.rtt")) {
         (Keeper::Daemon, _) => {
-            let why = "a request to the process that serves the file system, and what it does";
+            let why = "a request to the process that serves the file system, and its work";
             Some(Law::software(range(8e3, 5e4, 2e6), why))
         }
         (Keeper::Server, Some(ns)) => {
-            let why = "the round trip as given (host.net.rtt), and the server's work";
+            let why = "the round trip as set (host.net.rtt), and the server's work";
             Some(Law::new(0.8 * ns, 2.0 * ns, 20.0 * ns + 5e6, why))
         }
         (Keeper::Server, None) => {
-            Some(Law::new(3e4, 5e5, 3e7, "a round trip to the server, and its work"))
+            Some(Law::new(3e4, 5e5, 3e7, "a round trip to the server, and the server's work"))
         }
         _ => None,
     }

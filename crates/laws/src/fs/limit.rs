@@ -87,7 +87,7 @@ impl Limit {
     }
 
     fn binding(&self, free: Law, range: Range) -> Law {
-        free.at(range).and(format!("the control group allows {}", self.what))
+        free.at(range).and(format!("the control group allows at most {}", self.what))
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Work {
     what: &'static str,
     /// Whether it changes names.
     pub changes: bool,
-    /// The like of it in os.syscall.
+    /// The corresponding call of os.syscall.
     like: Option<&'static str>,
 }
 
@@ -35,40 +35,40 @@ const fn changes(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
 }
 
 rows! {
-    /// What is done with a name: of an empty file, an empty directory, or (`readdir`) one entry of
-    /// a directory that is read as a whole.
+    /// The call: on an empty file, an empty directory, or (`readdir`) per entry of a directory that
+    /// is read as a whole.
     pub enum Call: Work {
         Create = "create" => changes(
-            6e3, 2.2e4, 9e4, "an inode found, an entry added, both promised to the journal"),
+            6e3, 2.2e4, 9e4, "allocate an inode, add an entry, both in the journal"),
         Open = "open" => looks(
-            OPEN, "one component walked, a file made, a descriptor taken", Some("open")),
-        Stat = "stat" => looks(STAT, "one component walked, attributes copied out", Some("stat")),
+            OPEN, "walk one path component, allocate a file and a descriptor", Some("open")),
+        Stat = "stat" => looks(STAT, "walk one path component, copy attributes out", Some("stat")),
         Rename = "rename" => changes(
             4e3, 1.3e4, 6e4,
-            "two entries looked for, one added and one removed, promised to the journal"),
+            "look up two entries, add one and remove one, both in the journal"),
         Unlink = "unlink" => changes(
             4e3, 1.3e4, 6e4,
-            "an entry removed, the inode given back, both promised to the journal"),
+            "remove an entry, free the inode, both in the journal"),
         Mkdir = "mkdir" => changes(
             9e3, 3.2e4, 1.4e5,
-            "an inode and a block found, an entry added, all promised to the journal"),
+            "allocate an inode and a block, add an entry, all in the journal"),
         Rmdir = "rmdir" => changes(
-            5e3, 1.9e4, 9e4, "an empty directory checked, its entry, block and inode given back"),
-        Readdir = "readdir" => looks(ENTRY, "an entry found and copied out", None),
+            5e3, 1.9e4, 9e4, "check that the directory is empty, free its entry, block and inode"),
+        Readdir = "readdir" => looks(ENTRY, "find an entry and copy it out", None),
     }
 }
 
 case! {
     /// A call in a directory.
     pub struct Named {
-        /// what is done with names
+        /// the call
         call: Call,
         /// files in the directory
         entries: u64 = Domain::count(1, 10_000_000),
     }
 }
 
-/// Cycles of a path of one component walked from an open directory, and a file made of it.
+/// Cycles to walk a path of one component from an open directory, and to make a file object.
 const OPEN: Range = range(600.0, 1500.0, 4500.0);
 /// The same with the attributes copied out.
 const STAT: Range = range(250.0, 650.0, 1900.0);
@@ -80,7 +80,7 @@ const CACHED_BYTES: f64 = 1400.0;
 /// time in ns.
 const MISSES: Range = range(2.0, 7.0, 20.0);
 const MISS_NS: Range = range(60.0, 110.0, 280.0);
-/// A device told of a block that is free again, on a machine whose CPUs are taken, in ns.
+/// A discard of a freed block on a machine with busy CPUs, in ns.
 const DISCARD_NS_MOST: f64 = 1e7;
 /// A record of getdents64 without the name, and what one call returns, in bytes.
 const RECORD_BYTES: u64 = 20;
@@ -98,9 +98,9 @@ pub fn latency(facts: Facts, named: &Named, name_bytes: u64) -> Law {
         call => one(facts, kind, call, named.entries),
     };
     let law = match is_guest(site) {
-        true => {
-            law.widened(1.0, 1.3, "a guest's tables are nested").counting(Condition::NestedPaging)
-        }
+        true => law
+            .widened(1.0, 1.3, "a guest's page tables are nested")
+            .counting(Condition::NestedPaging),
         false => law,
     };
     let Some(trip) = round_trip(kind, site) else { return law };
@@ -120,7 +120,7 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     let mut law = match (measured(facts, call), call.row().like) {
         // The same call of another file.
         (Some(ns), Some(name)) => {
-            let told = format!("{name} of /dev/null took {ns:.0} ns (os.syscall)");
+            let told = format!("{name} on /dev/null took {ns:.0} ns (measured by os.syscall)");
             Law::new(0.45 * ns, 0.85 * ns, 2.0 * ns, told)
         }
         _ => way(facts) + of_kind(facts, kind, call.row()),
@@ -134,14 +134,14 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     if entries as f64 * CACHED_BYTES > 0.5 * largest.min(6.4e7) {
         let Range { low, likely, high } = scaled(MISS_NS, MISSES.likely);
         let missed = range(0.1 * low, likely, high * MISSES.high / MISSES.likely);
-        let what = "its entries are more than the caches hold, 2 to 20 lines of memory";
+        let what = "the directory exceeds the caches: 2 to 20 cache lines from memory";
         law = law + Law::hardware(missed, what);
     }
     if call == Call::Rmdir && discards(site) {
         // Within the call where there is no journal, else with its commit.
         law.range.high += DISCARD_NS_MOST;
         law = law
-            .and("mounted with discard: without a journal the device is asked within the call")
+            .and("mounted with discard: without a journal the call itself sends the discard")
             .counting(Condition::Journal);
     }
     law

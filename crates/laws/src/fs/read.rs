@@ -2,8 +2,8 @@
 //! kernel does about it, and what a copy from the page cache takes.
 //!
 //! The kernel's cycles are starting values for Linux 5.x and 6.x from memory of usual figures (a
-//! direct read by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a
-//! hypervisor is told of each), not measured kernel by kernel.
+//! direct read by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that with an exit
+//! to a hypervisor for each), not measured kernel by kernel.
 
 use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, Mode, Pattern, work};
@@ -20,7 +20,7 @@ use record::key::CaseId;
 
 /// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
 const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
-/// What of it a hypervisor adds, in cycles: it is told, and it interrupts.
+/// Cycles that a hypervisor adds: it is told, and it interrupts.
 const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
 /// A page taken for the cache, entered in its index, and later given up, in cycles.
 const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);
@@ -34,7 +34,7 @@ const FROM_CACHES: Range = range(0.02, 0.3, 1.2);
 const FROM_MEMORY: Range = range(0.2, 0.9, 1.6);
 /// Windows of readahead are waited for, as a share of a read each.
 const WAITED: Range = range(0.02, 0.3, 1.2);
-/// Where the device does not tell its window.
+/// If the device's window is unknown.
 const READAHEAD_BYTES: f64 = 131_072.0;
 /// A pass over a large file is cut into parts of so many bytes.
 const PASS_BYTES: f64 = 16.0 * 1048576.0;
@@ -44,14 +44,14 @@ pub const CACHED_BYTES: u64 = 32 << 20;
 case! {
     /// A file and how it is read.
     pub struct Read {
-        /// blocks in order, or anywhere in the file, none twice
+        /// blocks in order, or each once in random order
         pattern: Pattern,
         /// past the page cache (direct, with O_SYNC too), through it after eviction (cold, with and
         /// without readahead), or from it (cached)
         mode: Mode = Domain::Symbols(&[
             "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
         ]),
-        /// size of the file; above 32 MiB of the part of the largest that is read
+        /// size of the file; above 32 MiB, of the part of the largest file that is read
         size: u64 = Domain::bytes(64 << 10, 1 << 36),
     }
 }
@@ -100,7 +100,7 @@ fn free_block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
             // A whole small file in one window, or a window for one block.
             12.0,
             1.6,
-            "readahead may read neighbours, which are blocks to come or bytes in vain",
+            "readahead may fetch neighbouring blocks, which may be needed later or wasted",
         )),
         _ => alone(facts, below, read),
     }
@@ -111,7 +111,7 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     if !read.is_ahead() {
         let (share, why) = match read.mode {
             Mode::Cached => (1.1, "the median is below the mean"),
-            _ => (1.6, "the median is below the mean, whose tail is long"),
+            _ => (1.6, "the median is below the mean because of a long tail"),
         };
         let median = free_block(facts, below, read)?.widened(share, 1.0, why);
         return Some(match limit_of(facts, below, read) {
@@ -123,12 +123,7 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let slowest = block(facts.as_prior(), below, read)?;
     let Range { low, likely, high } = found.range;
     let of = range(0.8 * low, 1.3 * likely, (3.0 * high).max(slowest.range.likely));
-    Some(
-        found
-            .at(of)
-            .with(&slowest)
-            .and("most blocks in order were read ahead, or each is waited for"),
-    )
+    Some(found.at(of).with(&slowest).and("readahead has fetched most blocks, or each read waits"))
 }
 
 /// CPU time of the reading thread for a block, in ns.
@@ -138,7 +133,7 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
         return copy;
     }
     let copy = copy.or_else(|| cached(facts.as_prior(), read))?;
-    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page taken"));
+    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page allocated"));
     let law = match read.mode {
         _ if read.is_ahead() => {
             // A request for many blocks, shared by them.
@@ -149,27 +144,28 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
         _ => copy + page + kernel,
     };
     // Interrupts may be counted to the thread, or come elsewhere.
-    Some(law.widened(1.5, 1.3, "interrupts come on this CPU or on another"))
+    Some(law.widened(1.5, 1.3, "interrupts arrive on this CPU or on another"))
 }
 
 /// Time of a cold block without readahead over that with it.
 pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -> Option<Law> {
     if pattern == Pattern::Random {
-        let alone = "a block in no order is read alone; a window may hold all of a small file";
+        let alone = "a random block is read alone; one readahead window may cover a small file";
         return facts.known.is_none().then(|| Law::software(range(0.5, 1.05, 20.0), alone));
     }
     let of = |mode| block(facts, below, &Read { pattern, mode, size });
     let (with, without) = (of(Mode::Cold)?, of(Mode::ColdNoReadahead)?);
     let ratio = product(without.range, inverse(1.0, with.range));
     // Both are the same device: the worst of one does not meet the best of the other. With
-    // readahead a pass waits for the device once at least; in vain it reads a few blocks for one.
+    // readahead a pass waits for the device once at least; wasted readahead reads a few blocks for
+    // one.
     let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
     let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");
     Some(
         gain.with(&without)
             .with(&with)
-            .and("with readahead a pass waits for the device once at least"),
+            .and("with readahead a pass waits for the device at least once"),
     )
 }
 
@@ -185,15 +181,15 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
         Some(ns) => Law::measured(
             ns,
             0.15,
-            format!("one page again and again took {ns:.0} ns (os.syscall)"),
+            format!("reading one page repeatedly took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => system_call(facts, Service::READ_PAGE),
     };
     let (rate, from) = match copied {
-        Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (memory.bandwidth)")),
+        Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (measured by memory.bandwidth)")),
         None => {
             let Range { low, high, .. } = COPIED;
-            (COPIED, format!("{low} to {high} GB/s, as one CPU usually does"))
+            (COPIED, format!("{low} to {high} GB/s, usual for one CPU"))
         }
     };
     let caches = site.host.cache.last_level_total_bytes();
@@ -210,7 +206,7 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
     if is_guest(site) {
         law = law.widened(1.0, 1.3, "shared with other guests");
     }
-    Some(law.widened(1.0, 1.15, "each read is timed, with two reads of the clock"))
+    Some(law.widened(1.0, 1.15, "timing each read costs two clock reads"))
 }
 
 /// Each block a request of its own.
@@ -221,7 +217,7 @@ fn alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let device = reading(facts.site, below.disk, read.size as f64);
     let mut law = device.block(read.pattern).clone() + kernel(facts);
     if !read.mode.is_direct() {
-        law = law + work(facts, PAGE_IN, "a page taken");
+        law = law + work(facts, PAGE_IN, "a page allocated");
     }
     Some(unless_plain(facts, below, law, read))
 }
@@ -232,7 +228,9 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let (ns, how) = match read.pattern {
-        Pattern::Random => (measured_fault(facts, "random", "off", "major_latency")?, "anywhere"),
+        Pattern::Random => {
+            (measured_fault(facts, "random", "off", "major_latency")?, "at random offsets")
+        }
         Pattern::Sequential => (measured_fault(facts, "window", "off", "per_page")?, "in order"),
     };
     let device = reading(facts.site, below.disk, read.size as f64);
@@ -245,7 +243,8 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         Pattern::Sequential => range(0.5, 1.0, 1.8),
     };
     let us = ns / 1e3;
-    let told = format!("page faults without readahead took {us:.1} µs {how} (memory.fault)");
+    let told =
+        format!("page faults without readahead took {us:.1} µs {how} (measured by memory.fault)");
     Some(Law::of(scaled(factor, ns), told))
 }
 
@@ -259,7 +258,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let copy = cached(facts, read).or_else(|| cached(facts.as_prior(), read))?;
-    let copies = copy + work(facts, PAGE_IN, "a page taken");
+    let copies = copy + work(facts, PAGE_IN, "a page allocated");
     let first = measured_fault(facts, "random", "off", "major_latency");
     let first = match first {
         Some(ns) => range(0.3 * ns, ns, 2.0 * ns),
@@ -271,7 +270,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let (transfer, waited) = match per_page {
         // What was measured page by page has its waits in it.
         Some(ns) => {
-            let told = format!("with readahead a page took {ns:.0} ns (memory.fault)");
+            let told = format!("with readahead a page took {ns:.0} ns (measured by memory.fault)");
             (Law::of(scaled(range(0.5, 1.0, 2.0), ns), told), once)
         }
         None => {
@@ -286,7 +285,8 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         of_device.likely.max(of_copies.likely),
         of_device.high + of_copies.high,
     );
-    let how = format!("{blocks:.0} blocks share the waits for windows of {ahead:.0} bytes");
+    let how =
+        format!("{blocks:.0} blocks share the waits for readahead windows of {ahead:.0} bytes");
     let law = (transfer + copies).at(sum(waited, both)).and(how);
     Some(match facts.known {
         Some(_) => law,
@@ -300,7 +300,7 @@ fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
         return law;
     };
     let Range { low, likely, high } = law.range;
-    let why = "a cache, a program or another machine below may answer";
+    let why = "a cache, a program or another machine may answer the read";
     law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(why)
 }
 

@@ -30,7 +30,7 @@ const UNKNOWN_LINK: Range = range(8e3, 2e5, 1e8);
 const FAST_BITS: u64 = 10_000_000_000;
 /// Beyond a gateway the other end may be in the next room or on another continent.
 const GATEWAY_HIGH_NS: f64 = 1.5e8;
-/// Of a link that tells no rate: from 10 Mbit/s to what memory copies, in B/s.
+/// For a link that reports no rate: from 10 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e6, 2e8, 2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
 const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
@@ -57,7 +57,7 @@ const COPY: Range = range(120.0, 700.0, 5e3);
 /// small files end before it has grown.
 const AHEAD_BLOCKS: Range = range(4.0, 32.0, 256.0);
 
-/// Who asks the server.
+/// The client of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// The kernel's NFS.
@@ -116,7 +116,7 @@ impl Reading {
 /// What lies between the reader and the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'facts> {
-    /// Who asks.
+    /// The client.
     pub client: Client,
     /// Its file system's type.
     pub file_system: &'facts str,
@@ -126,7 +126,7 @@ pub struct Way<'facts> {
     pub server: Option<IpAddr>,
     /// Its interface.
     pub interface: Option<&'facts str>,
-    /// Its rate, where the driver tells one.
+    /// Its rate, if the driver reports one.
     pub bits_per_second: Option<u64>,
     /// Its largest packet.
     pub mtu_bytes: Option<u64>,
@@ -158,7 +158,7 @@ fn shared(of: Range) -> Range {
 
 /// A copy of 4 KiB out of the page cache.
 fn copy() -> Law {
-    Law::software(COPY, "a system call, a page looked up and copied out of this machine's cache")
+    Law::software(COPY, "a system call, a page looked up in the local page cache and copied out")
 }
 
 /// One block of 4 KiB on the average of a pass, in ns.
@@ -174,13 +174,13 @@ pub fn block(facts: Facts, way: &Way, reading: Reading) -> Law {
             let mut law = together([alone, copy()]);
             // What one miss brings may be more than a block: the next ones near it are there then.
             law.range.low /= 32.0;
-            law.and("a miss may bring more than its own block (÷ 32)")
+            law.and("a miss may fetch more than one block (÷ 32)")
         }
         Reading::Ahead => {
             let waits = shared(alone.range);
             let Range { low, high, .. } = AHEAD_BLOCKS;
             together([alone.at(waits), transfer(facts, way), copy()])
-                .and(format!("read ahead in order: {low} to {high} blocks on their way at once"))
+                .and(format!("sequential readahead: {low} to {high} blocks in flight"))
         }
     }
 }
@@ -194,7 +194,7 @@ pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
         Reading::Missed | Reading::Ahead => {
             let Range { likely, high, .. } = mean.range;
             let of = range(COPY.low, likely.min(COPY.likely * 4.0), high);
-            mean.at(of).and("most reads find what was read ahead, and are a copy")
+            mean.at(of).and("most reads hit readahead and only copy")
         }
     }
 }
@@ -229,7 +229,7 @@ pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
     match reading {
         // Requests for many blocks, shared by them.
         Reading::Ahead => together([client.at(shared(part)), copy()])
-            .and("a share of the client's work for what was read ahead"),
+            .and("many readahead blocks share one request's client work"),
         Reading::Missed => {
             let mut law =
                 together([client.at(part), copy()]).and("the client's work for each miss");
@@ -238,16 +238,16 @@ pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
         }
         Reading::Asked | Reading::Cached => client.at(part),
     }
-    .and("as far as the reading thread does it")
+    .and("only the reading thread's part")
 }
 
 /// A request's wait before it is sent, in ns.
 pub fn queue(reading: Reading) -> Law {
     let (wait, why) = match reading {
-        Reading::Ahead => (QUEUE_BEHIND, "behind requests that read ahead"),
-        _ => (QUEUE_ALONE, "one request at a time finds its connection free"),
+        Reading::Ahead => (QUEUE_BEHIND, "waits behind readahead requests"),
+        _ => (QUEUE_ALONE, "one request at a time: the connection is idle"),
     };
-    Law::software(wait, why).and("the counter has milliseconds")
+    Law::software(wait, why).and("the counter has a resolution of 1 ms")
 }
 
 /// A request from its making to its end, in ns.
@@ -266,7 +266,7 @@ pub fn link_bound(site: &Site, way: &Way) -> Option<Bound> {
         constant: bits / 8.0,
         inputs: Vec::new(),
         uncertainty: 0.01,
-        rule: format!("a link of {:.0} Mbit/s brings {:.1} MB/s", bits / 1e6, bits / 8e6),
+        rule: format!("a link of {:.0} Mbit/s carries {:.1} MB/s", bits / 1e6, bits / 8e6),
         // Nominal, and the wireless one changes while it is used.
         warns_only: true,
     })
@@ -278,11 +278,12 @@ fn stated_bits(site: &Site, way: &Way) -> Option<f64> {
 
 fn round_trip(facts: Facts, way: &Way) -> Law {
     if let Some(ns) = measured_rtt(facts, way) {
-        let told = format!("a round trip to it as net.rtt measured it, {:.0} µs", ns / 1e3);
+        let told =
+            format!("a round trip to the server took {:.0} µs (measured by net.rtt)", ns / 1e3);
         return Law::measured(ns, 1.0, told);
     }
     if let Some(ns) = facts.site.host.given.value("net.rtt") {
-        let told = format!("a round trip of {:.0} µs was given (host.net.rtt)", ns / 1e3);
+        let told = format!("a round trip takes {:.0} µs (--set host.net.rtt)", ns / 1e3);
         return Law::measured(ns, 0.3, told);
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
@@ -292,12 +293,12 @@ fn round_trip(facts: Facts, way: &Way) -> Law {
         Link::Wired if is_fast => (FAST_WIRED, "a wired link of 10 Gbit/s or more"),
         Link::Wired => (WIRED, "a wired link"),
         Link::Wireless => (WIRELESS, "a radio link"),
-        Link::Unknown => (UNKNOWN_LINK, "a link about which nothing is known"),
+        Link::Unknown => (UNKNOWN_LINK, "an unknown link"),
     };
     let mut beyond = "";
     if way.has_gateway && way.link != Link::Loopback {
         trip.high = GATEWAY_HIGH_NS;
-        beyond = ", and further through a gateway";
+        beyond = ", beyond a gateway";
     }
     let name = way.interface.map(|name| format!(" ({name})")).unwrap_or_default();
     Law::hardware(trip, format!("a round trip over {what}{name}{beyond}"))
@@ -309,11 +310,9 @@ fn transfer(facts: Facts, way: &Way) -> Law {
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
     let (rate, what) = match (measured_rate(facts, way), way.link, stated_bits(facts.site, way)) {
         (Some(rate), ..) => {
-            (around(rate, 0.5), format!("{:.1} MB/s as net.bandwidth measured it", rate / 1e6))
+            (around(rate, 0.5), format!("{:.1} MB/s (measured by net.bandwidth)", rate / 1e6))
         }
-        (_, Link::Loopback | Link::Virtual, _) => {
-            (COPIED_RATE, "bytes that are copied in memory".to_owned())
-        }
+        (_, Link::Loopback | Link::Virtual, _) => (COPIED_RATE, "memory copies".to_owned()),
         (_, Link::Wired | Link::Wireless, Some(bits)) => {
             let bytes = bits / 8.0 / heads;
             // A radio gives half of what it claims, and what lies beyond a gateway may be anything.
@@ -323,7 +322,7 @@ fn transfer(facts: Facts, way: &Way) -> Law {
                 (_, true) => 100.0,
             };
             let rate = range(bytes / worst, bytes * 0.9, bytes);
-            (rate, format!("{:.1} MB/s at most on the link", bytes / 1e6))
+            (rate, format!("at most {:.1} MB/s on the link", bytes / 1e6))
         }
         _ => (UNKNOWN_RATE, "a link that reports no rate".to_owned()),
     };
@@ -339,15 +338,17 @@ fn server(facts: Facts, way: &Way) -> Law {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
             let (memory, disk) = (memory / 1e3, disk / 1e3);
-            let told = format!("a server as this machine: {memory:.1} to {disk:.0} µs (fs.read)");
+            let told = format!(
+                "a server like this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)"
+            );
             Law::of(total(&[SERVER_MEMORY, spread]), told)
         }
         None if is_existing => {
-            Law::of(SERVER_EXISTING, "the server has the file in its memory or on its disk")
+            Law::of(SERVER_EXISTING, "the server reads the file from its memory or its disk")
         }
         None => {
             let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
-            Law::of(of, "the server's memory, or a small one's disk")
+            Law::of(of, "the server answers from memory, or a small server from its disk")
         }
     }
 }
@@ -355,7 +356,8 @@ fn server(facts: Facts, way: &Way) -> Law {
 fn cached(facts: Facts) -> Law {
     match local(facts, Mode::Cached) {
         Some(ns) => {
-            let told = format!("a block of this machine's page cache took {ns:.0} ns (fs.read)");
+            let told =
+                format!("a block from the local page cache took {ns:.0} ns (measured by fs.read)");
             Law::new(ns / 2.0, ns * 1.05, ns * 3.0, told)
         }
         None => copy(),

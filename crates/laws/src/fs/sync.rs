@@ -58,7 +58,7 @@ case! {
     pub struct Sync {
         /// what is made durable
         write: Write,
-        /// how: a call after the write, or a file whose writes wait
+        /// how: a sync call after the write, or a file with synchronous writes
         call: Call,
         /// bytes of a write
         block: Option<u64> = Domain::bytes(1, 16 << 20),
@@ -100,7 +100,7 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
     let kind = keeper(file_system(site));
     let software = software(facts, sync);
     if kind == Keeper::Memory {
-        return software.and("the file system lies in memory, and a sync does nothing");
+        return software.and("the file system is in memory, and a sync does nothing");
     }
     if let Some(trip) = round_trip(kind, site) {
         let Range { low, likely, high } = trip.range;
@@ -114,12 +114,12 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
         && sync.bytes() == BLOCK_BYTES as u64
         && sync.call == Call::Dsync;
     if let Some(ns) = measured_write(facts, "dsync").filter(|_| is_same) {
-        return Law::measured(ns, SAME_SHARE, "fs.io measured such writes with O_DSYNC");
+        return Law::measured(ns, SAME_SHARE, "such writes measured with O_DSYNC by fs.io");
     }
     let waits = waits(site, sync);
     let of_device = device_ns(facts, sync, &durable(facts, disk(site)), &waits);
     let how = format!(
-        "{}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row",
+        "{}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes, one after another",
         waits.why, waits.writes.low, waits.writes.high, waits.flushes.low, waits.flushes.high
     );
     let whole = (of_device + software)
@@ -129,9 +129,11 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
         Keeper::Stacked => whole.widened(
             20.0,
             2.0,
-            "the file system lies on another, which the mounts do not name",
+            "the file system is stacked on one that the mounts do not name",
         ),
-        Keeper::Unknown => whole.widened(2.0, 2.0, "what the file system does is not known"),
+        Keeper::Unknown => {
+            whole.widened(2.0, 2.0, "plumb does not know how this file system syncs")
+        }
         _ => whole,
     }
 }
@@ -163,8 +165,8 @@ pub fn amplification(site: &Site, sync: &Sync) -> Law {
     let likely = of(waits.beside.likely);
     let is_guests = disk(site).is_some_and(|disk| bench::device::is_virtual(disk, site));
     let counted = match is_guests {
-        true => "as this machine's side of the disk counts",
-        false => "as the device counts, others' writes included",
+        true => "counted by the guest's side of the disk",
+        false => "counted at the device, including other processes' writes",
     };
     waits
         .law(range(low.min(likely), likely, 2.0 * of(waits.beside.high)), "the data in whole pages")
@@ -186,10 +188,12 @@ pub fn flushes(site: &Site, sync: &Sync) -> Law {
     let waits = waits(site, sync);
     let Range { low, likely, high } = waits.flushes;
     match no_flush(site, disk(site)) {
-        Some(why) => Law::software(range(0.0, 0.0, 0.2), format!("no flush is sent: {why}")),
+        Some(why) => {
+            Law::software(range(0.0, 0.0, 0.2), format!("the kernel sends no flush: {why}"))
+        }
         None => waits.law(
             range(low.min(0.9), likely, 1.5 * high + 0.2),
-            "several that wait at once are one",
+            "one flush serves all concurrent waiters",
         ),
     }
 }
@@ -203,7 +207,7 @@ pub fn requests(site: &Site, sync: &Sync) -> Law {
         waits.writes.likely + flushes.likely,
         2.0 * (waits.writes.high + flushes.high),
     );
-    waits.law(of, "what lies side by side may be one request, and a flush counts as one")
+    waits.law(of, "adjacent blocks may merge into one request, and a flush counts as one")
 }
 
 impl Waits {
@@ -239,42 +243,38 @@ fn waits(site: &Site, sync: &Sync) -> Waits {
     // Nothing of the file's own changes but its times, which only fsync is about.
     let in_place = sync.write == Write::Overwrite && sync.call != Call::Fsync;
     match (kind, sync.write) {
-        (Keeper::Tree, Write::Nothing) => {
-            of(none, range(0.0, 0.0, 1.0), none, "nothing is changed")
-        }
-        (_, Write::Nothing) => {
-            of(none, may_be, none, "nothing is changed, and the device is flushed")
-        }
+        (Keeper::Tree, Write::Nothing) => of(none, range(0.0, 0.0, 1.0), none, "nothing changed"),
+        (_, Write::Nothing) => of(none, may_be, none, "nothing changed, but the device is flushed"),
         (Keeper::Tree, Write::Create) => of(
             range(2.0, 4.0, 9.0),
             range(1.0, 2.0, 4.0),
             range(4.0, 24.0, 90.0),
-            "data, a tree of the log and a super block are written, for the directory again",
+            "writes data, a log tree and a superblock, and the same again for the directory",
         ),
         (Keeper::Tree, _) => of(
             range(2.0, 3.0, 6.0),
             range(1.0, 2.0, 3.0),
             range(3.0, 16.0, 60.0),
-            "data, a tree of the log and a super block are written anew",
+            "writes data, a log tree and a superblock",
         ),
         (Keeper::Plain, _) => of(
             range(1.0, 2.0, 4.0),
             may_be,
             range(0.0, 2.0, 6.0),
-            "data, inode and its blocks are written in place",
+            "writes data, the inode and its blocks in place",
         ),
         (_, Write::Overwrite) if in_place => of(
             range(1.0, 1.05, 2.3),
             range(0.5, 1.0, 1.5),
             range(0.0, 0.1, 1.5),
-            "data is written in place, and the file's times in some kernels once in a tick",
+            "writes data in place; some kernels also write the timestamps once per tick",
         ),
         (_, Write::Overwrite) => with_journal(of(
             range(1.0, 1.1, 3.0),
             range(0.5, 1.0, 2.2),
             range(0.0, 0.3, 6.0),
-            "data is written in place, and the journal where the file's times have changed (once in a \
-             tick of the kernel's clock)",
+            "writes data in place, and commits the journal if the timestamps changed (once per \
+             kernel tick)",
         )),
         (kind, write) => committed(kind, write),
     }
@@ -287,25 +287,25 @@ fn committed(kind: Keeper, write: Write) -> Waits {
             range(1.5, 4.0, 9.0),
             range(0.5, 2.0, 4.0),
             range(0.5, 5.0, 90.0),
-            "data is written and what the file system keeps of a new name",
+            "writes data and the metadata of a new name",
         ),
         (_, Write::Create) => with_journal(of(
             range(1.5, 3.5, 7.0),
             range(0.9, 2.0, 4.0),
             range(0.5, 4.0, 14.0),
-            "data is written and the journal committed, for the directory perhaps again",
+            "writes data and commits the journal, perhaps again for the directory",
         )),
         (Keeper::Unknown | Keeper::Stacked, _) => of(
             range(1.0, 2.0, 6.0),
             range(0.5, 1.0, 3.0),
             range(0.0, 2.0, 60.0),
-            "data is written and what the file system keeps of a size",
+            "writes data and the metadata of a new size",
         ),
         _ => with_journal(of(
             range(1.0, 2.0, 4.0),
             range(0.9, 1.1, 2.2),
             range(0.1, 1.5, 6.0),
-            "data is written and the journal committed, because the size or the extents changed",
+            "writes data and commits the journal, because the size or the extents changed",
         )),
     }
 }

@@ -88,18 +88,18 @@ symbols! {
 case! {
     /// A kernel, the level that its arrays lie in, and how many threads run it.
     pub struct Transfer {
-        /// what is done with each element
+        /// operation on each element
         op: Op,
-        /// into the caches or past them
+        /// stores through the caches (regular) or past them (nontemporal)
         stores: Stores,
-        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first,
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 per iteration (first,
         /// R1), or every 512 bytes in eight sweeps (strided, R0)
         access: Access,
-        /// bytes of a memory instruction, vector: the widest, in main memory the fastest
+        /// width of a memory instruction; vector: the widest, or in main memory the fastest
         width: Width,
-        /// where the arrays lie
+        /// level of the hierarchy that holds the arrays
         level: Level,
-        /// a number, all (one per CPU) or smt (those of one core)
+        /// number of threads, all (one per CPU) or smt (those of one core)
         threads: Threads,
     }
 }
@@ -228,8 +228,7 @@ pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
     let (row, core) = design_of(site, &cpus_of(site, of.threads))?;
     let bytes = per_cycle(site, &row, of);
     let rule = format!(
-        "{bytes:.0} B of the program per cycle by memory instructions of {} x the round's core \
-         clock x cores",
+        "{bytes:.0} B per cycle by memory instructions of {} x the round's core clock x cores",
         core.name()
     );
     let inputs = vec![(CORES_HZ.to_owned(), 1)];
@@ -292,10 +291,10 @@ pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
 fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Result<Law, String> {
     let second = product(row.second, clock.range);
     if level == Level::L2 {
-        return Ok(clock.at(second).and("bytes per cycle from the second cache"));
+        return Ok(clock.at(second).and("bytes per cycle from the second-level cache"));
     }
     let latency = match facts.known.and_then(|known| level_ns(known, level)) {
-        Some(ns) => Law::hardware(around(ns, 0.1), "latency that memory.latency measured"),
+        Some(ns) => Law::hardware(around(ns, 0.1), "latency measured by memory.latency"),
         None => level_latency(facts, level)?,
     };
     let lines = product(row.lines, inverse(LINE * 1e9, latency.range));
@@ -317,7 +316,8 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
         let why = format!("{bytes:.0} B per cycle and core by memory instructions of {design}");
         return Ok(instructions.by(many).and(why));
     }
-    let read = one_core_reads(facts, of.level, &row, clock)?.and(format_args!("{design} by table"));
+    let read = one_core_reads(facts, of.level, &row, clock)?
+        .and(format_args!("{design} in plumb's table"));
     let one = meet(instructions.range, product(read.range, over_reading(of)));
     let mut all = read.at(product(one, many)).and(format_args!("on {cores} cores"));
     if of.level.is_memory() {
@@ -327,11 +327,11 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     }
     all = match (of.op, of.stores) {
         (Op::Read, _) => all,
-        (_, Stores::NonTemporal) => all.and("stores past the caches"),
-        (_, Stores::Regular) => all.and("a stored line is read before"),
+        (_, Stores::NonTemporal) => all.and("non-temporal stores"),
+        (_, Stores::Regular) => all.and("each stored line is read first"),
     };
     Ok(match is_guest(site) && of.level != Level::L2 {
-        true => all.widened(1.3, 1.15, "a virtual machine shares it with others"),
+        true => all.widened(1.3, 1.15, "other guests share it"),
         false => all,
     })
 }
@@ -359,8 +359,7 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
     let facts = Facts::prior(site);
     if of.level.is_memory() {
         let (peak, _) = stated_peak(site).ok_or(
-            "unknown: neither DMI nor --set host.memory.… tells the channels and the rate of the \
-             memory",
+            "unknown: neither DMI nor --set host.memory.… gives the memory's channels and rate",
         )?;
         let share = bandwidth(facts, of)?.times(of.bus_ratio() / peak);
         let Range { low, likely, high } = share.range;
@@ -368,8 +367,7 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
     }
     let cpus = cpus_of(site, of.threads);
     let (row, _) = design_of(site, &cpus).ok_or(
-        "unknown: the table does not know what these cores move per cycle, or they are of several \
-         designs",
+        "unknown: plumb's table has no bytes per cycle for these cores, or their designs differ",
     )?;
     // The clock is on both sides.
     let clock = best_core_clock(facts);
@@ -401,7 +399,7 @@ pub fn copy_over_read(level: Level) -> Law {
         true => range(0.65, 1.25, 2.0),
         false => range(0.5, 1.2, 2.0),
     };
-    let because = "a copy's loads and the reads before its stores share the lines in flight with a \
-                   read's, and what it writes back comes on top";
+    let because = "a copy's loads and the reads before its stores share the lines in flight, and \
+                   the written lines come on top";
     Law::hardware(range, because)
 }

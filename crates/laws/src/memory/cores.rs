@@ -5,8 +5,8 @@
 //! reference manual, AMD's optimisation guides, Arm's optimisation guides and reference manuals, A.
 //! Fog, "The microarchitecture of Intel, AMD and VIA CPUs", and ladders measured by
 //! chipsandcheese.com and 7-cpu.com. The row of Redwood Cove was adjusted on one virtual machine. A
-//! shared cache is told twice: beside few cores on a ring or in one complex, and behind the mesh of
-//! a many-core part.
+//! shared cache has two figures: beside few cores on a ring or in one complex, and behind the mesh
+//! of a many-core part.
 
 use crate::range;
 use host::Core;
@@ -27,7 +27,7 @@ pub(super) struct LoadCosts {
     pub(super) memory: &'static str,
 }
 
-/// The costs of a design; for one that nobody described, an interval over all, marked `false`.
+/// The costs of a design; for an unknown design, an interval over all, marked `false`.
 pub(super) fn costs(core: Core) -> (LoadCosts, bool) {
     row(TABLE, core).map_or((ANY, false), |costs| (costs, true))
 }
@@ -79,7 +79,7 @@ macro_rules! designs {
 }
 pub(super) use designs;
 
-/// A core's row of such a table; none for a design that nobody described.
+/// A core's row of such a table; `None` for an unknown design.
 pub(super) fn row<T: Copy>(table: &[(&[Core], T)], core: Core) -> Option<T> {
     table.iter().find(|(cores, _)| cores.contains(&core)).map(|(_, row)| *row)
 }

@@ -76,19 +76,17 @@ pub fn minor(facts: Facts, fault: Touch) -> Law {
     let (site, known) = (facts.site, facts.known);
     let page = base_bytes(site);
     let (cycles, what, bytes) = match fault {
-        Touch::Anonymous => (ANONYMOUS, "a page taken and entered", page),
-        Touch::Zero => (ZERO, "the zero page entered", 0.0),
-        Touch::Huge => (HUGE, "a huge page found and entered", huge_bytes(site)),
-        Touch::File => (FILE, "a page looked up in the cache and entered", 0.0),
+        Touch::Anonymous => (ANONYMOUS, "a page allocated and mapped", page),
+        Touch::Zero => (ZERO, "the zero page mapped", 0.0),
+        Touch::Huge => (HUGE, "a huge page allocated and mapped", huge_bytes(site)),
+        Touch::File => (FILE, "a page looked up in the page cache and mapped", 0.0),
         Touch::FileAround => (
             sum(FILE, scaled(AROUND, (AROUND_BYTES / page).max(1.0) - 1.0)),
-            "a page looked up in the cache and entered with those around it",
+            "a page looked up in the page cache and mapped with its neighbours",
             0.0,
         ),
-        Touch::Shared => {
-            (SHARED, "a page taken and entered in the object's index and the table", page)
-        }
-        Touch::Copy => (COPY, "a page taken, the shared one given up", page),
+        Touch::Shared => (SHARED, "a page allocated, added to the object's index and mapped", page),
+        Touch::Copy => (COPY, "a page allocated, the shared page released", page),
         _ => return protect(facts),
     };
     let mut law = way(facts) + kernel(facts, cycles, what);
@@ -100,7 +98,7 @@ pub fn minor(facts: Facts, fault: Touch) -> Law {
         };
         law = law + Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"));
     }
-    let why = "a guest's tables are nested, and its host may have to find the memory too";
+    let why = "a guest's page tables are nested, and the host may also have to allocate the memory";
     if is_guest(site) { law.widened(1.0, 1.5, why).counting(Condition::NestedPaging) } else { law }
 }
 
@@ -109,7 +107,7 @@ pub fn pages_around(site: &Site) -> Law {
     let likely = (AROUND_BYTES / base_bytes(site)).max(1.0);
     Law::software(
         range(1.0, likely, 4.0 * likely),
-        "Linux maps what is cached of the 64 KiB around a fault (fault_around_bytes), or all of a \
+        "Linux maps the cached part of the 64 KiB around a fault (fault_around_bytes), or a whole \
          large folio",
     )
 }
@@ -117,14 +115,14 @@ pub fn pages_around(site: &Site) -> Law {
 /// Clearing a byte of a huge page, in ns.
 pub fn zeroing(facts: Facts) -> Law {
     let (rate, from) = clear_rate(facts.known);
-    let law = Law::hardware(inverse(1.0, rate), format!("memory is cleared at {from}"));
+    let law = Law::hardware(inverse(1.0, rate), format!("the kernel clears memory at {from}"));
     if is_guest(facts.site) { law.widened(1.0, 1.4, "shared with other guests") } else { law }
 }
 
 /// A fault less what it clears, in ns.
 pub fn without_zeroing(facts: Facts) -> Law {
-    let law = way(facts) + kernel(facts, ANONYMOUS, "a page taken and entered");
-    law.widened(1.3, 1.5, "a small difference of two figures")
+    let law = way(facts) + kernel(facts, ANONYMOUS, "a page allocated and mapped");
+    law.widened(1.3, 1.5, "a small difference between two figures")
 }
 
 /// Whether earlier figures narrow a law of minor faults.
@@ -142,14 +140,14 @@ pub fn is_known(known: &Known, fault: Touch) -> bool {
 
 /// The way in and out of an exception.
 fn way(facts: Facts) -> Law {
-    os::call(facts, 0.05).by(EXCEPTION).and("an exception's way in and out")
+    os::call(facts, 0.05).by(EXCEPTION).and("exception entry and exit")
 }
 
 /// The store is refused, a handler runs, calls mprotect and returns.
 fn protect(facts: Facts) -> Law {
     let fault = match facts.known.and_then(measured_fault) {
         Some(ns) => {
-            let because = "a refused store and its handler as os.signal measured them";
+            let because = "a faulting store and its handler (measured by os.signal)";
             Law::new(0.85 * ns, ns, 1.3 * ns, because)
         }
         None => signal(facts, Operation::Fault),
@@ -191,9 +189,9 @@ fn told(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
     match measured {
         Some(rate) => (
             scaled(over, rate),
-            format!("{rate:.1} GB/s of one thread, measured by memory.bandwidth"),
+            format!("{rate:.1} GB/s for one thread (measured by memory.bandwidth)"),
         ),
-        None => (usual, "what one CPU usually does".to_owned()),
+        None => (usual, "the usual rate of one CPU".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Laws of memory under load: a queue in front of it, between idle latency and peak bandwidth.
+//! Laws of memory under load: a queue between idle latency and peak bandwidth.
 
 use super::bandwidth::{Op, Stores, Threads, Transfer, bandwidth};
 use super::measured::walk_ns;
@@ -55,7 +55,8 @@ pub fn loaded_latency(facts: Facts, load: Background) -> Law {
         1.05 * wait(SERVICE.high, BUSY.high),
     );
     let because = format!(
-        "a queue of fixed service times (M/D/1) at {:.0} % of what {} CPUs reach, up to {:.0} % busy",
+        "a queue with fixed service times (M/D/1) at {:.0} % of the bandwidth of {} CPUs, at most \
+         {:.0} % busy",
         100.0 * load.share,
         load.loaders,
         100.0 * BUSY.high
@@ -71,7 +72,7 @@ pub fn loaded_bandwidth(facts: Facts, load: Background) -> Result<Law, String> {
     // Not in quadrature: the walk is small beside any load, and all there is without one.
     let range = range(walk.low + of.low, walk.likely + of.likely, walk.high + of.high);
     let because =
-        format!("{:.0} % of that, and a line for each load of the walk", 100.0 * load.share);
+        format!("{:.0} % of that, plus one line per load of the walk", 100.0 * load.share);
     Ok(most.at(range).and(because))
 }
 
@@ -82,14 +83,17 @@ fn most(facts: Facts, load: Background) -> Result<Law, String> {
     let transfer = load.transfer();
     if let Some(rate) = facts.known.and_then(|known| measured(known, &transfer)) {
         // Beside a chaser, which takes little, and in arrays of another size.
-        let because = format!("memory.bandwidth's rate of {loaders} CPUs");
+        let because = format!("bandwidth of {loaders} CPUs (measured by memory.bandwidth)");
         return Ok(Law::hardware(around(rate, 0.3), because));
     }
     let by_all = Transfer { threads: Threads::All, ..transfer.clone() };
     if let Some(all) = facts.known.and_then(|known| measured(known, &by_all)) {
         let share = (loaders / facts.site.cpus.len().max(1) as f64).min(1.0);
         let range = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
-        return Ok(Law::hardware(range, "memory.bandwidth's rate of all CPUs, less the chaser's"));
+        return Ok(Law::hardware(
+            range,
+            "bandwidth of all CPUs (measured by memory.bandwidth), less the chaser's",
+        ));
     }
     Ok(bandwidth(facts, &transfer)?.times(transfer.bus_ratio()))
 }

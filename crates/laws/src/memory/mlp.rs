@@ -41,7 +41,7 @@ pub fn parallelism(site: &Site, level: Level, chains: u64) -> Law {
 /// Time per load of `chains` chains over `footprint` bytes in `level`, in ns.
 pub fn load_time(facts: Facts, level: Level, footprint: f64, chains: u64) -> Law {
     let faster = parallelism(facts.site, level, chains);
-    let alone = one_chain(facts, footprint).and("over what is in flight");
+    let alone = one_chain(facts, footprint).and("divided by the loads in flight");
     alone.by(inverse(1.0, faster.range)).with(&faster)
 }
 
@@ -52,7 +52,10 @@ pub fn one_chain(facts: Facts, footprint: f64) -> Law {
         // Rounds of a machine differ by pages; other tenants come and go in a guest.
         Some(ns) => {
             let share = if is_guest(facts.site) { 0.25 } else { 0.1 };
-            Law::hardware(around(ns, share), "a lone load as memory.latency measured it")
+            Law::hardware(
+                around(ns, share),
+                "latency of a single load (measured by memory.latency)",
+            )
         }
         None => load_latency(facts, &Point::random(On::Huge, footprint)),
     }
@@ -68,14 +71,18 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
     let is_nested = is_guest(site) && level.is_memory();
     let (least, why) = match level {
         // A line every two cycles and more from the second cache, whatever waits for it.
-        Level::L1 | Level::L2 => (0.3, "the second cache gives a line in two cycles or more"),
+        Level::L1 | Level::L2 => {
+            (0.3, "the second-level cache delivers at most one line per two cycles")
+        }
         Level::L3 | Level::L4 => (0.5, "loads queue at the shared cache"),
         _ if is_nested => (
             0.4,
-            "a virtual machine: nested table walks, of which a core makes few at a time, and other \
-             tenants at the memory",
+            "a virtual machine: a core runs few nested page walks at a time, and other tenants \
+             share the memory",
         ),
-        _ => (0.6, "more in flight wait longer each, and the time of a lone load is the measure"),
+        _ => {
+            (0.6, "each load waits longer when more are in flight; the reference is a single load")
+        }
     };
     let design = if sure { core(site).name() } else { "any design" };
     let because = format!("{} to {} miss buffers of {design}", lines.low, lines.high);
@@ -84,8 +91,8 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
         .counting_if(is_nested, Condition::NestedPaging)
 }
 
-/// Miss buffers of the first data cache; for a design that nobody described, an interval over all,
-/// marked `false`. Written from memory of the makers' optimisation guides and of measurements that
+/// Miss buffers of the first data cache; for an unknown design, an interval over all, marked
+/// `false`. Written from memory of the makers' optimisation guides and of measurements that
 /// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
 fn buffers(core: Core) -> (Range, bool) {
     row(BUFFERS, core).map_or((range(6.0, 14.0, 40.0), false), |lines| (lines, true))

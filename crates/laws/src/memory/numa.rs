@@ -16,11 +16,11 @@ use crate::{Facts, Law, around, inverse, range};
 use bench::experiment::{Fields, Known, Site, unknown};
 use record::event::{Prediction, Range};
 
-/// Firmware's word that it cannot tell, or that there is no way.
+/// The firmware's value for an unknown distance or a missing path.
 const UNREACHABLE: u32 = 255;
 /// Part of what the distance adds that the latency really rises by.
 const ADDED: Range = Range { low: 0.25, likely: 0.65, high: 1.3 };
-/// Where no distance is told.
+/// If no distance is reported.
 const UNTOLD: Range = Range { low: 1.0, likely: 1.6, high: 3.5 };
 
 /// The firmware's distance of a node's memory from another node's CPUs; 10 is local.
@@ -47,19 +47,23 @@ pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
                 1.0 + ADDED.likely * added,
                 1.0 + ADDED.high * added + 0.1,
             );
-            (ratio, format!("the firmware's distance is {far} against {near} for local memory"))
+            (ratio, format!("the firmware reports distance {far}, and {near} for local memory"))
         }
-        None => (UNTOLD, "the firmware tells no distance".to_owned()),
+        None => (UNTOLD, "the firmware reports no distance".to_owned()),
     };
     let mut law = Law::hardware(ratio, because);
     law.range.low *= 0.95;
     let mut nodes = site.host.numa.nodes.iter();
     if nodes.any(|node| node.id == memory_node && node.memory_only) {
-        law = law.widened(1.0, 1.5, "memory without CPUs of its own may be on another bus");
+        law = law.widened(1.0, 1.5, "a memory-only node may be on another bus");
     }
     if is_guest(site) {
         law.range.low = law.range.low.min(0.7);
-        law = law.widened(1.0, 1.2, "a virtual machine's nodes need not be the machine's");
+        law = law.widened(
+            1.0,
+            1.2,
+            "the nodes of a virtual machine may differ from those of the host",
+        );
     }
     law
 }
@@ -74,7 +78,7 @@ pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law 
     // Prefetchers have more lines in flight than the core: part of the latency is hidden.
     slower
         .at(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)))
-        .and("one CPU has the same lines in flight to any node")
+        .and("one CPU has the same number of lines in flight to any node")
 }
 
 /// Rate of all of a node's CPUs over that from their local memory.
@@ -85,7 +89,7 @@ pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
     }
     let rate = inverse(1.0, slower.range);
     slower.at(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(
-        "the link between the nodes and the other node's channels decide, which nothing describes",
+        "limited by the inter-node link and the other node's channels, which nothing describes",
     )
 }
 
@@ -96,7 +100,7 @@ pub fn latency(facts: Facts, cpu_node: usize, memory_node: usize) -> Option<Law>
         // On any CPU of any node, in other pages, and what is left of the ring in caches.
         Some(known) => {
             let ns = level_ns(known, Level::Memory)?;
-            Law::hardware(around(ns, 0.3), "main memory's latency as memory.latency found it")
+            Law::hardware(around(ns, 0.3), "main memory latency (measured by memory.latency)")
         }
     };
     Some(of_node(local, &latency_ratio(facts.site, cpu_node, memory_node)))
@@ -141,7 +145,7 @@ fn triad(level: Level, threads: Threads) -> Transfer {
 }
 
 fn of_node(local: Law, ratio: &Law) -> Law {
-    local.by(ratio.range).and("times the node's").with(ratio)
+    local.by(ratio.range).and("times the node's ratio").with(ratio)
 }
 
 /// Where a socket's memory is several nodes, its channels are spread over them.
@@ -166,7 +170,8 @@ fn measured(known: &Known, threads: Threads, part: f64, share: f64) -> Option<La
         };
         let rates: Vec<f64> = STREAM.into_iter().map(rate).collect::<Option<_>>()?;
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let because = format!("memory.bandwidth's mean of STREAM's kernels, of which {part:.2}");
+        let because =
+            format!("{part:.2} of the mean of STREAM's kernels (measured by memory.bandwidth)");
         Some(Law::hardware(around(mean * part, share), because))
     })
 }

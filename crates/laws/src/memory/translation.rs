@@ -35,8 +35,8 @@ pub(super) fn added(site: &Site, hierarchy: &Hierarchy, of: &Point) -> Range {
         total.likely += cost.likely * misses(reach.likely);
         total.high += cost.high * misses(reach.low);
     }
-    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
-    // leave them too little of it.
+    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second-level cache the
+    // data leaves too little of that cache to page tables.
     let share = (1.0 - 32.0 * hierarchy.private_bytes() / footprint).max(0.0) * new_pages;
     let behind = hierarchy.level(if guest { Level::Memory } else { Level::L3 });
     let behind = behind.map_or(range(0.0, 0.0, 0.0), |costs| costs.ns);
@@ -78,7 +78,7 @@ fn reach(site: &Site, tlb: &str) -> (Range, String) {
                 "L1" => range(32.0, 64.0, 128.0),
                 _ => range(512.0, 1536.0, 4096.0),
             };
-            (scaled(entries, page), format!("nothing tells the entries; {pages} pages"))
+            (scaled(entries, page), format!("unknown number of entries; {pages} pages"))
         }
     }
 }
@@ -89,9 +89,9 @@ pub fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
     ["L1", "L2"].into_iter().filter_map(told).collect()
 }
 
-/// Entries of a level that translate loads of base pages, and the leaf that told. The second level
-/// may be several structures of different page sizes, which share the base pages between them; a
-/// first level's are told apart by what they serve, so the largest that serves loads counts.
+/// Entries of a level that translate loads of base pages, and the CPUID leaf. The second level may
+/// be several structures of different page sizes, which share the base pages between them; a first
+/// level's are told apart by what they serve, so the largest that serves loads counts.
 fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
     let page = page_bytes(site);
     let level = if name == "L1" { 1 } else { 2 };
@@ -123,9 +123,9 @@ pub fn tlb_reach(site: &Site, tlb: &str) -> Law {
 pub fn tlb_miss(facts: Facts, tlb: &str) -> Law {
     let is_nested = tlb != "L1" && is_guest(facts.site);
     let what = match (tlb, is_nested) {
-        ("L1", _) => "an answer of the second level",
-        (_, true) => "a nested walk of up to 24 loads",
-        (_, false) => "a walk of up to four loads, the upper ones cached",
+        ("L1", _) => "a hit in the second-level TLB",
+        (_, true) => "a nested page walk of up to 24 loads",
+        (_, false) => "a page walk of up to four loads, the upper levels cached",
     };
     let law = clocked(facts, Law::hardware(miss_cycles(facts.site, tlb), what));
     law.counting_if(is_nested, Condition::NestedPaging)
@@ -148,9 +148,15 @@ pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let ends =
         range(low.min(likely) * (1.0 - PLACEMENT), likely, high.max(likely) * (1.0 + PLACEMENT));
     let told = |name| render(reach(site, name).0.likely, Unit::B);
-    let because =
-        format!("base pages reach {} in the first TLB, {} in the second", told("L1"), told("L2"));
+    let because = format!(
+        "with base pages the first-level TLB covers {}, the second-level TLB {}",
+        told("L1"),
+        told("L2")
+    );
     Law::hardware(ends, because)
-        .and(format_args!("a miss adds to {} on huge pages", render(on_huge.likely, Unit::Ns)))
+        .and(format_args!(
+            "a miss adds to {} per load on huge pages",
+            render(on_huge.likely, Unit::Ns)
+        ))
         .counting_if(is_guest(site), Condition::NestedPaging)
 }

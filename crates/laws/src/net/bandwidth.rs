@@ -1,13 +1,11 @@
-//! Laws of streams: what each end does for a message, who of both is slower, and what the way
-//! carries.
+//! Laws of streams: the work of each end per message, the slower end, and the capacity of the path.
 //!
-//! On loopback a byte is copied in by the sender and out by the receiver, and the sender's call
-//! carries the packet to the receiver's socket, in segments of 64 KiB that nobody cuts. Between
-//! hosts the way's payload (`super::goodput`) limits, or one core's rate for each stream, or the
-//! calls for small messages; nothing that was measured over loopback is used. Cycles are starting
-//! values for Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on
-//! loopback, and one to three million datagrams a second at the most); they were looked at on one
-//! virtual machine.
+//! On loopback the sender copies a byte in and the receiver copies it out. The sender's call
+//! carries the packet to the receiver's socket, in unsegmented packets of 64 KiB. Between hosts the
+//! way's payload (`super::goodput`) limits, or one core's rate for each stream, or the calls for
+//! small messages; nothing that was measured over loopback is used. Cycles are starting values for
+//! Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one
+//! to three million datagrams a second at the most); they were looked at on one virtual machine.
 
 mod flow;
 mod shares;
@@ -24,7 +22,7 @@ use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
 
-/// Bytes of a segment that nobody cuts.
+/// Bytes of an unsegmented packet.
 const SEGMENT_BYTES: f64 = 65536.0;
 /// Bytes a cycle that the kernel copies between a process and socket buffers of megabytes.
 const COPY: Range = range(2.0, 5.0, 13.0);
@@ -46,14 +44,14 @@ fn copy_rate(facts: Facts) -> Law {
         let likely = (memory * cached).sqrt();
         let high = (1.6 * cached).max(2.5 * memory);
         let because = format!(
-            "one thread copies {:.1} GB/s in main memory and {:.1} in the last cache (memory.bandwidth, half of \
-             its program bytes)",
+            "one thread copies {:.1} GB/s in main memory and {:.1} GB/s in the last-level cache \
+             (measured by memory.bandwidth, half of its bytes)",
             memory / 1e9,
             cached / 1e9
         );
         return Law::hardware(range(0.55 * memory.min(cached), likely, high), because);
     }
-    let because = format!("{:.1} to {:.0} B a cycle of copying", COPY.low, COPY.high);
+    let because = format!("copies {:.1} to {:.0} B per cycle", COPY.low, COPY.high);
     Law::hardware(COPY, because).by(cpu::best_core_clock(facts).range)
 }
 
@@ -119,19 +117,19 @@ fn work(facts: Facts, flow: &Flow) -> Work {
     Work {
         bulk: copies.clone().times(2.0) + of_segments(sum(part_out, part_in)),
         sender: call.clone()
-            + stack::work(facts, out, "a message sent")
+            + stack::work(facts, out, "one send")
             + of_segments(part_out)
             + copies.clone(),
         receiver: call.at(calls_in)
-            + stack::work(facts, inward, "a message received")
+            + stack::work(facts, inward, "one receive")
             + of_segments(part_in)
             + copies.clone(),
         copies,
     }
 }
 
-/// Cycles of a sender for a message and for each segment of it, the same of its receiver, and the
-/// receiver's calls for a message.
+/// Cycles of a sender per message and per segment, the same for its receiver, and the receiver's
+/// calls per message.
 fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
     match flow.of.protocol {
         Protocol::Tcp => {
@@ -182,21 +180,21 @@ fn steady(facts: Facts, flow: &Flow) -> Law {
     let way = Way::of(facts.site).toward(flow.is_up());
     let rate = if way.kind() == Kind::Loopback {
         let time = match flow.is_same_cpu() {
-            true => {
-                (sender + receiver).by(range(0.75, 1.1, 1.7)).and("one CPU does both ends' work")
-            }
+            true => (sender + receiver)
+                .by(range(0.75, 1.1, 1.7))
+                .and("one CPU does the work of both ends"),
             // They contend for the buffers' lines and wait for each other now and then.
             false => {
-                slower(sender, &receiver).by(range(0.75, 1.15, 2.0)).and("the slower end decides")
+                slower(sender, &receiver).by(range(0.75, 1.15, 2.0)).and("the slower end limits")
             }
         };
         let (times, how) = parallel(facts.site, flow);
         let rate = time.inverse(bytes).by(times).and(how).and("loopback: memory copies, no link");
         match (flow.is_udp(), flow.is_same_cpu()) {
             (false, _) => rate,
-            (true, false) => rate.widened(1.8, 1.1, "a sender may outrun its receiver"),
+            (true, false) => rate.widened(1.8, 1.1, "the sender may be faster than the receiver"),
             (true, true) => {
-                rate.widened(10.0, 1.2, "the sender fills and overfills the buffer in its turns")
+                rate.widened(10.0, 1.2, "the sender overflows the buffer during its time slices")
             }
         }
     } else {
@@ -205,7 +203,7 @@ fn steady(facts: Facts, flow: &Flow) -> Law {
     if flow.is_udp() && flow.interval_ns > 0 {
         let paced = flow.streams as f64 * bytes / flow.interval_ns as f64;
         let all = least(rate.range, range(0.8 * paced, paced, 1.01 * paced));
-        return rate.at(all).and("no more than the interval sends");
+        return rate.at(all).and("at most one message per interval");
     }
     rate
 }
@@ -228,8 +226,14 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
     }
     match (flow.is_udp(), way.kind()) {
         (false, _) => rate,
-        (true, Kind::Wired) => rate.widened(3.0, 1.02, "what the receiver does not take is lost"),
-        (true, _) => rate.widened(10.0, 1.1, "what the way or the receiver does not take is lost"),
+        (true, Kind::Wired) => {
+            rate.widened(3.0, 1.02, "datagrams that the receiver does not read in time are lost")
+        }
+        (true, _) => rate.widened(
+            10.0,
+            1.1,
+            "datagrams beyond the capacity of the path or the receiver are lost",
+        ),
     }
 }
 
@@ -245,7 +249,7 @@ fn carried(way: &Way<'_>, flow: &Flow) -> Law {
     let of = |payload: u64, counted: u64| payload as f64 / counted as f64;
     let ratio = of(frames.payload, frames.counted_bytes(way.is_shaped()))
         / of(full.payload, full.counted_bytes(way.is_shaped()));
-    link.times(ratio).and(format!("datagrams of {} B have heads of their own", flow.of.message))
+    link.times(ratio).and(format!("each datagram of {} B has its own headers", flow.of.message))
 }
 
 /// How many streams' worth go at the same time, and how a sentence says it.
@@ -279,7 +283,11 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
         let trip = super::round_trip(&way, flow.transport(), 0, 1);
         let all = stream + trip + stack.times(2.0);
         let most = if is_here { 1.4 } else { 4.0 };
-        return all.widened(1.0, most, format!("{bytes} B, begun and acknowledged each time"));
+        return all.widened(
+            1.0,
+            most,
+            format!("each transfer of {bytes} B is started and acknowledged"),
+        );
     }
     let one_way = stack + work(facts, flow).bulk;
     let ns = one_way.range;
@@ -290,7 +298,7 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
     if threads > cpus {
         both.high *= 2.0 * threads / cpus;
     }
-    let both = one_way.at(both).and("each way one message, and its receiver wakes");
+    let both = one_way.at(both).and("one message each way, and each wakes its receiver");
     match is_here {
         true => both,
         false => {
@@ -305,7 +313,7 @@ pub fn peak(facts: Facts, flow: &Flow) -> Law {
     let of = bandwidth(facts, flow);
     let (likely, high, why) = match flow.of.transfer {
         Transfer::Steady if flow.is_same_cpu() => {
-            (1.6, 4.0, "a block in which the receiver alone reads what lay in its buffer")
+            (1.6, 4.0, "in the best block only the receiver runs and drains its buffer")
         }
         Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
         _ => (1.3, 2.2, "the best transfer"),
@@ -318,7 +326,7 @@ pub fn peak(facts: Facts, flow: &Flow) -> Law {
 pub fn copies(facts: Facts, flow: &Flow) -> Law {
     let Work { receiver, copies, .. } = work(facts, flow);
     let time = range(copies.range.low, receiver.range.likely, 2.0 * receiver.range.high);
-    receiver.at(time).inverse(1e9 * flow.of.message as f64).and("one call, and one copy")
+    receiver.at(time).inverse(1e9 * flow.of.message as f64).and("one call and one copy")
 }
 
 /// CPU time of an end for a message that it had, in ns.
@@ -326,7 +334,8 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let is_remote = facts.site.peer.is_some();
     let Work { sender, receiver, bulk, .. } = work(facts, flow);
     let own = match (flow.of.transfer, is_sender) {
-        // One out and one in for two messages; who wakes the other pays for it.
+        // One send and one receive for two messages; the end that wakes the other pays for the
+        // wake-up.
         (Transfer::ThereAndBack, _) => {
             (stack_cost(facts, flow.transport(), flow.waking(!is_remote)) + bulk).times(0.5)
         }
@@ -338,7 +347,7 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
         Transfer::Steady => (0.5, 1.1, 2.5),
         _ => (0.45, 1.4, 3.5),
     };
-    let mut each = own.by(range(low, likely, high)).and("sleeps and softirqs besides");
+    let mut each = own.by(range(low, likely, high)).and("plus sleeps and softirqs");
     if is_remote {
         each = each.widened(2.5, 3.0, "");
         if !is_sender {
@@ -358,7 +367,9 @@ pub fn byte_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let each = message_cpu(facts, flow, is_sender).times(1.0 / flow.of.message as f64);
     let is_lossy = flow.is_same_cpu() || facts.site.peer.is_some();
     match flow.is_udp() && is_sender {
-        true => each.widened(1.0, if is_lossy { 10.0 } else { 2.0 }, "for those lost as well"),
+        true => {
+            each.widened(1.0, if is_lossy { 10.0 } else { 2.0 }, "lost datagrams cost CPU time too")
+        }
         false => each,
     }
 }
@@ -374,22 +385,22 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
     let way = Way::of(site).toward(flow.is_up());
     if way.kind() != Kind::Loopback {
         let bound = super::link_bound(&way, flow.transport())?;
-        return Some((bound.constant, format!("over the link: {}", bound.rule)));
+        return Some((bound.constant, format!("relative to the link: {}", bound.rule)));
     }
     let (_, best) = measured_copies(known)?;
     let cpus = site.cpus.len().max(1) as f64;
     let (at_once, how) = match flow.is_same_cpu() {
-        true => (0.5 * (flow.streams as f64).min(cpus), "in and out by one CPU"),
+        true => (0.5 * (flow.streams as f64).min(cpus), "one CPU copies in and out"),
         false => (
             (flow.streams as f64).min((cpus / 2.0).floor().max(1.0)),
-            "in and out at the same time",
+            "copies in and out in parallel",
         ),
     };
     Some((
         best * at_once,
         format!(
-            "over copying, {how}: one thread copies {:.1} GB/s in the last cache (memory.bandwidth, half of its program bytes){}; \
-             loopback: no link",
+            "relative to copying, {how}: one thread copies {:.1} GB/s in the last-level cache \
+             (measured by memory.bandwidth, half of its bytes){}; loopback: no link",
             best / 1e9,
             if at_once > 1.0 { ", as many threads as fit" } else { "" }
         ),
@@ -403,11 +414,14 @@ pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
         // Calls and segments beside the copies; small messages are nearly all calls.
         let copied = flow.of.message as f64 / (flow.of.message as f64 + 12_000.0);
         let share = range(0.1 * copied, 0.4 * copied, 1.5 * copied);
-        return Some(Law::of(share, "over copies, calls and protocols for each message"));
+        return Some(Law::of(
+            share,
+            "relative to copying alone; each message also costs calls and protocol work",
+        ));
     }
     link_rate(&way)?;
     let law = Law::of(range(1e-4, 0.95, 1.02), way.name());
-    Some(law.and("less where calls, a core or the way are slower"))
+    Some(law.and("lower if calls, a core or the path limit"))
 }
 
 #[cfg(test)]

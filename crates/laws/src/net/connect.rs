@@ -1,4 +1,4 @@
-//! Laws of connections: the kernels' three segments, sockets made and freed, and who must be woken.
+//! Laws of connections: the kernels' three segments, sockets created and freed, and wake-ups.
 //!
 //! Cycles are starting values for Linux 6.x. R0 (2012, 3.5 GHz): 33,284 cycles from connect to
 //! accept in one thread, 26,997 for a close; R1 (1.7 GHz, macOS): 38 µs and 10.7 µs; R2 (2.7 GHz,
@@ -15,18 +15,18 @@ use bench::{case, symbols};
 use record::event::Range;
 
 symbols! {
-    /// Who takes the connections.
+    /// How the server treats connections.
     pub enum Listener {
         /// An acceptor that waits for each.
         Ready = "ready",
-        /// Nobody, until the queue of connections is full and SYNs are dropped.
+        /// No accept until the accept queue is full and SYNs are dropped.
         Full = "full",
         /// No socket listens at the port.
         Refusing = "refusing",
     }
 }
 symbols! {
-    /// Who closes first.
+    /// The end that closes first.
     pub enum Closer {
         /// The end that connected.
         Client = "client",
@@ -37,13 +37,13 @@ symbols! {
 case! {
     /// Connections.
     pub struct Connections {
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
-        /// (two processes), two_hosts
+        /// where both ends run: one_thread (one thread with both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
         ends: Ends,
-        /// who takes the connections: ready (an acceptor that waits), full (nobody until the queue
-        /// is full), refusing (nobody listens)
+        /// state of the server: ready (an acceptor waits), full (no accept until the queue is
+        /// full), refusing (the port is closed)
         listener: Listener,
-        /// who closes first and keeps TIME_WAIT
+        /// the end that closes first and enters TIME_WAIT
         closer: Option<Closer>,
     }
 }
@@ -73,9 +73,9 @@ const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
 /// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
 const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
 /// Ends on two CPUs or hosts sleep between two steps of a connection: caches were lost or used by
-/// others, the clock may have fallen. A warm loop in one thread pays nothing of it.
+/// others, the clock may have fallen. A warm loop in one thread does not pay it.
 const AFTER_SLEEP: Range = range(1.0, 1.6, 3.5);
-/// Who is woken on the same CPU may run at once, within the call that woke it, until it waits
+/// A thread woken on the same CPU may run at once, within the call that woke it, until it waits
 /// again.
 const TURN: Range = range(0.0, 0.25, 2.5);
 /// Ends on two CPUs wake each other so often in a connection.
@@ -100,18 +100,18 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
         (Listener::Ready | Listener::Full, "connect") => Ok(law.connect()),
         (Listener::Refusing, "connect") => Ok(law.refused()),
         (Listener::Full | Listener::Refusing, _) => {
-            Err("nobody accepts here, or not before the queue is full: only connect is measured")
+            Err("only connect is measured: no server accepts, or only once the queue is full")
         }
         (_, "socket_connect") => Ok(law.socket_connect()),
-        (_, "accepted") if law.is_remote() => Err(
-            "two hosts have two clocks: the server's accept returns between half a round trip and a whole \
-             one after connect began; R0 itself took connect against another host",
-        ),
+        (_, "accepted") if law.is_remote() => {
+            Err("two hosts have two clocks; accept returns between half and one round trip after \
+                 connect began (R0 also reports connect between hosts)")
+        }
         (_, "accepted") => Ok(law.accepted()),
         (_, "client_close" | "server_close") => {
             let is_first = client_first == (metric == "client_close");
             let close = law.close(is_first);
-            // Who closes first wakes the other, which waits for it.
+            // The end that closes first wakes the waiting other end.
             Ok(if is_first { law.asking(close) } else { close })
         }
         (_, "client_fin") => Ok(law.fin(client_first)),
@@ -120,7 +120,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
         (_, "accept_cpu") => Ok(law.accept_next()),
         (_, "cpu_near") => Ok(law.cpu(true)),
         (_, "cpu_far") if law.ends == Ends::OneThread => {
-            Err("one thread is both ends: cpu_near is of both")
+            Err("one thread runs both ends: cpu_near covers both")
         }
         (_, "cpu_far") => Ok(law.cpu(false)),
         _ => Err("no such figure"),
@@ -128,7 +128,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
 }
 
 /// The least round trip that net.rtt measured of a small TCP message: over loopback in one thread
-/// (nobody is woken, as nobody is for a handshake), to a peer between the hosts.
+/// (without a wake-up, like a handshake), to a peer between the hosts.
 fn measured_trip(facts: Facts) -> Option<f64> {
     let ends = match &facts.site.peer {
         Some(_) => Ends::TwoHosts,
@@ -176,7 +176,7 @@ impl Parts<'_> {
     fn warm(&self, cycles: Range, what: &str) -> Law {
         let ns = stack::work(self.facts, cycles, what);
         match is_gvisor(self.facts.site) {
-            true => ns.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+            true => ns.widened(1.0, 20.0, "gVisor has its own network stack"),
             false => ns,
         }
     }
@@ -186,7 +186,7 @@ impl Parts<'_> {
         let (facts, site) = (self.facts, self.facts.site);
         match (measured_trip(facts), self.is_remote()) {
             (Some(ns), true) => Law::new(0.4 * ns, 0.85 * ns, 1.3 * ns, rtt::measured_in(ns))
-                .and("less the far end's process"),
+                .and("less the process at the far end"),
             (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, rtt::measured_in(ns))),
             (None, true) => {
                 let way = Way::of(site);
@@ -195,7 +195,7 @@ impl Parts<'_> {
                     both = both + woken;
                 }
                 both = both + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
-                // Nobody waits at the far end, but the CPU that takes the interrupt may sleep.
+                // No thread waits at the far end, but the CPU that takes the interrupt may sleep.
                 let there = stack::far_site(site);
                 let slept =
                     there.and_then(|there| stack::woken(Facts::prior(&there), Waking::Interrupt));
@@ -207,7 +207,7 @@ impl Parts<'_> {
             }
             (None, false) => {
                 let stack = stack_cost(facts, Transport::Tcp, Waking::Nobody);
-                self.cold(stack.times(1.5)).and("three segments within the call, nobody is woken")
+                self.cold(stack.times(1.5)).and("three segments within the call, no wake-up")
             }
         }
     }
@@ -220,8 +220,8 @@ impl Parts<'_> {
     fn connect_alone(&self) -> Law {
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
         self.handshake()
-            + self.call(CONNECT, "the way and a port looked for")
-            + self.cold(self.warm(CHILD, "the connection that the far kernel makes"))
+            + self.call(CONNECT, "route lookup and port selection")
+            + self.cold(self.warm(CHILD, "the far kernel creates the connection"))
     }
 
     /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
@@ -229,7 +229,7 @@ impl Parts<'_> {
         stack::asked(self.facts).filter(|_| self.ends == Ends::OtherCpu)
     }
 
-    /// A call with that, or on one CPU with the turn of who was woken.
+    /// A call with that, or on one CPU with the turn of the woken end.
     fn asking(&self, call: Law) -> Law {
         if self.ends == Ends::SameCpu
             && let Some(woken) = self.woken()
@@ -240,7 +240,7 @@ impl Parts<'_> {
                 TURN.likely * there.likely,
                 TURN.high * there.likely.max(0.5 * there.high),
             );
-            let why = "the woken end may have its turn on the same CPU first";
+            let why = "the woken end may run first on the same CPU";
             return call + Law::software(turn, why);
         }
         match self.asked() {
@@ -254,23 +254,24 @@ impl Parts<'_> {
         let trip = self.handshake();
         let low = if self.is_remote() { 0.8 } else { 0.4 };
         let of = range(low * trip.range.low, 0.8 * trip.range.likely, trip.range.high);
-        trip.at(of).and("a reset answers") + self.call(CONNECT, "the way and a port looked for")
+        trip.at(of).and("the answer is a reset")
+            + self.call(CONNECT, "route lookup and port selection")
     }
 
     fn socket_connect(&self) -> Law {
-        self.connect() + self.call(SOCKET, "an inode, a file and a socket made")
+        self.connect() + self.call(SOCKET, "an inode, a file and a socket allocated")
     }
 
     /// One of many that wait.
     fn accept_next(&self) -> Law {
-        self.warm_call(ACCEPT, "a file and an inode for one that waits")
+        self.warm_call(ACCEPT, "a file and an inode for a queued connection")
     }
 
     fn accept(&self) -> Law {
-        self.call(ACCEPT, "a file and an inode for one that waits")
+        self.call(ACCEPT, "a file and an inode for a queued connection")
     }
 
-    /// Who waits is woken: by the segment that comes, on whichever CPU.
+    /// The waiting end is woken: by the segment that comes, on whichever CPU.
     fn woken(&self) -> Option<Law> {
         stack::woken(self.facts, self.ends.waking())
     }
@@ -296,14 +297,14 @@ impl Parts<'_> {
         let way = Way::of(self.facts.site);
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
-            Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' stack"),
-            Kind::Wireless => (TRANSMIT_RADIO, "a FIN by a radio's driver"),
+            Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
+            Kind::Wireless => (TRANSMIT_RADIO, "a FIN through a radio's driver"),
             Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
-                (TRANSMIT_USB, "a FIN by an adapter on USB")
+                (TRANSMIT_USB, "a FIN through a USB adapter")
             }
-            Kind::Wired => (TRANSMIT, "a FIN by a card's driver"),
-            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "a FIN by a virtual card"),
-            Kind::Unknown => (TRANSMIT_UNKNOWN, "a FIN by an unknown device"),
+            Kind::Wired => (TRANSMIT, "a FIN through a network card's driver"),
+            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "a FIN through a virtual network card"),
+            Kind::Unknown => (TRANSMIT_UNKNOWN, "a FIN through an unknown device"),
         }
     }
 
@@ -318,7 +319,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
+    /// A FIN until it is acknowledged: for the end that closes first, with the other end's FIN.
     fn fin(&self, is_first: bool) -> Law {
         let mut all = self.close(is_first);
         if self.is_remote() {
@@ -327,23 +328,27 @@ impl Parts<'_> {
         if !is_first {
             return all.and("the kernel acknowledges the second FIN at once");
         }
-        all = all + self.close(false).and("the first FIN is acknowledged by the other end's own");
+        all = all + self.close(false).and("the other end's FIN acknowledges the first FIN");
         if let Some(woken) = self.woken() {
             all = all + woken;
         }
         // The acknowledgement may come before the other end's FIN does.
-        all.widened(2.0, 2.0, "an end that is late lets the kernel wait up to 40 ms")
+        all.widened(
+            2.0,
+            2.0,
+            "if an end is late, the kernel delays the acknowledgement by up to 40 ms",
+        )
     }
 
     /// CPU time of a whole connection at one end.
     fn cpu(&self, is_near: bool) -> Law {
-        let mut all = self.close(false) + self.call(AROUND, "token, answer, limits");
+        let mut all = self.close(false) + self.call(AROUND, "token, reply and socket options");
         // Each end wakes the other several times: by token, answer, pace and FIN.
         if let Some(asked) = self.asked() {
             all = all + asked.times(WAKES);
         }
         all = match is_near {
-            true => all + self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"),
+            true => all + self.call(sum(SOCKET, CONNECT), "socket creation and route lookup"),
             false => all + self.accept(),
         };
         if self.ends == Ends::OneThread {
@@ -353,16 +358,16 @@ impl Parts<'_> {
             // Over loopback the client's call does the work of both kernels.
             all = all + self.handshake() + self.cold(self.warm(CHILD, "the far kernel's part"));
         }
-        all.widened(1.6, 1.8, "softirqs count for whom they meet")
+        all.widened(1.6, 1.8, "softirq time counts for the process it interrupts")
     }
 
     fn late(&self, is_made: bool) -> Law {
-        let why = "a SYN that was dropped is sent again after 1 s (RFC 6298)";
+        let why = "a dropped SYN is sent again after 1 s (RFC 6298)";
         let mut late = Law::software(AGAIN_NS, why) + self.handshake();
         if !is_made {
             let range = late.range;
             let high = range.high + AGAIN_TWICE_NS;
-            late = late.at(Range { high, ..range }).and("it may be lost twice");
+            late = late.at(Range { high, ..range }).and("the SYN may be lost twice");
         }
         if Way::of(self.facts.site).kind() == Kind::Wireless {
             let range = late.range;

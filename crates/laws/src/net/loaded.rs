@@ -3,7 +3,7 @@
 //!
 //! A queue is as long as its owner lets it be: the device's ring and queueing discipline, a
 //! shaper's bucket, a router's memory; and never longer than what the traffic's sockets have on
-//! their way. Few of these tell their size, so the interval reaches from none to what the socket
+//! their way. Few of these report their size, so the interval reaches from none to what the socket
 //! buffers allow.
 
 use super::request::measured_trip;
@@ -30,20 +30,20 @@ symbols! {
 case! {
     /// Round trips beside traffic.
     pub struct Beside {
-        /// of the round trips
+        /// protocol of the round trips
         protocol: Protocol,
-        /// bytes of a round trip each way
+        /// bytes per direction of a round trip
         message: u64 = Domain::bytes(1, 65_507),
         /// where both ends run: same_cpu, other_cpu (two processes), two_hosts
         ends: Ends,
-        /// streams of the traffic each way
+        /// traffic streams per direction
         streams: u64 = Domain::count(1, 128),
-        /// of the traffic
+        /// direction of the traffic
         direction: Direction,
     }
 }
 
-/// Largest receive buffer that TCP grows to where nobody says another, in bytes (Linux: 6 MiB).
+/// Default maximum of TCP's receive buffer, in bytes (Linux: 6 MiB).
 const USUAL_BUFFER: f64 = 6_291_456.0;
 /// A queue that is kept short by time (fq_codel, cake: 5 ms), in ns.
 const SHORT: Range = range(0.0, 1.5e6, 1.5e7);
@@ -112,7 +112,9 @@ pub fn idle(facts: Facts, of: &Beside) -> Law {
             Ends::SameCpu => Waking::Same,
             _ => Waking::Other,
         };
-        return stack_cost(facts, of.transport(), waking).times(2.0).and("twice, over no link");
+        return stack_cost(facts, of.transport(), waking)
+            .times(2.0)
+            .and("once per direction, no link");
     }
     round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
         + stack_cost(facts, of.transport(), Waking::Interrupt)
@@ -124,9 +126,11 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
     let core = core_rate();
     let law = if site.peer.is_none() {
         let (cpus, whose) = match (of.has_own_cpus(site), of.ends) {
-            (true, _) => (range(0.5, 1.0, 2.0), "its threads have CPUs of their own"),
-            (false, Ends::SameCpu) => (range(0.1, 0.35, 0.8), "its threads share one CPU"),
-            (false, _) => (range(0.2, 0.6, 1.2), "its threads share CPUs with the round trips"),
+            (true, _) => (range(0.5, 1.0, 2.0), "the traffic threads have separate CPUs"),
+            (false, Ends::SameCpu) => (range(0.1, 0.35, 0.8), "the traffic threads share one CPU"),
+            (false, _) => {
+                (range(0.2, 0.6, 1.2), "the traffic threads share CPUs with the round trips")
+            }
         };
         core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
@@ -145,7 +149,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
     }
     let (one, share) = (law.range, if site.peer.is_none() { 0.55 } else { 0.85 });
     law.at(range(0.15 * one.low, share * one.likely, one.high))
-        .and("the other direction takes CPU time, and delays acknowledgements in its queue")
+        .and("the other direction takes CPU time, and its queue delays acknowledgements")
 }
 
 /// What the traffic adds to a round trip, in ns.
@@ -155,8 +159,8 @@ fn added(site: &Site, of: &Beside) -> Law {
         return match of.has_own_cpus(site) {
             true => backlog,
             false => {
-                let slices =
-                    "CPU contention: who wakes waits for a thread of the traffic, up to a slice";
+                let slices = "CPU contention: a woken thread waits for a traffic thread, up to one \
+                              time slice";
                 backlog + Law::software(SLICES, slices)
             }
         };
@@ -176,7 +180,7 @@ fn added(site: &Site, of: &Beside) -> Law {
         _ if way.is_shaped() => {
             (ns(buffer / 8.0, rate.likely), "a shaper does not report its queue".to_owned())
         }
-        (Kind::Wireless, _) => (3e7, "a radio's queues are long".to_owned()),
+        (Kind::Wireless, _) => (3e7, "radio links have long queues".to_owned()),
         (_, Some(kind @ ("fq_codel" | "fq" | "cake"))) => {
             (SHORT.likely, format!("{kind} keeps queues short (net.core.default_qdisc)"))
         }
@@ -188,14 +192,14 @@ fn added(site: &Site, of: &Beside) -> Law {
     };
     let ways = if of.direction == Direction::Both { 2.0 } else { 1.0 };
     let all = range(0.0, ways * likely_ns, ways * ns(buffer, rate.low));
-    let most = format!("at most the {:.1} MB that the traffic's sockets hold", buffer / 1e6);
-    Law::software(all, why).and(most) + Law::software(SLICES, "a slice of the scheduler")
+    let most = format!("at most the {:.1} MB in the traffic's socket buffers", buffer / 1e6);
+    Law::software(all, why).and(most) + Law::software(SLICES, "one time slice of the scheduler")
 }
 
 /// The round trip beside the traffic, in ns; what takes longer than the time-out never ended.
 pub fn beside(facts: Facts, of: &Beside, timeout_ns: f64) -> Law {
     let idle = idle(facts, of);
-    // Who is kept awake by traffic answers sooner than who sleeps between two messages.
+    // An end that traffic keeps awake answers sooner than one that sleeps between messages.
     let low = 0.25 * idle.range.low;
     let all = idle + added(facts.site, of);
     let likely = all.range.likely.min(0.5 * timeout_ns).max(low);
@@ -213,7 +217,7 @@ pub fn ratio(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
         (beside_ns.likely / idle_ns.likely).max(0.25),
         beside_ns.high / idle_ns.low.max(1.0),
     );
-    beside.at(ratio).and("below 1 where traffic keeps CPUs awake between two messages")
+    beside.at(ratio).and("below 1 if the traffic keeps CPUs awake between messages")
 }
 
 /// Bytes that wait before a round trip: rate times added time.
@@ -225,7 +229,7 @@ pub fn queue(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
         added.range.likely.min(0.5 * timeout_ns) * rate.range.likely / 1e9,
         added.range.high.min(timeout_ns) * rate.range.high / 1e9,
     );
-    rate.with(&added).at(bytes).and("below 0 where the traffic shortens round trips")
+    rate.with(&added).at(bytes).and("below 0 if the traffic shortens round trips")
 }
 
 /// CPU time of one end per byte of the traffic, in ns/B.
@@ -235,7 +239,7 @@ pub fn cpu_per_byte(site: &Site, of: &Beside) -> Law {
     // The round trips take the CPU as well, however slow the traffic is.
     let trips = 1e9 / rate(site, of).range.low.max(1.0);
     core.at(range(by_core.low, by_core.likely, by_core.high + trips))
-        .and("the round trips' own time besides, at most all of a CPU")
+        .and("plus the time of the round trips, at most one CPU")
 }
 
 #[cfg(test)]

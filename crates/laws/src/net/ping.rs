@@ -19,11 +19,11 @@ symbols! {
 case! {
     /// Echoes.
     pub struct Echoes {
-        /// version of IP: both of loopback, of a peer the one by which it was reached
+        /// IP version: both on loopback; for a peer the one it is reached over
         ip: Ip,
         /// bytes of payload
         message: u64 = Domain::bytes(16, 65_507),
-        /// one after the other, or at `interval`
+        /// back to back, or at `interval`
         arrivals: Arrivals,
     }
 }
@@ -76,23 +76,23 @@ pub fn parts(facts: Facts, of: &Echoes) -> Parts {
     let is_remote = way.kind() != Kind::Loopback;
     let cold = |law: Law| match of.arrivals {
         Arrivals::Saturated => law,
-        Arrivals::Sparse => law.by(COLD).and("up to 14 times that with caches gone cold"),
+        Arrivals::Sparse => law.by(COLD).and("up to 14 times that with cold caches"),
     };
     let work = |cycles: Range, what: &str| cold(stack::work(facts, cycles, what));
     let call = || cold(stack::call(facts));
-    let copied = || work(scaled(PER_BYTE, 2.0 * of.message as f64), "copies and sums");
-    let sent = call() + work(SEND, "a packet made and sent") + copied();
+    let copied = || work(scaled(PER_BYTE, 2.0 * of.message as f64), "copies and checksums");
+    let sent = call() + work(SEND, "packet allocation and send") + copied();
     let kernel = match is_remote {
-        false => sent + work(ANSWER, "the answer made in the same call's softirq") + copied(),
+        false => sent + work(ANSWER, "the reply, within the softirq of the same call") + copied(),
         true => sent + beyond(facts.site, &way, of),
     };
-    let taken = call() + work(TAKE, "a packet taken");
+    let taken = call() + work(TAKE, "packet receive");
     // On loopback the answer lies there before the call that sent the echo is over.
     let waking = if is_remote { waking(of.arrivals) } else { Waking::Nobody };
     let wake_up = match stack::woken_by_kernel(facts, &way, waking) {
         Some(woken) => taken + woken,
         // The rest of the software interrupt and of the call that sent lies between.
-        None => taken + work(range(100.0, 500.0, 3_000.0), "nobody is woken: the call's end"),
+        None => taken + work(range(100.0, 500.0, 3_000.0), "no wake-up: the rest of the call"),
     };
     Parts { kernel, wake_up }
 }
@@ -116,7 +116,7 @@ fn beyond(site: &Site, way: &Way<'_>, of: &Echoes) -> Law {
         answer.high += woken.range.high;
     }
     round_trip(way, Transport::Icmp, of.message, of.message)
-        + Law::software(answer, "the peer's kernel answers in its interrupt")
+        + Law::software(answer, "the peer's kernel replies in its interrupt")
 }
 
 /// What a message of its own size there and back takes over a socket, as net.rtt measured it in the
@@ -153,7 +153,7 @@ pub fn less_socket(
     let socket = super::far_stack_cost(site, protocol.transport(), ends.waking());
     // On loopback this end is woken as well, which an echo does not need.
     let shares = if is_here { range(0.7, 1.3, 2.2) } else { range(0.2, 0.6, 1.1) };
-    let left = measured(rtt_ns, protocol) - socket.by(shares).and("less the far end's socket");
+    let left = measured(rtt_ns, protocol) - socket.by(shares).and("less the socket at the far end");
     // An echo still goes all the way: its time is some of the socket's, whatever the stacks take.
     let range = range(
         left.range.low.max(0.1 * rtt_ns),
@@ -165,7 +165,11 @@ pub fn less_socket(
 
 fn measured(rtt_ns: f64, protocol: Protocol) -> Law {
     let (us, protocol) = (rtt_ns / 1e3, protocol.transport());
-    Law::measured(rtt_ns, 0.05, format!("a round trip by {protocol} takes {us:.1} µs (net.rtt)"))
+    Law::measured(
+        rtt_ns,
+        0.05,
+        format!("a {protocol} round trip takes {us:.1} µs (measured by net.rtt)"),
+    )
 }
 
 /// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends
@@ -184,7 +188,7 @@ pub fn socket_cost(site: &Site, protocol: Protocol, way: &Way<'_>) -> Law {
         cost.range.likely * if is_here { 1.3 } else { 0.8 },
         far(most).range.high + near(most).high,
     );
-    cost.at(range).and("a process answers at the far end instead of an interrupt")
+    cost.at(range).and("at the far end a process replies instead of an interrupt handler")
 }
 
 /// Echoes that are never answered, as a share of those sent.
@@ -192,12 +196,12 @@ pub fn loss(way: &Way<'_>) -> Law {
     let name = way.name();
     let (high, why) = match way.kind() {
         Kind::Loopback => (0.0, "loopback loses nothing"),
-        _ if way.has_gateway => (0.2, "routers and policers drop echoes first"),
-        Kind::Wireless => (0.05, "a radio sends again what was not heard, and at last drops it"),
+        _ if way.has_gateway => (0.2, "routers and policers drop ICMP echoes first"),
+        Kind::Wireless => (0.05, "a radio retransmits lost frames a few times, then drops them"),
         Kind::Wired | Kind::Virtual | Kind::Paravirtual => {
-            (0.002, "an idle wire or switch loses next to nothing")
+            (0.002, "an idle wire or switch loses almost nothing")
         }
-        Kind::Unknown => (0.2, "nothing is known of the way"),
+        Kind::Unknown => (0.2, "the path is unknown"),
     };
     Law::hardware(range(0.0, 0.0, high), name).and(why)
 }
@@ -205,5 +209,5 @@ pub fn loss(way: &Way<'_>) -> Law {
 /// What a measured round trip over a socket leaves when an echo's expected time is taken away, in
 /// ns.
 pub fn left_of(rtt_ns: f64, protocol: Protocol, ping: Law) -> Law {
-    measured(rtt_ns, protocol) - ping.and("less that of an echo")
+    measured(rtt_ns, protocol) - ping.and("less the time of an echo")
 }

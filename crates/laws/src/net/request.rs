@@ -17,16 +17,16 @@ use bench::{case, symbols};
 use record::event::Range;
 
 symbols! {
-    /// How due times lie.
+    /// Distribution of due times.
     pub enum Schedule {
         /// One period apart.
         Fixed = "fixed",
-        /// Exponential gaps: the requests of very many users who know nothing of each other.
+        /// Exponential gaps: the requests of many independent users.
         Poisson = "poisson",
     }
 }
 symbols! {
-    /// How many requests come.
+    /// The request rate.
     pub enum Load {
         /// The next when the last has its reply.
         Closed = "closed";
@@ -37,20 +37,20 @@ symbols! {
 case! {
     /// Requests.
     pub struct Requests {
-        /// what carries the requests
+        /// transport protocol
         protocol: Protocol,
         /// bytes of a request and of its reply
         message: u64 = Domain::bytes(MESSAGE_BYTES_MIN, 65_507),
         /// where both ends run: other_cpu (two processes), two_hosts
         ends: Ends,
-        /// how many connections requests go by in turn
+        /// number of connections, used in turn
         connections: u64 = Domain::count(1, 256),
-        /// how due times lie: one period apart, or exponential gaps
+        /// due times: one period apart, or exponential gaps
         schedule: Option<Schedule>,
-        /// percent of what the round's closed loop reaches, or that loop itself; none where rates
-        /// are given
+        /// percent of the rate of the round's closed loop, or that loop itself; none if `rate` is
+        /// set
         load: Option<Load>,
-        /// requests a second, instead of a share
+        /// requests per second, instead of a percentage
         rate: Option<u64> = Domain::count(1, 10_000_000),
     }
 }
@@ -60,7 +60,7 @@ pub const MESSAGE_BYTES_MIN: u64 = 16;
 /// Share of the closed loop's rate from which on a queue may grow without end.
 const FULL: f64 = 0.97;
 
-/// How many requests come.
+/// The request rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked {
     /// The next when the last has its reply.
@@ -100,11 +100,11 @@ pub fn adds(facts: Facts, of: &Requests) -> bool {
 fn alone(facts: Facts, of: &Requests) -> Law {
     if let Some(ns) = trip(facts, of) {
         let law = Law::new(0.35 * ns, 0.85 * ns, 1.6 * ns, rtt::measured_in(ns));
-        return law.and("this end does not sleep");
+        return law.and("the near end does not sleep");
     }
-    let awake = stack_cost(facts, of.transport(), Waking::Nobody).and("this end is awake");
+    let awake = stack_cost(facts, of.transport(), Waking::Nobody).and("the near end is awake");
     if facts.site.peer.is_none() {
-        return awake + stack_cost(facts, of.transport(), Waking::Other).and("over no link");
+        return awake + stack_cost(facts, of.transport(), Waking::Other).and("no link");
     }
     round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
         + awake
@@ -154,7 +154,7 @@ pub fn closed_rate(facts: Facts, of: &Requests) -> Law {
         all.high = all.high.max(awake.high);
     }
     alone.at(all).and(format!(
-        "{} on their way at a time, no more than the slower end's CPU or the link manages",
+        "{} requests in flight, limited by the slower end's CPU or the link",
         of.connections
     ))
 }
@@ -169,12 +169,12 @@ fn asked(facts: Facts, of: &Requests) -> Law {
         }
         Asked::Rate(rate) => {
             let exactly = range(rate, rate, rate);
-            Law::software(exactly, format!("the user asks for {rate:.0} a second"))
+            Law::software(exactly, format!("--set asks for {rate:.0} requests per second"))
         }
     }
 }
 
-/// Share of what the ends manage, as far as it can be told beforehand.
+/// Share of the ends' capacity, as far as it can be predicted.
 fn utilisation(facts: Facts, of: &Requests) -> f64 {
     match of.asked() {
         Asked::Closed => 1.0,
@@ -196,22 +196,22 @@ pub fn rate(facts: Facts, of: &Requests) -> Law {
         asked.range.likely.min(most.likely),
         asked.range.high,
     );
-    asked.at(reached).and("at most what the ends manage")
+    asked.at(reached).and("at most the capacity of the two ends")
 }
 
 /// Replies over requests asked for.
 pub fn rate_ratio(facts: Facts, of: &Requests) -> Law {
     let (range, why) = match utilisation(facts, of) {
         u if u < 0.9 => {
-            (range(0.96, 0.999, 1.0), "the schedule is kept below the rate of the closed loop")
+            (range(0.96, 0.999, 1.0), "below the closed loop's rate the sender keeps the schedule")
         }
         u if u < FULL => (
             range(0.75, 0.995, 1.0),
-            "near the closed loop's rate a queue may grow until the last was sent",
+            "near the closed loop's rate a queue may grow until the last request",
         ),
         u => (
             range(0.25 / u, (1.1 / u).min(0.99), 1.0),
-            "beyond the closed loop's rate the ends may manage more, because they wake less often",
+            "beyond the closed loop's rate the ends wake less often, so they may serve more",
         ),
     };
     Law::software(range, why)
@@ -222,7 +222,7 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     if of.asked() == Asked::Closed {
         let rate = closed_rate(facts, of);
         let range = inverse(1e9 * of.connections as f64, rate.range);
-        return rate.at(range).and("requests on their way over their rate (Little)");
+        return rate.at(range).and("requests in flight divided by their rate (Little's law)");
     }
     let alone = alone(facts, of);
     let u = utilisation(facts, of);
@@ -232,14 +232,14 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
         alone.range.likely * (1.0 + 0.1 * queue),
         alone.range.high * (1.0 + queue),
     );
-    let mut why = "a queue before the server";
+    let mut why = "a queue at the server";
     if u < 0.3 {
         time.high *= 2.5;
-        why = "between few requests the far CPU sleeps deeper";
+        why = "at a low rate the far CPU sleeps more deeply";
     }
     if u >= FULL {
         time.high = time.high.max(window_ns);
-        why = "a queue before the server, which may grow for as long as requests are sent";
+        why = "a queue at the server that may grow for the whole window";
     }
     alone.at(time).and(format!("{why}, at {:.0} % of the closed loop's rate", 100.0 * u))
 }
@@ -252,12 +252,12 @@ pub fn lateness(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     let mut why = "";
     if u >= 0.85 {
         high *= 20.0;
-        why = "near what the sender manages, requests that are due wait for each other";
+        why = "near the sender's capacity, due requests wait for each other";
     }
     if u >= FULL {
         high = high.max(window_ns);
     }
-    let turn = "the sender is awake: half a turn of its loop, a look at the clock and one call";
+    let turn = "the sender is awake: half a loop iteration, a clock read and one call";
     Law::software(range(15.0, 0.25 * pair.likely, high), turn).and(why)
 }
 
@@ -271,14 +271,18 @@ pub fn lost(site: &Site, of: &Requests) -> Law {
     let (high, why) = match (of.protocol, site.peer.is_some()) {
         (Protocol::Udp, true) => (0.1, "full queues and socket buffers drop datagrams"),
         (Protocol::Udp, false) => (0.02, "a full socket buffer drops datagrams"),
-        (Protocol::Tcp, _) => (0.0, "TCP loses nothing, and no queue outlasts the time-out"),
+        (Protocol::Tcp, _) => {
+            (0.0, "TCP loses nothing, and no queue delays a reply beyond the time-out")
+        }
     };
     Law::software(range(0.0, 0.0, high), why)
 }
 
 /// CPU time of the near end per request, in ns: awake from one to the next.
 pub fn cpu_near(facts: Facts, of: &Requests) -> Law {
-    rate(facts, of).inverse(1e9).and("this end never sleeps, so a request takes all the time")
+    rate(facts, of)
+        .inverse(1e9)
+        .and("the near end never sleeps, so its CPU time is the whole interval between requests")
 }
 
 /// CPU time of the far end per request, in ns.
@@ -289,7 +293,7 @@ pub fn cpu_far(facts: Facts, of: &Requests) -> Law {
     };
     // Going to sleep and coming back is the far end's as well, where it does so for each.
     let ns = range(0.5 * pair.range.low, 1.6 * pair.range.likely, 4.0 * pair.range.high);
-    pair.at(ns).and("poll(2), and a sleep for each request or for several")
+    pair.at(ns).and("poll(2), and one sleep per request or per several requests")
 }
 
 /// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by

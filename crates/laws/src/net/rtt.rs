@@ -1,4 +1,4 @@
-//! Laws of round trips: what each end does, the way between them, and who waits for whom.
+//! Laws of round trips: the work of each end, the path between them, and the waits.
 //!
 //! Copies and services of UNIX sockets are those of [`crate::os::ipc`]. What making a connection
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept
@@ -48,21 +48,21 @@ symbols! {
 case! {
     /// An exchange of a message and its echo.
     pub struct Exchange {
-        /// what carries the messages
+        /// transport
         protocol: Protocol,
         /// bytes of a message
         message: u64 = Domain::bytes(1, 1 << 20),
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
-        /// (two processes), two_hosts
+        /// where both ends run: one_thread (one thread with both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
         ends: Ends,
-        /// connections at once, with a thread each at both ends; threads of an end share its CPUs
-        /// where there are no more
+        /// concurrent connections, with one thread per end each; threads share CPUs if there are
+        /// more threads than CPUs
         connections: u64 = Domain::count(1, 64),
-        /// whether both ends wait in the kernel or ask again and again
+        /// whether both ends block in the kernel or poll
         receiver: Receiver,
-        /// whether the next message goes at once or after a pause
+        /// whether the next message is sent at once or after a pause
         arrivals: Arrivals,
-        /// whether the connection stays or each exchange makes its own
+        /// whether the connection is reused or each exchange makes a new one
         exchange: By,
     }
 }
@@ -70,9 +70,9 @@ case! {
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who asks.
+    /// The end that sends first.
     Near,
-    /// Who answers.
+    /// The end that answers.
     Far,
 }
 
@@ -159,7 +159,7 @@ pub(super) fn measured(
 
 /// What a law says of a round trip that net.rtt measured.
 pub(super) fn measured_in(ns: f64) -> String {
-    format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3)
+    format!("a round trip takes {:.1} µs (measured by net.rtt)", ns / 1e3)
 }
 
 /// A message there and back, in ns.
@@ -176,17 +176,17 @@ pub fn round_trip(facts: Facts, of: &Exchange) -> Law {
     let on_a_cpu = cpus.iter().filter(|cpu| Some(*cpu) == cpus.first()).count() as f64;
     let busy = if of.is_sparse() { 0.05 } else { 0.55 };
     one.by(range(0.8, 1.0 + busy * (on_a_cpu - 1.0), 1.4 * on_a_cpu))
-        .and(format!("{} connections at once, {on_a_cpu} on a CPU", of.connections))
+        .and(format!("{} connections at a time, {on_a_cpu} per CPU", of.connections))
 }
 
 /// CPU time of one end per exchange, in ns; `pause_ns` is that before a sparse one.
 pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
     if of.ends == Ends::OneThread {
-        return round_trip(facts, of).and("one thread does all of it and never waits");
+        return round_trip(facts, of).and("one thread does all the work and never waits");
     }
     if of.polls() {
         let pause = if of.is_sparse() { pause_ns } else { 0.0 };
-        let why = "an end that polls takes all of its CPU's time, pauses too";
+        let why = "a polling end uses its CPU all the time, including pauses";
         return round_trip(facts, of) + Law::software(around(pause, 0.02), why);
     }
     let mut own = match (of.ends, end) {
@@ -196,16 +196,16 @@ pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
         }
         (Ends::SameCpu, _) => {
             let alone = Exchange { connections: 1, arrivals: Arrivals::Saturated, ..of.clone() };
-            round_trip(facts, &alone).by(half(of.is_fresh(), end)).and(
-                "both ends share one CPU, which never waits: about half of the round trip each",
-            )
+            round_trip(facts, &alone)
+                .by(half(of.is_fresh(), end))
+                .and("both ends share one CPU that never idles: about half of the round trip each")
         }
         _ => at_an_end(facts, of, stack(facts, of.protocol, Waking::Nobody)),
     };
     let times = if of.is_fresh() { 2.0 } else { 1.0 };
     match of.ends {
         Ends::TwoHosts => {
-            own = own.by(SOFTIRQS).and("softirqs may meet this end's CPU or another")
+            own = own.by(SOFTIRQS).and("softirqs may run on this end's CPU or on another")
                 + sleeps(facts, of.transport(), of.message);
             let is_virtual = Way::of(facts.site).kind() == Kind::Virtual;
             if let Some(asked) = asked(facts).filter(|_| is_virtual) {
@@ -222,12 +222,12 @@ pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
         Ends::SameCpu | Ends::OneThread => {}
     }
     if of.connections > 1 {
-        own = own.by(IN_COMPANY).and("with several on their way an end sleeps less often");
+        own = own.by(IN_COMPANY).and("with several messages in flight an end sleeps less often");
     }
     if of.is_sparse() {
-        own = own.by(range(1.0, 1.7, COLD)).and("after a pause all is cold");
+        own = own.by(range(1.0, 1.7, COLD)).and("after a pause the caches are cold");
         if end == End::Near {
-            own = own + Law::software(PAUSE_CPU, "the pause's own call and timer");
+            own = own + Law::software(PAUSE_CPU, "the call and the timer of the pause");
         }
     }
     own
@@ -264,24 +264,25 @@ fn on_one_host(facts: Facts, of: &Exchange) -> Law {
         // One end's luck is the other's: ends add.
         (stack(facts, of.protocol, waking) + copies(facts, of))
             .times(2.0)
-            .and("twice, over no link")
+            .and("once per direction, no link")
     };
     if of.polls() {
-        all = all + Law::hardware(scaled(SEEN, 2.0), "a poller sees it after 50 to 2,500 ns");
+        all = all
+            + Law::hardware(scaled(SEEN, 2.0), "a poller sees the message after 50 to 2,500 ns");
     }
     if of.is_sparse() {
         let is_woken = !of.polls() && of.ends == Ends::OtherCpu;
         all = match woken(facts.as_prior(), Waking::Sparse).filter(|_| is_woken) {
             Some(deep) => {
                 let more = range(0.0, 0.3 * deep.range.likely, deep.range.high);
-                let why = "after a pause CPUs sleep deeper and all is cold";
+                let why = "after a pause CPUs sleep more deeply and caches are cold";
                 (all + Law::software(more, "")).widened(1.0, 2.0, why)
             }
-            None => all.widened(1.0, COLD, "after a pause all is cold"),
+            None => all.widened(1.0, COLD, "after a pause the caches are cold"),
         };
     }
     if of.is_fresh() {
-        let why = "the far end ends the connection before first";
+        let why = "the far end first closes the previous connection";
         all = (all + connection(facts, of)).widened(1.0, 1.5, why);
     }
     all
@@ -303,7 +304,7 @@ fn between_hosts(facts: Facts, of: &Exchange) -> Law {
         return all;
     }
     let first = super::round_trip(&way, transport, 0, 0);
-    (all + connection(facts, of) + first + ends).and("one round trip more for the connection")
+    (all + connection(facts, of) + first + ends).and("one more round trip to connect")
 }
 
 /// One send and one receive with the protocol's work and the waking.
@@ -312,7 +313,7 @@ fn stack(facts: Facts, protocol: Protocol, waking: Waking) -> Law {
         Protocol::Tcp => Transport::Tcp,
         Protocol::Udp => Transport::Udp,
         Protocol::Unix => {
-            let message = "a socket buffer made, queued and freed";
+            let message = "a socket buffer allocated, queued and freed";
             let all = call(facts).times(2.0) + work(facts, UNIX_MESSAGE, message);
             return match woken(facts, waking) {
                 Some(woken) => all + woken,
@@ -325,8 +326,8 @@ fn stack(facts: Facts, protocol: Protocol, waking: Waking) -> Law {
 
 fn connection(facts: Facts, of: &Exchange) -> Law {
     match of.protocol {
-        Protocol::Unix => work(facts, UNIX_CONNECTION, "a UNIX connection made and accepted"),
-        _ => work(facts, TCP_CONNECTION, "a TCP connection made and accepted"),
+        Protocol::Unix => work(facts, UNIX_CONNECTION, "a UNIX connection created and accepted"),
+        _ => work(facts, TCP_CONNECTION, "a TCP connection created and accepted"),
     }
 }
 

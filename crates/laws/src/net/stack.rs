@@ -1,8 +1,8 @@
-//! What each end does for a message: system calls, protocols, and who must be woken.
+//! What each end does for a message: system calls, protocols, and wake-ups.
 //!
 //! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one
 //! thread, 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops
-//! shows about half of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles
+//! shows about half of that on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles
 //! for a round trip between two processes on one CPU. They were adjusted to no other machine.
 
 use super::{Kind, Transport, Way};
@@ -14,15 +14,15 @@ use bench::pair::Class;
 use record::event::{Condition, Range};
 use std::fmt::Display;
 
-/// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a
-/// virtual machine the hypervisor sends it, and the caller waits for that.
+/// The waker's part in waking a sleeping CPU: an interrupt sent. In a virtual machine the
+/// hypervisor sends it, and the caller waits for that.
 const ASKING: Range = range(0.05, 0.2, 0.5);
 const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
 
 /// Cycles of going to sleep and being taken up again beyond what the sleeper waits.
 pub(super) const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 
-/// Who waits for a message.
+/// How the receiver waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
     /// Nobody: one thread holds both ends, or the receiver polls.
@@ -62,19 +62,19 @@ pub(super) fn is_gvisor(site: &Site) -> bool {
 /// the waking of the receiver, in ns. Measured system calls and switches are used where they are
 /// known.
 pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
-    let out_and_in = format!("{transport} out and in by two calls");
+    let out_and_in = format!("{transport} send and receive in two calls");
     let mut all = call(facts).times(2.0) + work(facts, services(transport), out_and_in);
     if let Some(woken) = woken(facts, waking) {
         all = all + woken;
     }
     match is_gvisor(facts.site) {
-        true => all.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+        true => all.widened(1.0, 20.0, "gVisor has its own network stack"),
         false => all,
     }
 }
 
-/// The same at the far end, by its own host's description, of which no figure was measured, in ns;
-/// of loopback's, this host's.
+/// The same at the far end, from the description of its host, without measured figures, in ns; of
+/// loopback's, this host's.
 pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Law {
     match far_site(site) {
         None => stack_cost(Facts::prior(site), transport, waking),
@@ -116,7 +116,11 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     Some(match waking {
         Waking::Nobody => return None,
         Waking::Same => match measured(Class::Same) {
-            Some(ns) => Law::measured(ns, 0.3, format!("a switch takes {ns:.0} ns (os.switch)")),
+            Some(ns) => Law::measured(
+                ns,
+                0.3,
+                format!("a context switch takes {ns:.0} ns (measured by os.switch)"),
+            ),
             None => by_pipe(facts, Class::Same),
         },
         Waking::Other => {
@@ -128,7 +132,10 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
                     0.6 * ns,
                     ns,
                     2.0 * ns,
-                    format!("another CPU ({}) wakes in {ns:.0} ns (os.switch)", pair.text()),
+                    format!(
+                        "another CPU ({}) wakes in {ns:.0} ns (measured by os.switch)",
+                        pair.text()
+                    ),
                 ),
                 None => by_pipe(facts, pair),
             }
@@ -137,19 +144,19 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
         Waking::Sparse => by_pipe(facts.as_prior(), Class::Llc).widened(
             1.0,
             4.0,
-            "after a pause the CPU sleeps deeper",
+            "after a pause the CPU sleeps more deeply",
         ),
     })
 }
 
 /// The waking of a thread whose message a kernel answers by itself (an echo, a SYN), in ns. Between
-/// namespaces of one kernel the answer may be there before the call that asked is over, and nobody
-/// is woken.
+/// namespaces of one kernel the answer may arrive before the requesting call returns, without a
+/// wake-up.
 pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Option<Law> {
     let woken = woken(facts, waking)?;
     let range = range(0.0, 0.1 * woken.range.likely, woken.range.high);
     Some(match way.kind() {
-        Kind::Virtual => woken.at(range).and("nobody sleeps where the answer is already there"),
+        Kind::Virtual => woken.at(range).and("no sleep if the reply is already there"),
         _ => woken,
     })
 }
@@ -168,13 +175,13 @@ pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     Law::software(range(0.0, 0.2 * frames * each.likely, frames * each.high), why)
 }
 
-/// What it takes to ask another CPU, on which somebody sleeps, to wake up, in ns.
+/// Time to make another, sleeping CPU wake up, in ns.
 pub(super) fn asked(facts: Facts) -> Option<Law> {
     let woken = woken(facts, Waking::Other)?.range;
     let is_guest = cpu::is_guest(facts.site);
     let part = if is_guest { ASKING_GUEST } else { ASKING };
     let ns = range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high);
-    let law = Law::software(ns, "an interrupt asks another CPU to wake up");
+    let law = Law::software(ns, "an inter-processor interrupt wakes another CPU");
     Some(law.counting_if(is_guest, Condition::Hypervisor))
 }
 

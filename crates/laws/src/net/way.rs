@@ -12,7 +12,7 @@ const FRAME_HEAD_BYTES: u64 = 14;
 const FRAME_REST_BYTES: u64 = 24;
 /// The least that an Ethernet packet is padded to.
 const PACKET_MIN_BYTES: u64 = 46;
-/// MTU of a way that tells none.
+/// MTU of a path that reports none.
 const USUAL_MTU_BYTES: u64 = 1500;
 
 /// What leads to the other end.
@@ -28,7 +28,7 @@ pub enum Kind {
     Wired,
     /// A radio, at one end at least.
     Wireless,
-    /// No route or interface told.
+    /// No route or interface is known.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ pub struct Way<'facts> {
     pub has_gateway: bool,
     /// By IPv6.
     pub is_v6: bool,
-    /// TCP segments carry time stamps, as far as this end tells (the default).
+    /// TCP segments carry timestamps, according to this end's settings (the default).
     pub has_timestamps: bool,
     /// A round trip that the user gave, in ns.
     pub given_rtt_ns: Option<f64>,
@@ -101,8 +101,8 @@ pub struct Way<'facts> {
     pub shaped_bits: Option<f64>,
     /// An MTU that the user gave.
     pub given_mtu_bytes: Option<u64>,
-    /// What all has to pass that an end sends, as its kernel tells; none before a direction is
-    /// chosen.
+    /// The shaper that everything an end sends must pass, as its kernel reports; none before a
+    /// direction is chosen.
     pub held: Option<Held<'facts>>,
 }
 
@@ -271,10 +271,10 @@ impl<'facts> Way<'facts> {
             Kind::Paravirtual => "a virtual machine's link",
             Kind::Wired => "a wire",
             Kind::Wireless => "a radio link",
-            Kind::Unknown => "a way whose devices are unknown",
+            Kind::Unknown => "a path through unknown devices",
         };
         let rate = match (self.bits_per_second(), self.holding()) {
-            (_, Some(held)) => format!(" held by {} on {}", held.shaper.name(), held.interface),
+            (_, Some(held)) => format!(" limited by {} on {}", held.shaper.name(), held.interface),
             (Some(bits), _) if self.is_shaped() => {
                 format!(" shaped to {:.0} Mbit/s (host.net.shaped_rate)", bits / 1e6)
             }
@@ -317,8 +317,8 @@ impl<'facts> Way<'facts> {
         self.frames(transport, self.mtu_bytes() - self.head_bytes(transport))
     }
 
-    /// How a message of so many bytes lies in frames: TCP cuts segments, IP cuts datagrams into
-    /// fragments of whole eights of bytes, of which only the first has the transport's head.
+    /// How a message of so many bytes lies in frames: TCP cuts segments. IP cuts datagrams into
+    /// fragments of multiples of eight bytes, and only the first has the transport's header.
     pub fn frames(&self, transport: Transport, payload: u64) -> Frames {
         let (ip, mtu) = (self.ip_bytes(), self.mtu_bytes());
         // Bytes of each packet beside IP's head: what is cut, by how much, and what cutting adds.
@@ -355,7 +355,7 @@ impl<'facts> Way<'facts> {
 /// Drivers of cards that hypervisors imitate.
 const PARAVIRTUAL_DRIVERS: [&str; 7] =
     ["virtio_net", "vmxnet3", "hv_netvsc", "xen-netfront", "vif", "ena", "gve"];
-/// Devices without hardware of their own that have cards below them, and tell those cards' rate.
+/// Devices without hardware that have cards below them and report those cards' rate.
 const STACKED_DRIVERS: [&str; 5] = ["bonding", "team", "802.1Q VLAN Support", "macvlan", "ipvlan"];
 
 fn held_at(interface: &Interface) -> Option<Held<'_>> {

@@ -3,8 +3,8 @@
 //!
 //! R4 measured 0.9 to 1.9 µs a tick on a Pentium E6300 with Linux 3.13, and about 0.1 % lost;
 //! kernels since pay for the mitigations of the way in, virtual machines for the hypervisor's help.
-//! What others take is written from usual figures of quiet machines (sysjitter, oslat and rtla
-//! osnoise), wide because nothing in the description of a machine says who else runs.
+//! The time that others take comes from usual figures of quiet machines (sysjitter, oslat and rtla
+//! osnoise). It is wide, because the description of a machine does not say what else runs.
 
 use super::{Cause, is_bare};
 use crate::cpu::{CounterRead, core_clock, counter_read};
@@ -28,15 +28,16 @@ fn rate(site: &Site, cpu: Option<usize>) -> Law {
     match hz {
         _ if is_tickless(site, cpu) => Law::software(
             range(0.0, 1.0, hz.unwrap_or(1_000.0)),
-            "no tick while one task runs (nohz_full), one a second at most where the kernel keeps its rest",
+            "no tick while one task runs (nohz_full), or one per second if the kernel keeps a \
+             residual tick",
         ),
         Some(hz) => Law::software(
             range(hz, hz, hz),
-            format!("{hz} ticks a second (clock_getres of CLOCK_MONOTONIC_COARSE)"),
+            format!("{hz} ticks per second (clock_getres of CLOCK_MONOTONIC_COARSE)"),
         ),
         None => Law::software(
             range(100.0, 250.0, 1_000.0),
-            "the kernels' usual 100 to 1000 ticks a second",
+            "unknown tick rate; kernels use 100 to 1000 per second",
         ),
     }
 }
@@ -46,16 +47,17 @@ fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
     cpu.is_some_and(|cpu| site.host.kernel.nohz_full.contains(&cpu))
 }
 
-/// What one tick takes from who is running, in ns: the law of all experiments that meet ticks.
+/// Time that one tick takes from the running thread, in ns: the law of all experiments that meet
+/// ticks.
 pub fn tick_cost(site: &Site) -> Law {
     let (range, why) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => {
-            (TICK_BARE_NS, "a tick's interrupt and the scheduler's accounting (R4: 0.9 to 1.9 µs)")
+            (TICK_BARE_NS, "the tick's interrupt and scheduler accounting (R4: 0.9 to 1.9 µs)")
         }
         Some(true) => {
-            (TICK_GUEST_NS, "a tick in a virtual machine, with the hypervisor's exits for it")
+            (TICK_GUEST_NS, "a tick in a virtual machine, including exits to the hypervisor")
         }
-        None => (TICK_UNKNOWN_NS, "a tick, with a hypervisor's exits or without"),
+        None => (TICK_UNKNOWN_NS, "a tick, perhaps with exits to a hypervisor"),
     };
     Law::of(range, why).counting_if(!is_bare(site), Condition::Hypervisor)
 }
@@ -83,7 +85,7 @@ pub fn read_to_read_ns(site: &Site) -> Law {
         TURN_CYCLES.high * cycle_ns.high,
     );
     counter_read(site, read)
-        + Law::hardware(beside, "a comparison beside it, 0 to 12 cycles, which its fence may hide")
+        + Law::hardware(beside, "a comparison of 0 to 12 cycles, which may overlap with the fence")
 }
 
 /// The same from what clock.read found for the read alone.
@@ -91,7 +93,8 @@ pub fn read_to_read_by_read_ns(read_ns: f64) -> Law {
     Law::hardware(
         scaled(TURN, read_ns),
         format!(
-            "a comparison beside the fenced read, which alone takes {read_ns:.1} ns (clock.read)"
+            "a comparison in addition to the fenced read of {read_ns:.1} ns (measured by \
+             clock.read)"
         ),
     )
 }
@@ -103,14 +106,15 @@ pub fn threshold_ns(site: &Site) -> Law {
     let least = |turn: f64| THRESHOLD_LEAST_NS.max(TURNS_LEAST * turn);
     let Range { low, likely, high: longest } = turn.range;
     turn.at(range(least(low), 1.4 * least(likely), high.max(least(longest))))
-        .and("above the loop's own turns and their spread, below the shortest interrupt")
+        .and("above the loop's iteration time and its spread, below the shortest interrupt")
 }
 
 /// The median gap, in ns: a tick, unless there are more others than ticks.
 pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
-    let mut law = tick_cost(site).and("most gaps are the tick's");
+    let mut law = tick_cost(site).and("most gaps are ticks");
     if !is_bare(site) {
-        law = law.widened(4.0, 1.0, "unless a hypervisor's own, shorter interruptions are more");
+        law =
+            law.widened(4.0, 1.0, "unless shorter interruptions by a hypervisor are more frequent");
     }
     if let Some(quota) = quota(site) {
         // A short slice may see no tick at all: then its end is the one gap of a period.
@@ -118,7 +122,7 @@ pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
         law = law.and(&quota.because);
     }
     match is_tickless(site, cpu) {
-        true => law.widened(4.0, 10.0, "on a tickless CPU others decide"),
+        true => law.widened(4.0, 10.0, "on a tickless CPU other interruptions dominate"),
         false => law,
     }
 }
@@ -160,14 +164,16 @@ enum Others {
 fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
     let is_bare = is_bare(site);
     let (likely, times, more_hz, why) = match (is_bare, others) {
-        (true, Others::All) => (1.1, 2.0, 40.0, "others are few on a quiet machine"),
-        (true, Others::Long) => (1.05, 1.6, 40.0, "others are few on a quiet machine"),
+        (true, Others::All) => (1.1, 2.0, 40.0, "other interruptions are rare on a quiet machine"),
+        (true, Others::Long) => {
+            (1.05, 1.6, 40.0, "other interruptions are rare on a quiet machine")
+        }
         // There and back again takes a hypervisor about 1 µs, so its gaps are long ones.
         (false, _) => (
             2.0,
             20.0,
             10_000.0,
-            "others are few on a quiet machine, but a hypervisor's interruptions may be many",
+            "other interruptions are rare on a quiet machine, but a hypervisor may interrupt often",
         ),
     };
     // On the machine itself a tick may take less than 1 µs: R4's were 0.9 to 1.9.
@@ -188,7 +194,7 @@ fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
     law
 }
 
-/// A group may get less than its quota where others of it run too.
+/// A thread may get less than its group's quota if other threads of the group run too.
 const LEAST_OF_QUOTA: f64 = 0.3;
 
 struct Quota {
@@ -209,7 +215,7 @@ fn quota(site: &Site) -> Option<Quota> {
         period_ns,
         run_ns: cpus * period_ns,
         gap_ns: (1.0 - cpus) * period_ns,
-        because: format!("a quota of {cpus} CPUs in periods of {} ms", period_ns * 1e-6),
+        because: format!("a CPU quota of {cpus} CPUs in periods of {} ms", period_ns * 1e-6),
     })
 }
 
@@ -235,7 +241,8 @@ pub fn lost(site: &Site, cpu: Option<usize>) -> Law {
     // What others than the tick may take of a machine that is not busy: on the machine itself some
     // hundred interruptions a second of 10 µs.
     let most = if is_bare(site) { 0.003 } else { 0.04 };
-    let others = format!("others at most {} % unless the machine is busy", 100.0 * most);
+    let others =
+        format!("other interruptions at most {} %, unless the machine is busy", 100.0 * most);
     let mut law = timer + Law::software(range(0.0, 0.3 * likely, most), others);
     // What others take is never less than nothing.
     law.range.low = low;
@@ -261,30 +268,29 @@ pub fn lost_other(site: &Site, cause: Cause) -> Law {
         Cause::Interrupt => (
             2e-5,
             5e-3,
-            "devices and other CPUs interrupt a quiet CPU some times a second, for microseconds",
+            "devices and other CPUs interrupt a quiet CPU a few times per second, for microseconds",
         ),
-        Cause::Softirq => (3e-5, 5e-3, "work that interrupts leave: little on a quiet CPU"),
+        Cause::Softirq => (3e-5, 5e-3, "deferred interrupt work: little on a quiet CPU"),
         Cause::Thread => (
             1e-4,
             2e-2,
-            "the kernel's threads some times a second; others only where the machine is busy",
+            "kernel threads run a few times per second; other threads only if the machine is busy",
         ),
-        Cause::Plumb => (0.0, 1e-3, "the session sleeps while a window is open"),
-        Cause::Steal if is_bare => (0.0, 0.0, "no hypervisor, nothing stolen"),
+        Cause::Plumb => (0.0, 1e-3, "plumb's session sleeps during a window"),
+        Cause::Steal if is_bare => (0.0, 0.0, "no hypervisor, no steal time"),
         Cause::Steal => (
             0.0,
             2e-2,
-            "what a hypervisor says that it took: nothing where a CPU is its own, and in steps of 10 ms",
+            "steal time that the hypervisor reports: none if the CPU is dedicated, and in steps of \
+             10 ms",
         ),
-        Cause::Unattributed if is_bare => (
-            1e-5,
-            2e-3,
-            "firmware, and what the evidence does not reach: little on the machine itself",
-        ),
+        Cause::Unattributed if is_bare => {
+            (1e-5, 2e-3, "firmware, and causes that leave no evidence: little on bare metal")
+        }
         Cause::Unattributed => (
             1e-3,
             4e-2,
-            "a hypervisor takes the CPU unseen, and evidence without privilege does not reach all",
+            "a hypervisor takes the CPU without a trace, and unprivileged evidence is incomplete",
         ),
     };
     let is_hypervisors = !is_bare && matches!(cause, Cause::Steal | Cause::Unattributed);
@@ -294,16 +300,16 @@ pub fn lost_other(site: &Site, cause: Cause) -> Law {
 
 fn throttled(site: &Site) -> Law {
     let Some(quota) = site.host.limits.cpu_quota.map(|quota| quota.cpus()) else {
-        return Law::software(range(0.0, 0.0, 0.0), "no quota");
+        return Law::software(range(0.0, 0.0, 0.0), "no CPU quota");
     };
     if quota >= 1.0 {
-        let because = format!("a quota of {quota} CPUs is enough for one thread");
+        let because = format!("a CPU quota of {quota} CPUs suffices for one thread");
         return Law::software(range(0.0, 0.0, 0.05), because);
     }
     let share = 1.0 - quota;
     Law::software(
         range(0.3 * share, share, (1.2 * share).min(1.0)),
-        format!("a quota of {quota} CPUs"),
+        format!("a CPU quota of {quota} CPUs"),
     )
 }
 
@@ -314,7 +320,7 @@ pub fn longest_gap_ns(site: &Site) -> Law {
     let low = 1.2 * cost.range.low;
     let law = cost
         .at(range(low, likely, high))
-        .and("the longest of hundreds: a kernel thread's run, or a hypervisor's slice")
+        .and("the longest of hundreds of gaps: a kernel thread, or a hypervisor's time slice")
         .counting(Condition::Hypervisor);
     let Some(quota) = quota(site) else {
         return law;
@@ -329,18 +335,18 @@ pub fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Law {
     let Some(hz) = site.host.kernel.hz.map(f64::from) else {
         return Law::software(
             range(1e6 * (1.0 - SLEWED), 4e6, 10e6 * (1.0 + SLEWED)),
-            "one of the kernels' usual rates, 100 to 1000 a second",
+            "unknown tick rate; kernels use 100 to 1000 per second",
         );
     };
     let law = Law::software(
         scaled(range(1.0 - SLEWED, 1.0, 1.0 + SLEWED), 1e9 / hz),
         format!(
-            "{hz} ticks a second (clock_getres of CLOCK_MONOTONIC_COARSE), by clocks that may be slewed by \
-             0.06 %"
+            "{hz} ticks per second (clock_getres of CLOCK_MONOTONIC_COARSE); clock slewing adds up \
+             to 0.06 %"
         ),
     );
     match is_tickless(site, cpu) {
-        true => law.and("none is expected on a tickless CPU (nohz_full)"),
+        true => law.and("a tickless CPU (nohz_full) should have no tick"),
         false => law,
     }
 }

@@ -29,7 +29,7 @@ pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     }
     let mut law = activity::lost(site, cpu);
     law.range.high = (2.0 * law.range.high + HOUSEKEEPING).min(1.0);
-    law.and("no CPU is idle that could do the kernel's work for the others")
+    law.and("no idle CPU takes over kernel work")
 }
 
 /// What a quota that is less than the CPUs takes from all of them at work, if it is.
@@ -41,7 +41,8 @@ fn throttled(site: &Site) -> Option<Law> {
         Law::software(
             range(0.0, share, 1.0),
             format!(
-                "a quota of {} CPUs for {cpus} at work, unevenly over windows that are not whole periods",
+                "a CPU quota of {} CPUs for {cpus} busy CPUs, uneven because windows are not whole \
+                 periods",
                 quota.cpus()
             ),
         )
@@ -51,23 +52,23 @@ fn throttled(site: &Site) -> Option<Law> {
 /// Gaps a second of one CPU.
 pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     if let Some(alone) = alone {
-        return beside(alone, EVENTS_HZ, format!("{alone:.0} gaps a second"));
+        return beside(alone, EVENTS_HZ, format!("{alone:.0} gaps per second"));
     }
     let mut law = activity::gap_rate_hz(site, cpu);
     law.range.high = 2.0 * law.range.high + EVENTS_HZ;
-    law = law.and("CPUs at work interrupt each other");
+    law = law.and("busy CPUs interrupt each other");
     if is_bare(site) {
         return law;
     }
     law.range.high += UNSEEN_HZ;
-    law.and("a hypervisor comes unseen, up to thousands of times a second")
+    law.and("a hypervisor interrupts without a trace, up to thousands of times per second")
         .counting(Condition::Hypervisor)
 }
 
 /// The median gap, in ns.
 pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     match alone {
-        None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs at once"),
+        None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs busy"),
         Some(alone) => beside(alone, 0.0, format!("a median gap of {alone:.0} ns")),
     }
 }
@@ -75,21 +76,26 @@ pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
 /// The longest gap of `cpus` CPUs in a window, in ns.
 pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
     let law = match alone {
-        None => activity::longest_gap_ns(site).widened(1.0, 5.0, "no CPU is idle for the others"),
+        None => {
+            activity::longest_gap_ns(site).widened(1.0, 5.0, "no idle CPU takes over kernel work")
+        }
         Some(alone) => Law::software(
             range(0.1 * alone, alone, 20.0 * alone),
-            format!("noise.activity's longest gap of {alone:.0} ns on one CPU, no steady figure"),
+            format!(
+                "the longest gap on one CPU took {alone:.0} ns (measured by noise.activity; this \
+                 figure varies)"
+            ),
         ),
     };
     // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
     let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
     let Range { low, likely, high } = law.range;
-    law.at(range(low, likely * more, high * more)).and(format!("the longest of {cpus} CPUs"))
+    law.at(range(low, likely * more, high * more)).and(format!("the longest gap of {cpus} CPUs"))
 }
 
 /// Share of the CPUs' time that plumb's own other threads take.
 pub fn lost_plumb() -> Law {
-    let because = "the session sleeps while a window is open, and all threads of the worker trace";
+    let because = "plumb's session sleeps during a window, and all threads of the worker measure";
     Law::software(range(0.0, 0.0, 1e-3), because)
 }
 
@@ -97,9 +103,9 @@ pub fn lost_plumb() -> Law {
 fn beside(alone: f64, more: f64, what: String) -> Law {
     Law::software(
         range(BESIDE.low * alone, BESIDE.likely * alone, BESIDE.high * alone + more),
-        format!("{what} on one CPU (noise.activity)"),
+        format!("{what} on one CPU (measured by noise.activity)"),
     )
-    .and("all at work interrupt each other, and none is idle to do the kernel's work")
+    .and("busy CPUs interrupt each other, and no idle CPU takes over kernel work")
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use record::event::{Condition, Range};
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
 
-/// From this spacing on a halted guest's host may choose its deepest idle states, which tell a
-/// guest nothing: their target residencies are 0.6 to 2 ms on servers.
+/// From this spacing on a halted guest's host may choose its deepest idle states, which a guest
+/// cannot see: their target residencies are 0.6 to 2 ms on servers.
 const HOST_SLEEPS_NS: f64 = 5e6;
 
 /// What leaving them takes, in ns: servers state 100 to 170 µs (intel_idle's C6).
@@ -49,18 +49,17 @@ symbols! {
 case! {
     /// A sleep in the grid.
     pub struct Sleep {
-        /// from one point of the grid to the next
+        /// time between two points of the grid
         spacing: u64 = Domain::ns(50_000, 10_000_000_000),
-        /// what else runs: nothing, a process that spins on the sleeper's CPU, or one on each other
-        /// CPU
+        /// other load: none, a process that spins on the sleeper's CPU, or one on each other CPU
         load: Load,
-        /// the clock of the grid, the sleep and the reading
+        /// clock of the grid, the sleep and the reading
         clock: GridClock,
         /// the sleeper's scheduling policy: SCHED_OTHER, or SCHED_FIFO with priority 80
         policy: Policy,
-        /// the sleeper's timer slack: as the process was given it, or 1 ns; fifo has none
+        /// the sleeper's timer slack: inherited by the process, or 1 ns; fifo has none
         slack: Option<Slack>,
-        /// as the machine has them, or held off by 0 µs in /dev/cpu_dma_latency
+        /// idle states as configured, or disabled with 0 µs in /dev/cpu_dma_latency
         idle_states: IdleStates,
     }
 }
@@ -92,7 +91,10 @@ pub fn latency(facts: Facts, sleep: &Sleep) -> Law {
         (Load::Same, _) => slack,
         (_, IdleStates::HeldOff) => {
             slack
-                + Law::hardware(range(0.0, 50.0, 1_000.0), "no idle state to leave: the CPU polls")
+                + Law::hardware(
+                    range(0.0, 50.0, 1_000.0),
+                    "the CPU polls, so there is no idle state to exit",
+                )
         }
         _ => slack + idle_exit(facts, sleep),
     };
@@ -114,7 +116,7 @@ fn slack(site: &Site, sleep: &Sleep) -> Law {
     let law = Law::software(
         // Another timer's interrupt in the meantime serves this one too.
         range(0.9 * slack_ns, slack_ns, slack_ns),
-        format!("the timer is put off by its slack of {:.0} µs ({from})", slack_ns / 1e3),
+        format!("the timer slack of {:.0} µs delays the timer ({from})", slack_ns / 1e3),
     );
     match !is_least && stated.is_none() {
         true => law.widened(20.0, 1.0, "perhaps none"),
@@ -135,10 +137,10 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             let switch = Law::measured(
                 ns,
                 0.5,
-                format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
+                format!("a wake-up and a context switch took {ns:.0} ns (measured by os.switch)"),
             );
             let around =
-                Law::software(cycles, "the timer's interrupt and the way out of the kernel");
+                Law::software(cycles, "the timer interrupt and the return from the kernel");
             cpu::clocked(facts, around) + switch.times(1.1)
         }
         None => {
@@ -146,7 +148,8 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
                 true => range(2_500.0, 6_500.0, 14_000.0),
                 false => range(1_800.0, 6_500.0, 18_000.0),
             };
-            let what = "the timer's interrupt, a wake-up, a switch and the way out of the kernel";
+            let what = "the timer interrupt, a wake-up, a context switch and the return from the \
+                        kernel";
             cpu::clocked(facts, Law::software(cycles, what))
         }
     };
@@ -155,7 +158,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
         Load::Others => path.widened(
             1.2,
             1.6,
-            "the spinners share caches, the core clock's budget and perhaps the core",
+            "the spinners share caches, the power budget of the core clock and perhaps the core",
         ),
         _ => path,
     }
@@ -167,8 +170,7 @@ fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
     if sleep.policy == Policy::Fifo || !is_realtime {
         return path;
     }
-    let hop =
-        "a real-time kernel (PREEMPT_RT) ends sleeps of ordinary threads in a softirq's thread";
+    let hop = "on a real-time kernel (PREEMPT_RT) a softirq thread wakes ordinary threads";
     path + cpu::clocked(facts, Law::software(range(1_500.0, 7_000.0, 30_000.0), hop))
 }
 
@@ -176,7 +178,7 @@ fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
 fn delivered(site: &Site, path: Law) -> Law {
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => {
-            let exit = "the hypervisor's timer has to interrupt this CPU: 0.5 to 45 µs";
+            let exit = "the hypervisor's timer interrupts this CPU first: 0.5 to 45 µs";
             let exit = Law::software(range(500.0, 8_000.0, 45_000.0), exit);
             path + exit.counting(Condition::Hypervisor)
         }
@@ -194,27 +196,25 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0),
                 format!(
-                    "a halt leaves to the hypervisor; waking another CPU took {ns:.0} ns (os.switch)"
+                    "a halt exits to the hypervisor; waking another CPU took {ns:.0} ns (measured \
+                     by os.switch)"
                 ),
             ),
             None => Law::hardware(
                 range(500.0, 10_000.0, 90_000.0),
-                "a halt leaves to the hypervisor, which may poll or not: 0.5 to 90 µs",
+                "a halt exits to the hypervisor, which may or may not poll: 0.5 to 90 µs",
             ),
         };
         let halt = halt.counting(Condition::Hypervisor);
         return match spacing_ns < HOST_SLEEPS_NS {
             true => halt,
             false => {
-                halt + Law::hardware(HOST_WAKES, "its host may sleep deeply for so long a gap")
+                halt + Law::hardware(HOST_WAKES, "in so long a gap the host CPU may sleep deeply")
             }
         };
     }
     let Some((state, shallowest)) = chosen(&facts.site.host.cpu.idle_states, spacing_ns) else {
-        return Law::hardware(
-            range(100.0, 1_200.0, 40_000.0),
-            "an exit from an unknown idle state",
-        );
+        return Law::hardware(range(100.0, 1_200.0, 40_000.0), "exit from an unknown idle state");
     };
     let (deep_ns, shallow_ns) = (state.latency_us as f64 * 1e3, shallowest as f64 * 1e3);
     Law::hardware(
@@ -224,7 +224,8 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
             1_500.0 + 1.6 * deep_ns,
         ),
         format!(
-            "an exit from {} ({} µs stated), the deepest state that pays within {} µs",
+            "exit from idle state {} ({} µs according to the kernel), the deepest one whose \
+             residency fits {} µs",
             state.name,
             state.latency_us,
             spacing_ns / 1e3
@@ -262,14 +263,14 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
         return at_once
             .at(range(low, likely + 0.5 * slice.range.likely, high + slice.range.high))
             .and(
-                "wake-ups need not take the CPU here (WAKEUP_PREEMPTION off, or a scheduler of sched_ext): \
-                 the spinner may keep it for its slice",
+                "wake-ups may not preempt here (WAKEUP_PREEMPTION off, or a sched_ext scheduler): \
+                 the spinner may keep the CPU for its time slice",
             )
             .with(&slice);
     }
     let why = format!(
-        "the spinner is preempted at once as a rule, single times only when its slice is used up, at most \
-         {:.1} ms later",
+        "a wake-up usually preempts the spinner at once, and rarely waits for the end of its time \
+         slice, at most {:.1} ms",
         slice.range.high / 1e6
     );
     at_once.widened(1.0, 1.5, why).with(&slice)
@@ -285,13 +286,14 @@ pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     let longest = high + blocked(site, sleep).map_or(0.0, |slice| slice.range.high);
     // The figure is of the usual round, and a single long delay misses several points.
     let (stray, whose) = match is_bare(site) {
-        true => (0.02, "by the kernel's other work"),
-        false => (0.1, "by others of the same hypervisor, perhaps"),
+        true => (0.02, "other kernel work"),
+        false => (0.1, "perhaps other guests"),
     };
     Law::software(
         range(share(low), share(likely), share(longest).max(stray)),
         format!(
-            "a wake-up {:.0} to {:.0} µs late misses the points within; single ones are later ({whose})",
+            "a wake-up that is {:.0} to {:.0} µs late misses the points in between; a few are \
+             later ({whose})",
             low / 1e3,
             longest / 1e3,
         ),

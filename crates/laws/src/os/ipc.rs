@@ -1,4 +1,4 @@
-//! Laws of messages between processes: calls, services, copies, and who must be woken.
+//! Laws of messages between processes: calls, services, copies, and wake-ups.
 
 use super::switch::{self, Parties, Via::Pipe as PIPE};
 use super::{call, kernel_work, measured_call, measured_read};
@@ -43,7 +43,7 @@ case! {
 struct Service {
     /// Cycles of a message, sending and receiving.
     message: Range,
-    /// Cycles of each page of 4 KiB of it.
+    /// Cycles per 4 KiB page of a message.
     page: Range,
     /// Messages that may lie on the way, of one byte and of 4 KiB.
     queued: [f64; 2],
@@ -58,37 +58,34 @@ impl Via {
                 range(280.0, 640.0, 1500.0),
                 range(60.0, 180.0, 500.0),
                 [65536.0, 16.0],
-                "a pipe locked twice, a page taken and given back",
+                "two pipe locks, a page allocated and freed",
             ),
             Via::UnixStream | Via::Socketpair => (
                 range(600.0, 1400.0, 3200.0),
                 range(30.0, 120.0, 350.0),
                 [270.0, 40.0],
-                "a socket buffer made, queued and freed",
+                "a socket buffer allocated, queued and freed",
             ),
             Via::UnixDatagram => (
                 range(700.0, 1600.0, 3600.0),
                 range(30.0, 120.0, 350.0),
                 [11.0, 11.0],
-                "a socket buffer made, queued and freed, the peer looked up",
+                "a socket buffer allocated, queued and freed, a peer lookup",
             ),
-            Via::Eventfd => (
-                range(120.0, 320.0, 900.0),
-                range(0.0, 0.0, 0.0),
-                [1.0, 1.0],
-                "a counter locked twice",
-            ),
+            Via::Eventfd => {
+                (range(120.0, 320.0, 900.0), range(0.0, 0.0, 0.0), [1.0, 1.0], "two counter locks")
+            }
             Via::Mqueue => (
                 range(500.0, 1100.0, 2600.0),
                 range(30.0, 120.0, 350.0),
                 [10.0, 10.0],
-                "a message made, queued in a tree and freed",
+                "a message allocated, queued in a tree and freed",
             ),
             Via::ShmFutex => (
                 range(60.0, 300.0, 1000.0),
                 range(0.0, 5.0, 20.0),
                 [65536.0, 16.0],
-                "a futex looked up twice",
+                "two futex lookups",
             ),
         };
         Service { message, page, queued, what }
@@ -148,11 +145,13 @@ pub fn round_trip(facts: Facts, way: &Way) -> Law {
 /// Bytes a second one way.
 pub fn bandwidth(facts: Facts, way: &Way) -> Law {
     let Parts { call, calls, service, copies, handover } = Parts::of(facts, way);
-    let work = call.times(calls).and(format!("{calls} calls a message")) + service + copies;
+    let work = call.times(calls).and(format!("{calls} calls per message")) + service + copies;
     let switches = switches(facts.site, way);
     let (fewest, most) = (switches.low, switches.high);
     let message = if way.pair == Class::Same {
-        work + handover.by(switches).and(format!("{fewest:.2} to {most:.2} switches a message"))
+        work + handover
+            .by(switches)
+            .and(format!("{fewest:.2} to {most:.2} context switches per message"))
     } else {
         // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
         // buffer fills and empties, the one that is faster waits for the other and must be woken.
@@ -164,7 +163,7 @@ pub fn bandwidth(facts: Facts, way: &Way) -> Law {
         );
         let twice = 2.0 * fewest;
         (work + handover).at(overlapped).and(format!(
-            "the parties overlap and contend, and one is woken {fewest:.4} to {twice:.4} times"
+            "the parties overlap and contend, with {fewest:.4} to {twice:.4} wake-ups per message"
         ))
     };
     message.inverse(1e9 * way.size as f64)
@@ -198,7 +197,7 @@ fn switches(site: &Site, way: &Way) -> Range {
 /// What a message's way is made of, in ns.
 struct Parts {
     call: Law,
-    /// System calls of a message that nobody waits for.
+    /// System calls of a message without a waiting receiver.
     calls: f64,
     service: Law,
     copies: Law,
@@ -219,18 +218,18 @@ impl Parts {
         let (rate, whence) = match is_same {
             true if COPIES_AT_A_TIME * way.size as f64 > NEAR_BYTES => (COPY_BEYOND, ""),
             true => (COPY_NEAR, ""),
-            false => (COPY_FAR, " out of another core's cache"),
+            false => (COPY_FAR, " from another core's cache"),
         };
-        let copied = format!("{} to {} B copied a cycle{whence}", rate.low, rate.high);
+        let copied = format!("copies {} to {} B per cycle{whence}", rate.low, rate.high);
         let copies = Law::hardware(inverse(2.0 * way.size as f64, rate), copied);
         let measured = facts.known.and_then(|known| measured_switch(known, way.pair));
         let handover = match measured {
             Some(ns) => Law::measured(
                 ns,
                 0.25,
-                format!("{ns:.0} ns a hand-over beyond its calls (measured by os.switch)"),
+                format!("{ns:.0} ns per hand-over beyond its calls (measured by os.switch)"),
             ),
-            None if is_same => kernel_work(facts, SWITCH, "a switch"),
+            None if is_same => kernel_work(facts, SWITCH, "a context switch"),
             None => waking(facts.site),
         };
         Parts {
@@ -247,12 +246,10 @@ impl Parts {
 fn waking(site: &Site) -> Law {
     let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
     match site.host.kernel.virtualisation.is_guest {
-        Some(true) => {
-            Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor where it has halted")
-                .counting(Condition::Hypervisor)
-        }
-        Some(false) => Law::of(WAKE, "an idle CPU woken out of a light sleep"),
-        None => Law::of(unknown, "an idle CPU woken, perhaps of a virtual machine"),
+        Some(true) => Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor if it has halted")
+            .counting(Condition::Hypervisor),
+        Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
+        None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }
 }
 

@@ -33,7 +33,7 @@ symbols! {
 pub struct Creation {
     /// Until the call returns.
     pub returned: Law,
-    /// Until the child's first instruction; `None` where the child cannot tell.
+    /// Until the child's first instruction; `None` if the child cannot report it.
     pub first: Option<Law>,
     /// Until the child has been waited for.
     pub reaped: Law,
@@ -44,7 +44,7 @@ impl Creation {
     pub fn in_sequence(&self) -> Law {
         let Range { low, likely, high } = self.reaped.range;
         let mean = self.reaped.clone().at(range(low, 1.1 * likely, 1.3 * high));
-        mean.and("up to 30 % for what the kernel frees later")
+        mean.and("up to 30 % for deferred freeing")
     }
 }
 
@@ -82,47 +82,48 @@ fn work(call: Call) -> Work {
         what,
     };
     match call {
-        Call::Fork => {
-            forked(FORK_REAPED, "a task and an address space made and dropped, two switches")
-        }
+        Call::Fork => forked(
+            FORK_REAPED,
+            "a task and an address space created and freed, two context switches",
+        ),
         Call::Clone3 => Work {
             first: Some(TO_BARE_CHILD),
             ..forked(
                 FORK_REAPED,
-                "a task and an address space made and dropped, two switches, no library between",
+                "a task and an address space created and freed, two context switches, no C library",
             )
         },
-        Call::ForkCalls => forked(
-            sum(FORK_REAPED, range(3e3, 60e3, 400e3)),
-            "a fork, ten calls and a session of the child's own",
-        ),
+        Call::ForkCalls => {
+            forked(sum(FORK_REAPED, range(3e3, 60e3, 400e3)), "a fork, ten calls and a new session")
+        }
         Call::ForkExecStatic => {
-            forked(sum(FORK_REAPED, EXEC_STATIC), "a fork, and a program of one page executed")
+            forked(sum(FORK_REAPED, EXEC_STATIC), "a fork and the exec of a one-page program")
         }
         Call::ForkExecDynamic => forked(
             sum(FORK_REAPED, EXEC_DYNAMIC),
-            "a fork, a program executed, its interpreter and C library mapped and relocated",
+            "a fork and the exec of a program with its interpreter and C library, mapped and \
+             relocated",
         ),
         Call::Vfork => Work {
             returned: range(12e3, 26e3, 60e3),
             first: Some(range(-25e3, -7e3, -1e3)),
             reaped: range(18e3, 38e3, 85e3),
             copies: false,
-            what: "a task made on the parent's memory, which stands until it has exited",
+            what: "a task on the parent's memory; the parent stops until the task exits",
         },
         Call::PosixSpawnStatic => spawned(
             range(105e3, 220e3, 450e3),
-            "a task on the parent's memory, and a program of one page executed",
+            "a task on the parent's memory and the exec of a one-page program",
         ),
         Call::PosixSpawnDynamic => spawned(
             range(700e3, 1900e3, 4000e3),
-            "a task on the parent's memory, a program executed, its interpreter and C library mapped \
-             and relocated",
+            "a task on the parent's memory and the exec of a program with its interpreter and C \
+             library, mapped and relocated",
         ),
         Call::Sh => spawned(
             range(800e3, 2300e3, 6000e3),
-            "a task on the parent's memory, the shell executed and its libraries relocated, a line \
-             parsed",
+            "a task on the parent's memory, the exec of the shell, its libraries relocated and one \
+             line parsed",
         ),
     }
 }
@@ -189,7 +190,7 @@ pub fn per_page(facts: Facts, call: Call, huge: bool) -> (Law, Law) {
     let of = |cycles: Range| {
         if work(call).copies {
             let what = format!(
-                "a table entry copied and a page counted, {} to {} cycles",
+                "one page-table entry copied and one page counted, {} to {} cycles",
                 cycles.low, cycles.high
             );
             return in_memory_management(facts, Law::software(cycles, what));
@@ -206,12 +207,16 @@ pub fn process_to_thread(facts: Facts, bytes: u64) -> Option<Law> {
     let Some(known) = facts.known else {
         return Some(Law::software(
             range(4.0, 9.0, 20.0),
-            "a process needs an address space and page tables besides a thread's task and stack",
+            "a process needs an address space and page tables in addition to a task and a stack",
         ));
     };
     let thread = thread_ns(known)?;
     let fork = creation(facts, Call::Fork, bytes, false).reaped.times(1.0 / thread);
-    Some(fork.and(format!("a thread took {thread:.0} ns, made and joined (measured by os.thread)")))
+    Some(
+        fork.and(format!(
+            "creating and joining a thread took {thread:.0} ns (measured by os.thread)"
+        )),
+    )
 }
 
 /// The cheapest thread of os.thread through the C library on one CPU, in ns.
@@ -246,13 +251,13 @@ fn in_memory_management(facts: Facts, cycles: Law) -> Law {
         };
     };
     let ratio = measured / system_call(facts, Service::MAP).range.likely;
-    // The measured mapping shares code with a fork, but not all of it: half of what it differs by
-    // is taken over (as the root of a ratio).
+    // The measured mapping shares only part of its code with a fork, so half of the deviation is
+    // taken over (as the root of a ratio).
     let shared = ratio.sqrt();
     let Range { low, likely, high } = time.range;
     let narrowed =
         range(likely * (low / likely).powf(0.75), likely, likely * (high / likely).powf(0.75));
     time.at(narrowed)
         .by(scaled(range(0.75, 1.0, 1.3), shared))
-        .and(format!("{}, {ratio:.2} of what is usual", took("mmap and munmap", measured)))
+        .and(format!("{}, {ratio:.2} of the usual cost", took("mmap and munmap", measured)))
 }

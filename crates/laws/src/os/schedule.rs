@@ -64,7 +64,7 @@ struct Allowed {
     is_timed: bool,
 }
 
-/// Length of a tick, where the kernel tells it.
+/// Length of a tick, if the kernel reports it.
 pub fn tick_ns(site: &Site) -> Option<f64> {
     site.host.kernel.hz.map(|hz| 1e9 / f64::from(hz.max(1)))
 }
@@ -82,7 +82,7 @@ pub fn slice(site: &Site, processes: u64) -> Law {
         return free;
     }
     free.at(range(0.05 * low, likely, high + period_ns)).and(format!(
-        "a quota stops the processes after each {:.1} ms, until {:.0} ms are over",
+        "the CPU quota stops the processes after {:.1} ms of every {:.0} ms",
         turn_ns / 1e6,
         period_ns / 1e6
     ))
@@ -112,15 +112,14 @@ fn by_tick(site: &Site, allowed: &Allowed, law: impl Fn(f64) -> Law) -> Law {
     let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
     let likely = law(TICK_USUAL_NS).range.likely;
     Law::software(range(low, likely, high), &allowed.because)
-        .and("to the next tick, whose rate is unknown (100 to 1000 a second)")
+        .and("until the next tick; the tick rate is unknown (100 to 1000 per second)")
 }
 
 fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
     if allowed.is_timed {
         let Range { low, likely, high } = allowed.ns;
         let ends = range(0.9 * low, likely, (1.1 * high).max(likely + tick_ns));
-        return Law::software(ends, &allowed.because)
-            .and("a timer of the scheduler's own (HRTICK)");
+        return Law::software(ends, &allowed.because).and("the scheduler sets a timer (HRTICK)");
     }
     let [least, likely, most] = ticks(allowed.ns, tick_ns);
     let ends = range(
@@ -129,7 +128,7 @@ fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
         most * tick_ns * (1.0 + EARLY),
     );
     Law::software(ends, &allowed.because).and(format!(
-        "to the next tick of {:.3} ms, {least:.0} to {most:.0} ticks, less the switch",
+        "until the next tick of {:.3} ms, {least:.0} to {most:.0} ticks, less the context switch",
         tick_ns / 1e6
     ))
 }
@@ -151,7 +150,7 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
     if let Some(name) = &told.extension {
         return Allowed {
             ns: range(0.1e6, 5e6, 50e6),
-            because: format!("a scheduler loaded through sched_ext ({name}) decides by itself"),
+            because: format!("a sched_ext scheduler ({name}) chooses its own slices"),
             is_timed: false,
         };
     }
@@ -166,9 +165,12 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
         Some(Kind::Cfs) => share_of_latency(site, processes),
         Some(Kind::Older) => (
             range(5e6, 1e8, 2e8),
-            "slices by priority (before 2.6.23), 100 ms at the usual one".to_owned(),
+            "slices depend on priority (before 2.6.23), 100 ms at the default".to_owned(),
         ),
-        None => (range(0.7e6, 3e6, 24e6), "0.7 to 24 ms by a kernel of unknown age".to_owned()),
+        None => (
+            range(0.7e6, 3e6, 24e6),
+            "0.7 to 24 ms, because the kernel version is unknown".to_owned(),
+        ),
     };
     Allowed { ns, because, is_timed }
 }
@@ -210,7 +212,7 @@ fn base_slice(site: &Site) -> (Range, String) {
     (
         range(one.low * factor.low, one.likely * factor.likely, one.high * factor.high),
         format!(
-            "EEVDF's slice, {about} x {:.0} ({from}), which the kernel does not state",
+            "EEVDF's slice, {about} x {:.0} ({from}), not reported by the kernel",
             factor.likely
         ),
     )
@@ -230,7 +232,8 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         // More processes than shortest slices in a latency stretch it.
         let ns = (latency_ns / count).max(least_ns);
         let because = format!(
-            "CFS' latency of {:.3} ms among {processes}, {:.3} ms at least (as the kernel tells)",
+            "CFS latency of {:.3} ms divided by {processes}, at least {:.3} ms (reported by the \
+             kernel)",
             latency_ns / 1e6,
             least_ns / 1e6
         );
@@ -243,7 +246,7 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         let high = share(OLD_LATENCY_NS[1], OLD_GRANULARITY_NS[1]);
         let likely = share(LATENCY_NS, GRANULARITY_NS);
         let because = format!(
-            "CFS before 2.6.36: 5 to 20 ms, times {:.0} at least ({from}), among {processes}",
+            "CFS before 2.6.36: 5 to 20 ms, times at least {:.0} ({from}), divided by {processes}",
             factor.low
         );
         // The factor was not limited before 2.6.33.
@@ -258,29 +261,28 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     );
     let latency = by_whole_ticks(site, untold);
     let known = match latency == untold {
-        true => "which may have been tuned up to the next factor",
-        false => "by whole ticks of sched_rr_get_interval",
+        true => "perhaps tuned up to the next factor",
+        false => "from whole ticks of sched_rr_get_interval",
     };
     let one = |latency_ns: f64| share(latency_ns, latency_ns * GRANULARITY_NS / LATENCY_NS);
     (
         range(one(latency.low), one(latency.likely), one(latency.high)),
         format!(
-            "CFS' latency of 6 ms x {:.0} ({from}) among {processes}, or 0.75 ms x {:.0} each of more than \
-             eight, {known}",
+            "CFS latency of 6 ms x {:.0} ({from}) divided by {processes}, or 0.75 ms x {:.0} each \
+             with more than eight, {known}",
             factor.likely, factor.likely
         ),
     )
 }
 
-/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on
-/// its CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells
-/// nothing.
+/// An unreported latency, narrowed by the whole ticks that sched_rr_get_interval(2) reports to a
+/// process alone on its CPU. If others wanted the CPU too it reported less, which says nothing.
 fn by_whole_ticks(site: &Site, latency: Range) -> Range {
     let told = site.host.kernel.scheduler.told_slice_ns;
     let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {
         return latency;
     };
-    // The kernel's division takes a nanosecond off, so a whole number of ticks is told as one less.
+    // The kernel's division loses a nanosecond, so a whole number of ticks is reported as one less.
     let end_ns = told_ns + 1.001 * tick_ns;
     if end_ns <= latency.low {
         return latency;
@@ -315,7 +317,10 @@ pub fn switch(facts: Facts, processes: u64) -> Law {
         Some((ns, by)) => Law::measured(
             ns,
             1.0,
-            format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
+            format!(
+                "a context switch between processes took {ns:.0} ns (measured by os.switch with \
+                 {by})"
+            ),
         ),
         None => {
             let of = Handover { size: Some(processes), ..Handover::plain(Via::Yield) };
@@ -331,11 +336,11 @@ pub fn on_tick(site: &Site) -> Law {
     match site.host.kernel.scheduler.feature("HRTICK") {
         Some(true) => Law::software(
             range(0.0, 0.1, 0.6),
-            "HRTICK is on, a timer of the scheduler's own ends slices",
+            "HRTICK is on: a timer of the scheduler ends slices",
         ),
         _ => Law::software(
             range(low, 1.0, 1.0),
-            "the tick alone preempts processes that never wait, but for others that come between",
+            "only the tick preempts processes that never wait, except when other tasks interrupt",
         ),
     }
 }
@@ -344,17 +349,16 @@ pub fn on_tick(site: &Site) -> Law {
 pub fn rotation() -> Law {
     Law::software(
         range(0.4, 0.9, 1.0),
-        "the scheduler takes the process that has had least, which is the one that has waited \
-         longest as long as slices are equal; of equals it takes any",
+        "the scheduler picks the process with the least CPU time; with equal slices that is the \
+         one that has waited longest",
     )
 }
 
 /// Jain's index.
 pub fn fairness(site: &Site) -> Law {
-    let because =
-        "equal priorities have equal time, but for a slice more or less at the window's ends";
+    let because = "equal priorities get equal time, within one slice at the ends of the window";
     if quota(site).is_some() {
-        let few = "a quota leaves room for few slices, which need not come out even";
+        let few = "the CPU quota leaves room for few slices, which may be uneven";
         return Law::software(range(0.5, 0.97, 1.0), few);
     }
     match site.host.kernel.scheduler.extension.is_some() {
@@ -372,7 +376,7 @@ pub fn interrupted(site: &Site, processes: u64) -> Law {
     let others = if cpu::is_guest(site) { 0.05 } else { 0.01 };
     // Those ticks at whose end the same process goes on.
     cost.at(range(0.0, likely * (ticks - 1.0) / ticks + 1e-4, high + others))
-        .and(format!("where a tick does not end a slice of {ticks:.0}; and other interrupts"))
+        .and(format!("the ticks within a slice of {ticks:.0} ticks, and other interrupts"))
 }
 
 /// The control group's quota, where it is less than the CPU that the processes want.
@@ -391,13 +395,13 @@ pub fn lost(site: &Site, processes: u64) -> Law {
         likely / slice.likely + inside.range.likely,
         (high / slice.low + inside.range.high).min(1.0),
     );
-    let law = switch.and("once a slice").with(&inside).at(own);
+    let law = switch.and("once per slice").with(&inside).at(own);
     let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
         return law;
     };
     // A window that is short against the quota's periods may lie in one or the other.
     law.at(range(own.low, own.likely.max(1.0 - allowed), 1.0 - 0.3 * allowed)).and(format!(
-        "a quota of {allowed:.2} CPUs for the control group, of which the processes want one"
+        "the control group's CPU quota is {allowed:.2} CPUs, and the processes want one"
     ))
 }
 

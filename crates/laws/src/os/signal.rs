@@ -52,19 +52,19 @@ const MASK: Range = range(30.0, 95.0, 300.0);
 /// What the kernel does for an operation, and what that is.
 fn services(operation: Operation) -> (&'static [Range], &'static str) {
     match operation {
-        Operation::Install => (&[DISPOSE], "a disposition exchanged"),
-        Operation::Mask => (&[MASK], "a mask changed"),
-        Operation::Ignored => (&[DROP], "a thread looked up, the signal found to be ignored"),
+        Operation::Install => (&[DISPOSE], "exchange a disposition"),
+        Operation::Mask => (&[MASK], "change the signal mask"),
+        Operation::Ignored => (&[DROP], "look up the thread, find the signal ignored"),
         Operation::Catch => {
-            (&[SEND, FRAME, RETURN], "a signal queued and taken, a frame built and read back")
+            (&[SEND, FRAME, RETURN], "queue and deliver the signal, build the frame and restore it")
         }
         Operation::SelfKill => (
             &[SEND, CHOOSE, FRAME, RETURN],
-            "a process looked up, a signal queued and taken, a frame built and read back",
+            "look up the process, queue and deliver the signal, build the frame and restore it",
         ),
         Operation::Fault => (
             &[FORBIDDEN, SEND, FRAME, RETURN],
-            "a page fault refused, a signal forced, a frame built and read back",
+            "refuse the page fault, force the signal, build the frame and restore it",
         ),
     }
 }
@@ -76,13 +76,13 @@ pub fn signal(facts: Facts, operation: Operation) -> Law {
     let mut cycles = Law::software(all, format!("{what}, {} to {} cycles", all.low, all.high));
     if services.contains(&FRAME) {
         let (bytes, from) = state_bytes(facts.site);
-        let state = format!("{bytes:.0} bytes of state ({from})");
+        let state = format!("{bytes:.0} bytes of register state ({from})");
         cycles = cycles + Law::hardware(inverse(bytes, STATE_BYTES_PER_CYCLE), state);
     }
     let way = call(facts, 0.06);
     let ways = match operation {
-        Operation::Fault => way.clone() + way.by(EXCEPTION).and("an exception's way in and out"),
-        Operation::Catch | Operation::SelfKill => way.times(2.0).and("two ways into the kernel"),
+        Operation::Fault => way.clone() + way.by(EXCEPTION).and("exception entry and exit"),
+        Operation::Catch | Operation::SelfKill => way.times(2.0).and("two kernel entries"),
         _ => way,
     };
     ways + in_kernel(facts, cycles)

@@ -34,18 +34,18 @@ symbols! {
 case! {
     /// A hand-over.
     pub struct Handover {
-        /// by what the token is handed over; `ring`: by pipes through several processes, as
-        /// lat_ctx; `first_run`: no token, but the parent's wait for a child just forked
+        /// mechanism that hands over the token; `ring`: pipes through several processes, as in
+        /// lat_ctx; `first_run`: no token, the parent waits for a newly forked child
         via: Via,
-        /// what the two are; not of a ring or a first run, which have processes
+        /// kind of the two parties; rings and first runs always use processes
         parties: Option<Parties>,
         /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one
-        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); not of
-        /// yields, rings and first runs, which are on one CPU
+        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); yields,
+        /// rings and first runs use one CPU
         pair: Option<Class>,
         /// processes in a ring
         size: Option<u64> = Domain::count(2, 1024),
-        /// bytes that each process of a ring sums, in whole lines of 64 bytes
+        /// bytes that each process of a ring sums, in whole 64-byte lines
         working_set: Option<u64> = Domain::bytes(0, 64 << 20),
     }
 }
@@ -112,10 +112,8 @@ pub fn one_party(facts: Facts, of: &Handover) -> Law {
         return calls;
     }
     let (per_line, from) = hot_line(facts.site, of.working_set());
-    let summed = format!(
-        "{lines} lines summed from {from}, {} to {} cycles each",
-        per_line.low, per_line.high
-    );
+    let summed =
+        format!("sum {lines} lines from {from}, {} to {} cycles each", per_line.low, per_line.high);
     calls + clocked(facts, Law::hardware(scaled(per_line, lines as f64), summed))
 }
 
@@ -124,11 +122,11 @@ fn services(via: Via) -> (Range, &'static str) {
     match via {
         Via::Pipe | Via::Ring | Via::FirstRun => (
             range(280.0, 640.0, 1500.0),
-            "a pipe locked twice, a few bytes copied in and out, pollers looked for",
+            "two pipe locks, a few bytes copied in and out, a check for pollers",
         ),
-        Via::Eventfd => (range(160.0, 400.0, 1000.0), "a counter locked and moved twice"),
+        Via::Eventfd => (range(160.0, 400.0, 1000.0), "lock and change a counter twice"),
         Via::Futex | Via::Yield => {
-            (range(90.0, 260.0, 700.0), "a hash bucket looked up twice, a word read")
+            (range(90.0, 260.0, 700.0), "two hash bucket lookups, one word read")
         }
     }
 }
@@ -168,32 +166,35 @@ pub fn handover(facts: Facts, of: &Handover) -> Law {
 fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
     let site = facts.site;
     let (own, what) = match of.via {
-        Via::Yield => (range(450.0, 1100.0, 2900.0), "the scheduler's choice, a thread's state"),
+        Via::Yield => (
+            range(450.0, 1100.0, 2900.0),
+            "the scheduler's choice, save and restore of the thread's state",
+        ),
         _ => (
             range(1050.0, 2100.0, 4400.0),
-            "a wake-up, the scheduler's choice and a thread's state",
+            "a wake-up, the scheduler's choice, save and restore of the thread's state",
         ),
     };
     let mut cycles = Law::software(own, format!("{what}, {} to {} cycles", own.low, own.high));
     if of.has_processes() {
         let space = range(80.0, 350.0, 1300.0);
-        cycles = cycles + Law::hardware(space, "another address space and its misses in the TLB");
+        cycles = cycles + Law::hardware(space, "the other address space and its TLB misses");
     }
     if let Some(why) = emptied_tlb(site, of) {
         let emptied = range(250.0, 1700.0, 6000.0);
-        cycles = cycles + Law::hardware(emptied, format!("the TLB emptied ({why})"));
+        cycles = cycles + Law::hardware(emptied, format!("a TLB flush ({why})"));
     }
     if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.has_processes() {
         let barrier = range(1000.0, 3000.0, 9000.0);
-        cycles = cycles + Law::software(barrier, "IBPB at each change of process");
+        cycles = cycles + Law::software(barrier, "IBPB on every process switch");
     }
     let mut law = in_kernel(facts, cycles);
     let kernel = &site.host.kernel;
     if of.has_processes() && kernel.release.is_none() {
-        law = law.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB");
+        law = law.widened(1.0, 1.6, "a kernel of unknown version may flush the TLB");
     }
     if kernel.container.runtime.as_deref() == Some("gvisor") {
-        law = law.widened(1.0, 40.0, "gVisor schedules by itself");
+        law = law.widened(1.0, 40.0, "gVisor has its own scheduler");
     }
     law
 }
@@ -211,13 +212,12 @@ fn emptied_tlb(site: &Site, of: &Handover) -> Option<&'static str> {
         return None;
     }
     if of.size() > ADDRESS_SPACES {
-        return Some("Linux keeps six address spaces apart");
+        return Some("Linux keeps six address spaces in the TLB");
     }
     if !flags.is_empty() && flags.iter().all(|flag| flag != "pcid") {
-        return Some("without PCID");
+        return Some("no PCID");
     }
-    (site.host.kernel.numbers()? < PCID_SINCE)
-        .then_some("by a kernel before 4.14, which has no use for PCID")
+    (site.host.kernel.numbers()? < PCID_SINCE).then_some("kernels before 4.14 do not use PCID")
 }
 
 /// Lines that the kernel and the process itself touch in a turn, stack and tables among them.
@@ -244,8 +244,8 @@ fn refilled(facts: Facts, of: &Handover, switch: Law) -> Law {
     };
     let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
     let what = format!(
-        "{lines} lines of the array and about {} others fetched again from {from}, where those of {} \
-         processes are, {} to {} cycles each beyond the hot ones",
+        "refill {lines} array lines and about {} others from {from}, which holds those of {} \
+         processes; {} to {} cycles each beyond a hot line",
         OWN_LINES.likely,
         of.size(),
         per_line.low,
@@ -263,11 +263,12 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
         Class::Llc => range(50.0, 250.0, 900.0),
         _ => range(100.0, 700.0, 3500.0),
     };
-    let woken = scheduler + Law::hardware(lines, "its lines fetched") + idle_exit(facts.site);
+    let woken =
+        scheduler + Law::hardware(lines, "its cache lines transferred") + idle_exit(facts.site);
     // Calls that overlap or do not.
     let law = woken.by(range(0.75, 1.0, 1.2));
     match of.via {
-        Via::Yield => law.widened(2.0, 2.0, "no yield hands over to another CPU"),
+        Via::Yield => law.widened(2.0, 2.0, "sched_yield does not switch to another CPU"),
         _ => law,
     }
 }
@@ -275,7 +276,7 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
 fn idle_exit(site: &Site) -> Law {
     if is_guest(site) {
-        let halt = "a halt that leaves to the hypervisor, which may poll or not";
+        let halt = "a halt exits to the hypervisor, which may or may not poll";
         return Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
     }
     let states = &site.host.cpu.idle_states;
@@ -286,12 +287,15 @@ fn idle_exit(site: &Site) -> Law {
             let ns = state.latency_us as f64 * 1e3;
             Law::hardware(
                 range(150.0 + 0.15 * ns, 400.0 + 0.7 * ns, 2_000.0 + 4.0 * ns),
-                format!("an exit from {} ({} µs stated)", state.name, state.latency_us),
+                format!(
+                    "exit from idle state {} ({} µs according to the kernel)",
+                    state.name, state.latency_us
+                ),
             )
         }
         None => Law::hardware(
             range(200.0, 1_700.0, 12_000.0),
-            "an exit from an idle state that the kernel does not state",
+            "exit from an idle state that the kernel does not describe",
         ),
     };
     match site.host.kernel.virtualisation.is_guest {
@@ -303,8 +307,8 @@ fn idle_exit(site: &Site) -> Law {
 /// From the parent's wait to the first instruction of a child just forked, in ns.
 pub fn first_run(facts: Facts) -> Law {
     let of = Handover::plain(Via::Yield);
-    let what = "the child's way out of fork and the fault on its first page of code, which fork does \
-                not copy";
+    let what = "the child returns from fork and faults on its first code page, which fork does not \
+                copy";
     call(facts, 0.1)
         + on_one_cpu(facts, &of)
         + kernel_work(facts, range(900.0, 5_000.0, 40_000.0), what)
@@ -314,10 +318,10 @@ pub fn first_run(facts: Facts) -> Law {
 pub fn process_to_thread(site: &Site) -> Law {
     let law = Law::hardware(
         range(0.95, 1.25, 2.3),
-        "the address space and its misses in the TLB come on top of the same switch",
+        "the same context switch, plus the address space and its TLB misses",
     );
     match site.host.cpu.flags.iter().any(|flag| flag == "pcid") {
         true => law,
-        false => law.widened(1.0, 1.4, "no PCID is stated, so a TLB may be emptied"),
+        false => law.widened(1.0, 1.4, "the CPU reports no PCID, so the kernel may flush the TLB"),
     }
 }

@@ -32,17 +32,17 @@ symbols! {
 case! {
     /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
     pub struct Made {
-        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache,
+        /// where creator and thread run: on the same CPU, SMT siblings, under one last-level cache,
         /// in one socket, in different sockets (remote), or on CPUs of unknown distance (other)
         pair: Class,
-        /// the thread's stack: kept by the library, mapped for it alone, or no library at all, which
-        /// is of the same CPU alone
+        /// the thread's stack: cached by the library, mapped for this thread, or bare (no library;
+        /// same CPU only)
         stack: Option<Stack>,
         /// threads in one sequence, timed as a whole
         count: Option<u64> = Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
-        /// threads alive together: all are made, then all are joined
+        /// threads alive at the same time: all are created, then all are joined
         alive: Option<u64> = Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
-        /// what threads alive together do beside waiting: none, or the system calls of a thread of
+        /// work of threads alive at the same time: none, or the system calls of a thread of
         /// `stress-ng --pthread` (0.15.06), before the gate and after it
         work: Option<Beside> = Domain::Symbols(&["none", "stress"]),
     }
@@ -64,7 +64,7 @@ impl Made {
         Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
     }
 
-    /// Who lives beside it.
+    /// Other threads that live at the same time.
     pub fn company(&self) -> Company {
         match (self.count, self.alive) {
             (Some(_), _) => Company::Sequence,
@@ -80,12 +80,12 @@ impl Made {
     }
 }
 
-/// Who lives beside it.
+/// Other threads that live at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Company {
-    /// Nobody, and each life is timed.
+    /// None, and each life is timed.
     Alone,
-    /// Nobody, and a whole sequence is timed.
+    /// None, and a whole sequence is timed.
     Sequence,
     /// So many, all made before the first may end.
     Crowd(u64),
@@ -106,7 +106,7 @@ pub enum Moment {
 
 /// Copying a task and waking it, in cycles.
 const CLONE: Range = range(7_000.0, 15_000.0, 36_000.0);
-/// Its exit, beyond the wake-up of who joins it, and its release.
+/// Its exit, beyond the wake-up of the joining thread, and its release.
 const EXIT: Range = range(4_000.0, 10_000.0, 26_000.0);
 /// A switch to a thread of the same process on the same CPU.
 const SWITCH: Range = range(1_000.0, 2_800.0, 8_000.0);
@@ -179,19 +179,19 @@ impl Prices<'_> {
             Stack::Bare => self.ways(1.0) + clone,
             // The signal mask is changed before the clone and after it.
             _ => {
-                let library = self.kernel(LIBRARY, "the library around it");
-                self.ways(3.0).and("two changes of the signal mask") + clone + library
+                let library = self.kernel(LIBRARY, "the C library's part");
+                self.ways(3.0).and("two signal mask changes") + clone + library
             }
         };
         if is_mapped(self.thread) {
             // Mapping and the change that opens it to use; the first pages.
-            let faults = self.kernel(FAULT, "a page of the stack first touched");
+            let faults = self.kernel(FAULT, "first touch of a stack page");
             total = total
-                + (self.map().by(range(0.5, 1.0, 2.0)).and("a stack mapped and guarded")
+                + (self.map().by(range(0.5, 1.0, 2.0)).and("a stack mapped, with a guard page")
                     + faults.by(range(1.0, 2.0, 4.0)));
         }
         if self.thread.pair != Class::Same {
-            let moved = self.kernel(MOVE, "the move to its CPU");
+            let moved = self.kernel(MOVE, "migration to its CPU");
             total = total + (self.ways(1.0) + moved + self.interrupt());
         }
         total
@@ -200,7 +200,7 @@ impl Prices<'_> {
     /// A hand-over there as os.switch measured it, in ns.
     fn measured_switch(&self) -> Option<(f64, String)> {
         let ns = measured_switch(self.facts.known?, self.thread.pair)?;
-        Some((ns, format!("a switch there took {ns:.0} ns (measured by os.switch)")))
+        Some((ns, format!("a context switch there took {ns:.0} ns (measured by os.switch)")))
     }
 
     fn interrupt(&self) -> Law {
@@ -218,11 +218,11 @@ impl Prices<'_> {
 
     /// From the maker, which waits, to the thread, or from the thread, which ends, to the maker.
     fn hand_over(&self) -> Law {
-        let what = "the switch to a CPU that sleeps";
+        let what = "the switch to an idle CPU";
         match (self.measured_switch(), self.thread.pair) {
             (Some((ns, from)), _) => Law::measured(ns, 0.5, from),
-            (None, Class::Same) => self.kernel(SWITCH, "a switch"),
-            // The other CPU sleeps, and how deeply nobody says; a virtual machine's sleeps outside.
+            (None, Class::Same) => self.kernel(SWITCH, "a context switch"),
+            // The other CPU sleeps at an unknown depth; a virtual machine's sleeps outside.
             (None, _) if cpu::is_guest(self.facts.site) => {
                 Law::new(1_000.0, 6_000.0, 90_000.0, what).counting(Condition::Hypervisor)
             }
@@ -230,8 +230,8 @@ impl Prices<'_> {
         }
     }
 
-    /// From the end of its creation to its first instruction: the maker waits in the join, and the
-    /// library tells the kernel about the thread (robust list, restartable sequences).
+    /// From the end of its creation to its first instruction: the creator waits in the join, and
+    /// the library registers the thread with the kernel (robust list, restartable sequences).
     fn beginning(&self) -> Law {
         let calls = match self.thread.stack() {
             Stack::Bare => 1.0,
@@ -254,14 +254,14 @@ impl Prices<'_> {
         }
         if let Some(alive) = crowd(self.thread) {
             let gate = self.ways(1.0) + self.wake() + self.hand_over();
-            total = total + gate.and(format!("a wait until all {alive} are made"));
+            total = total + gate.and(format!("a wait until all {alive} threads exist"));
         }
         if is_cold(self.thread) {
-            let what = "a descriptor and a kernel stack from no cache";
+            let what = "a task and a kernel stack that are in no cache";
             total = total + self.kernel(COLD_TASK, what);
         }
         if self.thread.company() != Company::Alone {
-            total = total + self.kernel(DEFERRED, "what is freed later");
+            total = total + self.kernel(DEFERRED, "deferred freeing");
         }
         if let Company::Stress(_) = self.thread.company() {
             let calls = self.ways(STRESS_CALLS).and(format!("{STRESS_CALLS} more calls"));
@@ -284,10 +284,10 @@ pub fn time(facts: Facts, thread: &Made, moment: Moment) -> Law {
     match (moment, thread.pair) {
         // A new thread may run before its maker goes on.
         (Moment::Return, Class::Same) => {
-            law.widened(1.0, 1.8, "the thread may preempt its maker before the call returns")
+            law.widened(1.0, 1.8, "the thread may preempt its creator before the call returns")
         }
         (_, Class::Same) => law,
-        _ => law.widened(1.4, 1.0, "the other CPU does its part while the maker goes on"),
+        _ => law.widened(1.4, 1.0, "the other CPU works in parallel with the creator"),
     }
 }
 

@@ -12,7 +12,7 @@ use stats::quantile::median;
 use stats::step::{Step, step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A size of which the device gave more than this share is not in memory as a whole.
+/// If the device delivered more than this share of a size, the size was not entirely in memory.
 const MISSED: f64 = 0.02;
 
 /// One size of a sweep.
@@ -34,7 +34,7 @@ impl Point {
         self.missed.unwrap_or(absent)
     }
 
-    /// Whether all of it was in memory, by everything that is known.
+    /// Whether the whole size was in memory, by everything that is known.
     fn is_cached(&self) -> bool {
         let stayed = self.residency.is_none_or(|residency| residency >= 1.0 - MISSED);
         stayed && self.away() <= MISSED
@@ -93,8 +93,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     cached.chain(of_knee).chain(rate_above(&points, read, &case, &knee)).collect()
 }
 
-/// The largest size that was in memory and of which nothing was missed; between it and the smallest
-/// above the knee lies what would just fit.
+/// The largest size that was in memory without misses; between it and the smallest above the knee
+/// lies what would just fit.
 fn cached(
     points: &[Point],
     case: &CaseId,
@@ -112,9 +112,11 @@ fn cached(
     if knee.is_none() {
         let most = render(largest.bytes, Unit::B);
         value.notes.push(match is_step {
-            false => format!("the knee lies above {most}, the largest size measured"),
+            false => format!("the knee is above {most}, the largest size measured"),
             true => {
-                "the time steps up where the device gave nothing: no knee of the cache".to_owned()
+                "the time rises although no data came from the device, so this is not the cache's \
+                 knee"
+                    .to_owned()
             }
         });
     }
@@ -137,7 +139,7 @@ fn of_knee(
         ("smallest_above".to_owned(), (knee.high as u64).into()),
     ]);
     position.notes.push(format!(
-        "between {} and {}, where a block's time steps from {} to {}",
+        "between {} and {}: the time per block rises from {} to {}",
         render(knee.low, Unit::B),
         render(knee.high, Unit::B),
         render(knee.below, Unit::Ns),
@@ -148,7 +150,8 @@ fn of_knee(
     let partly = points.iter().filter(is_partly).count();
     if partly > 0 {
         position.notes.push(format!(
-            "at {partly} sizes above it a part of the file stayed: not the oldest page goes first here"
+            "at {partly} sizes above the knee part of the file stayed in memory: this kernel does \
+             not evict the oldest page first"
         ));
     }
     let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));

@@ -22,19 +22,20 @@ impl OwnGroup {
         // Only an empty directory, or a group without processes, is removed by this.
         if dir.is_dir() {
             fs::remove_dir(&dir)
-                .with_context(|| format!("removing the group {}", dir.display()))?;
+                .with_context(|| format!("removing the control group {}", dir.display()))?;
         }
-        fs::create_dir(&dir).with_context(|| format!("making the group {}", dir.display()))?;
+        fs::create_dir(&dir)
+            .with_context(|| format!("creating the control group {}", dir.display()))?;
         let group = OwnGroup { name: name.to_owned(), dir, home: root.join(&place.home) };
         let limit = group.dir.join(place.limit_file());
         fs::write(&limit, limit_bytes.to_string())
-            .with_context(|| format!("limiting memory in {}", limit.display()))?;
-        let told = fs::read_to_string(&limit).context("reading the limit back")?;
+            .with_context(|| format!("setting the memory limit in {}", limit.display()))?;
+        let told = fs::read_to_string(&limit).context("reading back the memory limit")?;
         // The kernel rounds down to whole pages.
-        let told: u64 = told.trim().parse().context("reading the limit back")?;
+        let told: u64 = told.trim().parse().context("reading back the memory limit")?;
         ensure!(
             told <= limit_bytes && told > limit_bytes / 2,
-            "the group has a limit of {told} bytes, not of {limit_bytes}"
+            "the control group's memory limit is {told} bytes instead of {limit_bytes}"
         );
         Ok(group)
     }
@@ -42,11 +43,12 @@ impl OwnGroup {
     /// Moves this process into the group. What it has touched so far stays charged where it was.
     pub(super) fn enter(&self) -> Result<()> {
         move_to(&self.dir)?;
-        let member = fs::read_to_string("/proc/self/cgroup").context("asking for the own group")?;
+        let member = fs::read_to_string("/proc/self/cgroup")
+            .context("reading the worker's control group")?;
         let ending = format!("/{}", self.name);
         ensure!(
             member.lines().any(|line| line.ends_with(&ending)),
-            "the worker is not in the group {} after it was moved there",
+            "the worker was moved to the control group {} but is not in it",
             self.name
         );
         Ok(())
@@ -77,7 +79,7 @@ fn move_to(group: &Path) -> Result<()> {
         .with_context(|| format!("moving the worker by {}", procs.display()))
 }
 
-/// Who counts the file's pages that are in memory.
+/// The counter of file pages in memory.
 pub(super) enum Counter {
     Group(PathBuf),
     /// `Cached` of /proc/meminfo.
@@ -91,7 +93,7 @@ impl Counter {
             Counter::Machine => (Path::new("/proc/meminfo"), of_meminfo),
         };
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        of(&text).with_context(|| format!("{} counts no files", file.display()))
+        of(&text).with_context(|| format!("{} has no count of file pages", file.display()))
     }
 }
 

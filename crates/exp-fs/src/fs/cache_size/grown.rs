@@ -52,7 +52,7 @@ impl Grown {
     /// An empty file in the run's directory, where `most` bytes must have room; goes with its
     /// guard. One that an earlier worker of the run left when it was killed makes room for it.
     pub(super) fn new(dir: &Path, seed: u64, most: u64) -> Result<Grown> {
-        let way_out = "less of it with --set fs.cache_size.size";
+        let way_out = "smaller files with --set fs.cache_size.size";
         let path = dir.join(NAME);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -64,8 +64,8 @@ impl Grown {
             .write(true)
             .create_new(true)
             .open(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
-        ensure!(file.metadata()?.is_file(), "it is no regular file");
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        ensure!(file.metadata()?.is_file(), "not a regular file");
         Ok(Grown { path, file, seed, bytes: 0 })
     }
 
@@ -73,7 +73,7 @@ impl Grown {
     /// this returns. A file that goes on behind what is read would be read ahead there.
     pub(super) fn resize(&mut self, bytes: u64, until: Instant, bench: &mut Bench) -> Result<()> {
         if bytes < self.bytes {
-            self.file.set_len(bytes).context("cutting it off")?;
+            self.file.set_len(bytes).context("truncating the file")?;
             self.bytes = bytes;
             self.file.sync_data().context("syncing")?;
         }
@@ -105,7 +105,8 @@ impl Grown {
 
     /// Share of the first `bytes` that are in memory.
     pub(super) fn residency(&self, bytes: u64) -> Result<f64> {
-        let found = residency(&self.file, 0, bytes).context("asking what is in memory")?;
+        let found =
+            residency(&self.file, 0, bytes).context("reading the file's page-cache state")?;
         Ok(found.cached as f64 / bytes.div_ceil(base_page_bytes() as u64) as f64)
     }
 
@@ -138,7 +139,7 @@ impl Grown {
         }
         ensure!(
             prepared::right(&block, self.seed, pass.bytes - BLOCK_BYTES),
-            "the file holds other bytes than were written"
+            "the file contents differ from what was written"
         );
         Ok(pass)
     }
@@ -162,8 +163,9 @@ pub(super) struct Limits {
 }
 
 /// Why a size has no figure that came too late.
-const NO_TIME: &str = "the sweep had no time left: the device is slower than was planned with; give more \
-                       with --set fs.cache_size.time=TIME, or fewer sizes with --set fs.cache_size.size";
+const NO_TIME: &str = "the sweep ran out of time because the device is slower than planned; allow \
+                       more with --set fs.cache_size.time=TIME, or fewer sizes with --set \
+                       fs.cache_size.size";
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ const KEPT: f64 = 0.8;
 /// most in bytes.
 const COMPANY: (f64, f64) = (0.6, 1e9);
 
-/// The limit in bytes, and what of it files get; that of a measured case stands in it.
+/// The limit in bytes, and the part that files get; that of a measured case stands in it.
 fn knee(facts: Facts, limit: Limit, at: Option<u64>) -> (f64, Law) {
     let site = facts.site;
     match limit {
@@ -66,7 +66,10 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
     if found.size.is_some() {
         // Of a file that does not reach the limit nothing else is found.
         return (facts.known.is_none() && metric == "cached").then(|| {
-            unknown("the largest size that time and directory allow; the knee lies above, and is not sought")
+            unknown(
+                "unknown: the largest size that time and directory allow; the sweep does not look \
+                 for the knee, which is above",
+            )
         });
     }
     let (limit_bytes, knee) = knee(facts, found.limit, None);
@@ -77,12 +80,14 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
         "cached" => knee
             .at(range(0.8 * low, 0.98 * likely, high))
             .and("the largest size measured below the knee"),
-        "rate_above" => rate(facts).times(1e9).and("all of it comes from there, with readahead"),
+        "rate_above" => {
+            rate(facts).times(1e9).and("all data comes from the device, with readahead")
+        }
         _ => Law::new(
             0.5,
             1.0,
             1.8,
-            "the same device by the same way through the page cache, another file, pages that make room for each \
+            "the same device through the page cache, but another file and pages that evict each \
              other",
         ),
     };
@@ -106,7 +111,7 @@ impl Read {
         }
     }
 
-    /// The size over what stays in memory, of which the most likely is taken.
+    /// The size divided by the likely size that stays in memory.
     fn over(&self, cached: f64) -> f64 {
         self.bytes.map_or(1.0, |bytes| bytes / cached)
     }
@@ -124,18 +129,18 @@ impl Read {
         let (hit, miss) = (hit(facts), miss(facts));
         let Range { low, likely, high } = miss.range;
         match self.side() {
-            Side::Below => hit.and("the file fits, so all of it is in memory"),
+            Side::Below => hit.and("the file fits and is entirely in memory"),
             Side::Above => {
                 // What a kernel may keep all the same.
                 let least = (1.0 - KEPT / self.over(self.knee.range.high)).clamp(0.2, 1.0);
                 let low = (hit.range.low + least * low).min(likely);
-                let why = "read in order again and again a file that does not fit has left when its turn comes";
+                let why = "a file that does not fit is evicted before it is read again";
                 miss.at(range(low, likely, high)).and(why)
             }
             Side::Unsure => {
                 let likely = if self.is_likely_above() { likely } else { hit.range.likely };
                 let of = range(hit.range.low, likely, high);
-                miss.at(of).and("the knee is near: cached, or not")
+                miss.at(of).and("near the knee: cached or not")
             }
         }
     }
@@ -144,9 +149,9 @@ impl Read {
         let Range { low, likely, high } = self.knee.range;
         let share = |cached: f64| (1.0 / self.over(cached)).min(1.0);
         match self.side() {
-            Side::Below => self.law(0.97, 1.0, 1.0, "it fits"),
+            Side::Below => self.law(0.97, 1.0, 1.0, "the file fits"),
             _ => {
-                let why = "what stays in memory over the size";
+                let why = "the part that stays in memory, divided by the size";
                 self.law(0.8 * share(low), share(likely), share(high), why)
             }
         }
@@ -154,12 +159,12 @@ impl Read {
 
     fn missed(&self) -> Law {
         let least = match self.side() {
-            Side::Below => return self.law(0.0, 0.0, 0.02, "it fits"),
+            Side::Below => return self.law(0.0, 0.0, 0.02, "the file fits"),
             Side::Above => 1.0 - KEPT.max(1.0 / self.over(self.knee.range.high)),
             Side::Unsure => 0.0,
         };
         let likely = if self.is_likely_above() { 1.0 } else { 0.0 };
-        let why = "the oldest page goes first, which is the one that is read next";
+        let why = "the kernel evicts the oldest page first, which is the next one to be read";
         self.law(least, likely, 1.1, why)
     }
 
@@ -182,10 +187,12 @@ impl Read {
         match self.bytes {
             Some(bytes) => Law::new(bytes, bytes, bytes, "as planned").prediction(),
             None if high > 0.0 => {
-                let why = "the bisection goes to the knee";
+                let why = "the bisection converges to the knee";
                 self.law(0.75 * low, likely, 1.25 * high, why).prediction()
             }
-            None => unknown("the bisection goes where the knee is, and no limit is known"),
+            None => {
+                unknown("unknown: the bisection converges to the knee, and the limit is unknown")
+            }
         }
     }
 }

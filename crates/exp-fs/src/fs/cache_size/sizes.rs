@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
-/// Fewer of a whole memory, each of which takes its time.
+/// Fewer for a whole memory, because each takes its time.
 const MEMORY_SIZES: [u64; 5] = [50, 75, 90, 100, 125];
 /// Steps of the bisection between two sizes.
 const BISECTIONS: [Size; 4] = [Size::Bisect1, Size::Bisect2, Size::Bisect3, Size::Bisect4];
@@ -61,21 +61,24 @@ pub(super) fn bytes(site: &Site, limit: Limit) -> Result<u64, Skip> {
     let Limit::Group(bytes) = limit else {
         let all = host.memory_ceiling_bytes().or(Some(site.memory_bytes));
         let enough = all.filter(|bytes| *bytes >= REHEARSAL_BYTES);
-        let why = "the kernel does not tell how much memory is available";
+        let why = "the kernel does not report how much memory is available";
         return enough.ok_or_else(|| Skip::because(why));
     };
     if limits.memory_place.is_none() {
-        let why = limits.memory_place_refused.as_deref().unwrap_or("no place is known");
-        let why = format!("no control group with a memory limit can be made: {why}");
+        let why =
+            limits.memory_place_refused.as_deref().unwrap_or("no suitable parent group found");
+        let why = format!("cannot create a control group with a memory limit: {why}");
         return Err(Skip::because(why).needs(
-            "root, or a group that is delegated with memory (systemd-run --user --scope -p Delegate=yes); \
-             or plumb itself under a limit (-p MemoryMax=256M) with --set fs.cache_size.limit=memory",
+            "root, or a delegated control group with the memory controller (systemd-run --user \
+             --scope -p Delegate=yes), or plumb itself under a limit (-p MemoryMax=256M) with \
+             --set fs.cache_size.limit=memory",
         ));
     }
     match limits.memory_left_bytes {
         Some(left) if left < bytes + bytes / 4 => {
             let left = render(left as f64, Unit::B);
-            let why = format!("{left} are left of the limit of plumb's own group");
+            let why =
+                format!("only {left} remain under the memory limit of plumb's own control group");
             Err(Skip::because(why).needs("a smaller one with --set fs.cache_size.limit=SIZE"))
         }
         _ => Ok(bytes),
@@ -113,8 +116,7 @@ pub(super) fn offer(
     }
 }
 
-/// Filling the machine's memory pushes other processes' out where there is swap: only for who asks
-/// for it.
+/// With swap, filling the machine's memory swaps out other processes: only if the user asks for it.
 fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let host = &site.host;
     let swap = host.memory.swap_total_bytes.filter(|bytes| *bytes > 0)?;
@@ -123,10 +125,11 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let is_asked = params.chosen("limit").is_some();
     (limit == Limit::Memory && !is_by_group && !is_asked).then(|| {
         let swap = render(swap as f64, Unit::B);
-        let why =
-            format!("{swap} of swap are on: filling the memory would push other processes out");
+        let why = format!(
+            "{swap} of swap is enabled, so filling the memory would swap out other processes"
+        );
         Skip::because(why)
-            .needs("--set fs.cache_size.limit=memory all the same, or swap off (swapoff -a)")
+            .needs("--set fs.cache_size.limit=memory to run anyway, or disable swap (swapoff -a)")
     })
 }
 
@@ -192,7 +195,7 @@ impl Budget {
     fn refuses(&self, bytes: u64) -> Option<Skip> {
         (bytes > self.allowed_bytes).then(|| {
             let [wanted, may] = [bytes, self.allowed_bytes].map(|of| render(of as f64, Unit::B));
-            Skip::because(format!("{wanted} would be written, and it may write {may} here"))
+            Skip::because(format!("needs to write {wanted}, but at most {may} may be written here"))
                 .needs("--dir DIR with more free space")
         })
     }

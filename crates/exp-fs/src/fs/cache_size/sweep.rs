@@ -36,8 +36,8 @@ pub(super) struct Sweep {
     pass_ns: f64,
     until: Instant,
     device: Option<String>,
-    /// Whether the kernel counts here what a device gives to this process: of FUSE it does not, and
-    /// tells nothing by that.
+    /// Whether the kernel counts here what a device gives to this process: for FUSE it does not
+    /// count reads, so its count proves nothing.
     counts: bool,
     counter: Counter,
     /// Cached bytes when nothing of the file was.
@@ -50,14 +50,14 @@ pub(super) struct Sweep {
 
 impl Sweep {
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
-        let first = series.cases.first().context("a sweep has sizes")?;
+        let first = series.cases.first().context("the sweep has no size")?;
         let limit = Swept::decode(first)?.limit;
-        let time_ns = series.setting("time").context("no time is set")? as f64;
+        let time_ns = series.setting("time").context("the time setting is missing")? as f64;
         let (case_ns, pass_ns) = pass_limits(limit, time_ns, series.cases.len());
         let time = Duration::from_nanos(time_ns as u64);
         let until = Instant::now() + (time * OVERTIME).max(LEAST_TIME);
         let sizes = series.cases.iter().filter_map(|case| case.int("bytes"));
-        let most = sizes.max().context("a sweep has a size")?;
+        let most = sizes.max().context("the sweep has no size")?;
         let dir = bench.order().directory()?.to_owned();
         let file = Grown::new(&dir, bench.order().seed, most)?;
         let settled = settle(&file.opened()?.file, time)?;
@@ -106,12 +106,12 @@ impl Sweep {
     /// The size in the middle of the two that have the knee between them.
     fn between(&self) -> Result<u64> {
         let step = step(&self.rungs).context(
-            "nothing to bisect: between no two sizes does the time of a block rise by half or more",
+            "nothing to bisect: the time per block never rises by half or more between two sizes",
         )?;
         let middle = (f64::midpoint(step.low, step.high) as u64) / STEP_BYTES * STEP_BYTES;
         ensure!(
             middle as f64 > step.low && (middle as f64) < step.high,
-            "nothing to bisect: the knee is known to {} bytes",
+            "nothing to bisect: the knee is already known within {} bytes",
             step.high - step.low
         );
         Ok(middle)
@@ -145,7 +145,7 @@ impl Sweep {
         let least = passes.iter().map(|pass| pass.bytes).min().unwrap_or(0);
         if least < bytes {
             notes.push(format!(
-                "read again for {:.0} s: the first {:.0} % of the file",
+                "the second read stopped after {:.0} s, at {:.0} % of the file",
                 self.pass_ns / 1e9,
                 100.0 * least as f64 / bytes as f64
             ));
@@ -186,9 +186,9 @@ impl Sweep {
         median(&blocks).context("a pass has stretches")
     }
 
-    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page
-    /// stays charged to whom it came for first: it is written outside, and evicted before the group
-    /// is entered.
+    /// Has the file this size. In a small group writes wait for the group's dirty pages, and a page
+    /// stays charged to the group that read it first: it is written outside, and evicted before the
+    /// group is entered.
     fn resize(&mut self, bytes: u64, bench: &mut Bench) -> Result<()> {
         let Some(group) = &self.group else {
             return self.file.resize(bytes, self.until, bench);
@@ -199,7 +199,7 @@ impl Sweep {
         group.enter()
     }
 
-    /// Reads again and again, and tells what the device gave in all.
+    /// Reads repeatedly, and returns the bytes that the device delivered.
     fn passes(
         &self,
         opened: &Opened,
@@ -221,8 +221,8 @@ impl Sweep {
 }
 
 /// Why a size has no share that the device gave.
-const NOT_COUNTED: &str = "what the device gave is not counted here, as far as was seen: no read of an evicted file moved what the \
-     kernel counts for this process";
+const NOT_COUNTED: &str = "the kernel does not count device reads here: reading an evicted file \
+                           did not change this process's counter";
 /// Share of what was evicted that a count must show.
 const SHOWN: f64 = 0.5;
 
@@ -234,11 +234,11 @@ fn shows(evicted_bytes: u64, counted: Option<u64>) -> bool {
 fn place(series: &Series) -> Result<GroupPlace> {
     let text = |name: &str| {
         let value = series.settings.get(name).and_then(Value::text);
-        value.map(str::to_owned).context("no place for a group is set")
+        value.map(str::to_owned).context("the control group setting is missing")
     };
     let version = series.setting("group_version");
     Ok(GroupPlace {
-        version: u32::try_from(version.context("no place for a group is set")?)?,
+        version: u32::try_from(version.context("the control group setting is missing")?)?,
         parent: text("group_below")?,
         home: text("group_home")?,
     })
@@ -274,7 +274,7 @@ fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
         count => format!("{count} passes"),
     };
     let note = format!(
-        "{count}: the interval is of stretches all over the file, and says nothing of another pass"
+        "{count}: the interval covers stretches of the file, not the variation between passes"
     );
     (dealt.collect(), Some(note))
 }

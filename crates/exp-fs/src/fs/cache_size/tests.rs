@@ -127,7 +127,7 @@ fn nobody_is_swapped_out_unasked() {
     assert!(most <= 4 * GIB, "{most}");
     let skip = &skipped.first().expect("the larger ones").1;
     assert!(skip.needed.as_ref().is_some_and(|way| way.contains("limit=memory")));
-    // Who asks for it has it, and so has who has no swap.
+    // It runs if the user asks for it, or if there is no swap.
     let all = 10 * GIB;
     assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
     site.host.memory.swap_total_bytes = Some(0);
@@ -219,7 +219,7 @@ fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
     let cache = figures(Limit::Memory, &[(16, 300.0, 0.0), (32, 310.0, 0.0), (64, 700.0, 0.0)]);
     let found = derive(&bare_site(), &Known::default(), &cache);
     assert_eq!((found.len(), found[0].notes.len()), (1, 1));
-    // Nothing was ever in memory: then there is nothing to tell.
+    // Nothing was ever in memory: then there is nothing to report.
     let none = figures(Limit::Memory, &[(16, 4000.0, 1.0)]);
     assert!(derive(&bare_site(), &Known::default(), &none).is_empty());
 }

@@ -58,11 +58,12 @@ impl Files {
             let name = name(size, files.len() as u64);
             let path = dir.join(&name);
             let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
-            ensure!(opened.bytes == size, "{name} has another size than was prepared");
+            ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
             let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
             ensure!(
                 memory.max(offset) <= BLOCK_BYTES as u64,
-                "direct reads of 4 KiB are not aligned here: to {offset} bytes, {memory} in memory"
+                "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
+                 bytes ({memory} bytes in memory)"
             );
             let seed = seed_of(&path);
             files.push(Prepared { opened, seed });

@@ -1,8 +1,8 @@
 //! Readers at work at the same time, as processes or threads, and what each had in the time that
 //! all shared.
 //!
-//! All read from before the common start until all are past the common end, so that nobody ever has
-//! the device for itself in between. The measured reader is the calling thread; it sets both ends.
+//! All read from before the common start until all are past the common end, so no reader ever has
+//! the device to itself in between. The measured reader is the calling thread; it sets both ends.
 //! It is no `bench::measure::Crew`: the end is not known at the start (it waits for a slow device's
 //! reads), every read is looked at by itself, and readers are processes as well, which meet at
 //! words that they share.
@@ -129,8 +129,11 @@ pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     let shared_ms = meeting.window_ns() / 1e6;
     for (number, (had, reader)) in had.iter().zip(readers).enumerate() {
         let (name, is, was) = (name(number), had.cpu, reader.cpu);
-        ensure!(had.reads > 0, "{name} had no read in the {shared_ms:.0} ms that all shared");
-        ensure!(errand.is_free || is == was, "{name} ended on CPU {is}, and was pinned to {was}");
+        ensure!(had.reads > 0, "{name} completed no read in the shared {shared_ms:.0} ms");
+        ensure!(
+            errand.is_free || is == was,
+            "{name} ended on CPU {is} although it was pinned to CPU {was}"
+        );
     }
     Ok(Shared { window_ns: meeting.window_ns(), readers: had, latencies })
 }
@@ -238,7 +241,7 @@ impl Meeting<'_> {
         self.work(number, reader, |_, _, _| ())
     }
 
-    /// A reader from its first to its last read. `seen` is told of each: its start, its end and the
+    /// A reader from its first to its last read. `seen` is called for each: its start, its end and the
     /// window's begin as it stood after the read, 0 until it is set.
     fn work(&self, number: usize, reader: &Reader<'_>, seen: impl FnMut(u64, u64, u64)) -> End {
         let end = match self.reads(number, reader, seen) {
@@ -334,7 +337,7 @@ impl Meeting<'_> {
         Had { reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced }
     }
 
-    /// All ended well. The one whose fault it was is named before those that ended because of it.
+    /// All ended well. The reader at fault is named before those that ended as a consequence.
     fn judge(&self, ends: &[Result<End>]) -> Result<()> {
         let is = |end: &Result<End>, all: &[End]| end.as_ref().is_ok_and(|end| all.contains(end));
         let mut ranked = [&[End::Well, End::Other, End::Lost][..], &[End::Well]].into_iter();
@@ -354,14 +357,17 @@ impl Meeting<'_> {
                 Err(error).with_context(|| format!("{name}: reading its file"))
             }
             Ok(End::Wrong) => {
-                let text = format!("{name} read a block that is not what was written there");
+                let text = format!("{name} read a block that differs from what was written");
                 Err(WrongResult(text).into())
             }
             Ok(End::Lost) => {
-                bail!("{name} waited {:.0} s for the others, which never came", PATIENCE_NS / 1e9)
+                bail!(
+                    "{name} waited {:.0} s for the other readers, which did not start",
+                    PATIENCE_NS / 1e9
+                )
             }
-            Ok(End::Unmade) => bail!("{name} could not have its memory or its CPU"),
-            Ok(End::Well | End::Other) => bail!("{name} ended because another failed"),
+            Ok(End::Unmade) => bail!("{name} could not get its memory or its CPU"),
+            Ok(End::Well | End::Other) => bail!("{name} stopped because another reader failed"),
         }
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     let dir = bench.order().directory()?.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
-        false => series.setting("window").context("no window is set")? as f64,
+        false => series.setting("window").context("the window setting is missing")? as f64,
     };
     let round = Duration::from_nanos(window_ns as u64) * series.cases.len() as u32;
     let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
@@ -198,14 +198,14 @@ fn describe(samples: &mut Samples, shared: &Shared) {
     put(samples, quantities);
     if (shared.latencies.len() as u64) < READS_LEAST {
         samples.notes.push(format!(
-            "the measured reader had {} reads in {:.1} s: the device is slow, or others have it",
+            "the measured reader completed only {} reads in {:.1} s: the device is slow or busy",
             shared.latencies.len(),
             shared.window_ns / 1e9
         ));
     }
     if let Some((cpu, share)) = busiest.filter(|(_, share)| *share > BUSY) {
         samples.notes.push(format!(
-            "readers used {:.0} % of CPU {cpu}: it is full, and not the device",
+            "the readers used {:.0} % of CPU {cpu}: the CPU is saturated, not the device",
             share * 100.0
         ));
     }

@@ -11,7 +11,7 @@ use session::fixtures::{check, is_plain, params};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What a run may write in a directory that somebody named.
+/// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;
 
 fn with(site: Site, bytes: u64) -> Site {

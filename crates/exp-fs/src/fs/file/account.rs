@@ -116,7 +116,8 @@ impl Moved {
         [self.own, self.device].into_iter().flatten().min()
     }
 
-    /// Share of what was asked for that no device gave or took; `None` where nobody counts.
+    /// Share of the requested bytes that no device delivered or took; `None` if nothing counts
+    /// them.
     pub(in crate::fs) fn cache_share(&self) -> Option<f64> {
         let missing = self.asked.saturating_sub(self.by_device()?);
         (self.asked > 0).then(|| missing as f64 / self.asked as f64)
@@ -137,21 +138,23 @@ impl Moved {
 
     fn note(&self) -> Option<Note> {
         let Some(share) = self.cache_share() else {
-            let what = "nobody counts what the device did: /proc/self/io is missing, and no device is known";
+            let what = "the device's reads and writes are not counted: /proc/self/io is missing \
+                        and the device is unknown";
             return (self.asked > 0).then(|| what.into());
         };
         let (verb, given) = match self.way {
             Way::Read => ("read", "came from"),
             Way::Written => ("written", "reached"),
         };
-        // What ZFS and servers have devices do is counted to nobody.
+        // Device work for ZFS and servers is charged to no process.
         let device = match self.device {
             Some(_) => "no device of this machine",
-            None => "no device that is counted",
+            None => "no device with counters",
         };
         (share > SHARE_UNTOLD).then(|| {
             Note::cache(format!(
-                "cache: {:.0} % of {} {verb} {given} {device} (the process was counted {}, the device {})",
+                "cache: {:.0} % of {} {verb} {given} {device} (counted for the process: {}, for \
+                 the device: {})",
                 share * 100.0,
                 render(self.asked as f64, Unit::B),
                 told(self.own),
@@ -162,7 +165,7 @@ impl Moved {
 }
 
 fn told(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "nothing that is known".to_owned(), |bytes| render(bytes as f64, Unit::B))
+    bytes.map_or_else(|| "unknown".to_owned(), |bytes| render(bytes as f64, Unit::B))
 }
 
 #[cfg(test)]
@@ -183,7 +186,7 @@ mod tests {
         assert_eq!(below.cache_share(), Some(1.0));
         let note = below.note().expect("it does not add up");
         assert!(note.starts_with("cache: 100 % of 1 MiB"), "{note}");
-        assert!(note.contains("the device 0 B"), "{note}");
+        assert!(note.contains("for the device: 0 B"), "{note}");
         // Others read as well, and this process did not.
         assert_eq!(moved(100, Some(0), Some(1 << 30)).cache_share(), Some(1.0));
     }
@@ -192,7 +195,7 @@ mod tests {
     fn what_nobody_counts_is_said() {
         let unknown = moved(4096, None, None);
         assert_eq!(unknown.cache_share(), None);
-        assert!(unknown.note().expect("said").contains("nobody counts"));
+        assert!(unknown.note().expect("said").contains("are not counted"));
         assert_eq!(moved(0, None, None).note(), None);
         assert_eq!(moved(0, Some(0), Some(0)).cache_share(), None);
         assert_eq!(moved(1000, Some(995), None).note(), None);

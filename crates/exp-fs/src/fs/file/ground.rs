@@ -21,7 +21,7 @@ symbols! {
         Fuse = "fuse",
         /// Another machine answers, or the machine that this one is a guest of.
         Network = "network",
-        /// The mounts do not tell.
+        /// The mount table does not say.
         Unknown = "unknown",
     }
 }
@@ -46,7 +46,7 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
             disk: None,
             number: None,
             mount: None,
-            because: format!("the mounts do not tell where {shown} lies"),
+            because: format!("the mount table does not show which file system {shown} is on"),
         };
     };
     let (disk, number) = disk_of(site, mount).unzip();
@@ -76,23 +76,23 @@ pub(in crate::fs) fn ground_facts(site: &Site, mut series: Series) -> Series {
 /// What a kind of ground is called, with the names that are known.
 fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> String {
     match (kind, disk) {
-        (Kind::Device, Some(name)) if is_virtual => format!(
-            "{fs} on {name}, a virtual disk, whose host may have a cache of it that cannot be seen here"
-        ),
+        (Kind::Device, Some(name)) if is_virtual => {
+            format!("{fs} on {name}, a virtual disk that the host may cache invisibly")
+        }
         (Kind::Device, Some(name)) => format!("{fs} on {name}"),
         (Kind::Stacked, Some(name)) => {
-            format!("{fs} on {name}, which keeps its data in a file with a cache of its own")
+            format!("{fs} on {name}, which keeps its data in a file with a separate cache")
         }
-        (Kind::Stacked, None) => format!("{fs}, whose files are another file system's"),
+        (Kind::Stacked, None) => format!("{fs}, stacked on another file system"),
         (Kind::Memory, Some(name)) => format!("{fs} on {name}, which keeps its data in memory"),
         (Kind::Memory, None) => format!("{fs}, which keeps its files in memory"),
         (Kind::Fuse, _) => {
-            format!("{fs}: a program answers (FUSE), with a cache of its own or none")
+            format!("{fs}: a program answers (FUSE), perhaps from a cache")
         }
         (Kind::Network, _) => {
-            format!("{fs}: another machine answers, from its memory or its disks")
+            format!("{fs}: a remote server answers, from its memory or its disks")
         }
-        (Kind::Unknown | Kind::Device, _) => format!("{fs}, of which no device is known"),
+        (Kind::Unknown | Kind::Device, _) => format!("{fs} on an unknown device"),
     }
 }
 
@@ -103,10 +103,10 @@ pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
     let kind = <Kind as Field>::of(case.at.get("ground"))?;
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
-    let fs = text("file_system").unwrap_or("nowhere that the mounts tell");
+    let fs = text("file_system").unwrap_or("an unknown file system");
     if is_plain && text("device_number").is_none() {
         return Some(format!(
-            "{fs} does not tell its devices one by one: what they gave is what this process was counted"
+            "{fs} does not name its devices, so plumb uses the process's own counters"
         ));
     }
     (!is_plain)
@@ -219,7 +219,7 @@ mod tests {
         let mut case = Case::new(CaseId::new());
         several.put(&site, &mut case.at);
         let note = ground_note(&case).expect("something is not known");
-        assert!(note.contains("one by one"), "{note}");
+        assert!(note.contains("does not name its devices"), "{note}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn what_was_not_written_yet_is_not_cold() {
         return skips::part("file-system", error);
     }
     opened.file.write_at(&[1; BLOCK_BYTES], 0).expect("writes");
-    // Written back meanwhile, or still dirty and told so.
+    // Written back meanwhile, or still dirty and reported.
     if let Err(error) = opened.make_cold(0, 0) {
         assert!(error.to_string().contains("1 of 256 pages"), "{error}");
     }

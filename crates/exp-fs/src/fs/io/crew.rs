@@ -108,7 +108,7 @@ impl Task<'_> {
         }
         let watch = meeting.watch.into_inner();
         let watch = watch.unwrap_or_else(PoisonError::into_inner);
-        let watch = watch.context("no thread came to the start")?;
+        let watch = watch.context("no thread reached the start")?;
         Ok((did.into_iter().flatten().collect(), watch.end(meeting.moved.into_inner())))
     }
 
@@ -168,7 +168,7 @@ impl Meeting {
 
 /// Another member failed before the start.
 #[derive(Debug, thiserror::Error)]
-#[error("another thread of the case did not come to the start")]
+#[error("another thread of the case did not reach the start")]
 struct NotBegun;
 
 enum Engine {
@@ -200,14 +200,14 @@ impl Member {
         let opened = opened(&path, work)?;
         ensure!(
             work.block.is_multiple_of(opened.offset_alignment),
-            "O_DIRECT moves multiples of {} bytes here",
+            "O_DIRECT needs multiples of {} bytes here",
             opened.offset_alignment
         );
         let plain = file::open(&path, ReadMode::Cached)?;
         let (start, bytes) = region_of(work, index, task.sizes);
         match work.mode {
             Mode::Cold => opened.make_cold(start, bytes)?,
-            // Pages of it that are in memory would have to be thrown out by each write.
+            // Each write would have to evict the file's cached pages.
             Mode::Direct => plain.make_cold(start, bytes)?,
             // Partial pages would have to be read before they are written.
             _ => plain.warm(start, bytes)?,
@@ -285,8 +285,8 @@ impl Member {
         let ran = ran.map_err(anyhow::Error::new)?;
         ensure!(
             ran.operations > 0,
-            "cache: no operation was begun before the places were used up: a larger file with --set \
-             fs.io.size=SIZE"
+            "cache: all offsets were used up before the first operation; use a larger file with \
+             --set fs.io.size=SIZE"
         );
         Ok(ran)
     }
@@ -308,7 +308,7 @@ impl Member {
     fn finish(&self, work: Work) -> Result<()> {
         if !work.is_read() {
             let synced = self.plain.file.sync_data();
-            synced.context("syncing what was written")?;
+            synced.context("syncing the written data")?;
         }
         self.check(work)
     }
@@ -333,7 +333,7 @@ impl Member {
     /// writes, that the file has what one of those has that went there.
     fn check(&self, work: Work) -> Result<()> {
         let last = self.last_blocks();
-        // Where blocks in flight may meet, nobody knows which came last.
+        // If blocks in flight overlap, the last one is unknown.
         if !work.is_read() && work.is_ring() && self.places.count() < 2 * last.len() as u64 {
             return Ok(());
         }
@@ -344,14 +344,14 @@ impl Member {
                 false => {
                     let moved = self.plain.file.read_at(&mut found, *offset);
                     let is_it = |(other, at): &(&[u8], u64)| at == offset && found == *other;
-                    moved.context("reading what was written")? == block.len()
+                    moved.context("reading back the written data")? == block.len()
                         && last.iter().any(is_it)
                 }
             };
             if !is_right {
                 let what = if work.is_read() { "read" } else { "written" };
                 let reason = format!(
-                    "the {} bytes at offset {offset} are not what was {what} there",
+                    "the {} bytes at offset {offset} differ from what was {what} there",
                     block.len()
                 );
                 return Err(WrongResult(reason).into());
@@ -388,16 +388,16 @@ fn opened(path: &Path, work: Work) -> Result<Opened> {
 fn forbidden(error: std::io::Error) -> anyhow::Error {
     let way_out = match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            "io_uring is forbidden here: kernel.io_uring_disabled (sysctl), or a container's seccomp \
-             profile that leaves io_uring_setup out; --set fs.io.engine=psync goes without"
+            "io_uring is forbidden here, by sysctl kernel.io_uring_disabled or by a container's \
+             seccomp profile without io_uring_setup; use --set fs.io.engine=psync"
         }
         std::io::ErrorKind::OutOfMemory => {
-            "io_uring may not lock the blocks: ulimit -l, or a smaller --set fs.io.depth"
+            "io_uring cannot lock its buffers; raise ulimit -l, or use a smaller --set fs.io.depth"
         }
         std::io::ErrorKind::Unsupported => {
-            "this kernel has no io_uring (Linux 5.1): --set fs.io.engine=psync goes without"
+            "this kernel has no io_uring (Linux 5.1 and later); use --set fs.io.engine=psync"
         }
-        _ => "making a ring",
+        _ => "creating a ring",
     };
     anyhow::Error::new(error).context(way_out)
 }

@@ -26,7 +26,7 @@ impl Places {
         let mut random = fastrand::Rng::with_seed(seed);
         let slot = if work.is_random() { block.max(PAGE) } else { block };
         let slots = bytes / slot;
-        ensure!(slots > 0, "a block of {block} bytes is longer than its part of the file");
+        ensure!(slots > 0, "a block of {block} bytes is larger than the thread's part of the file");
         let mut places = Places {
             start,
             end: start + slots * slot,

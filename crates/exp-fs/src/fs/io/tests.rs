@@ -174,7 +174,7 @@ fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
     let of = |work: Work, metric| told(&site, Some(&known), &work, metric);
     let cpu = of(read(4 * KIB, Mode::Direct), "cpu").expect("known");
     assert!(cpu.low <= 8e3 && 8e3 <= cpu.high && cpu.high / cpu.low < 6.0);
-    // The stream of the device tells of blocks that are longer.
+    // The device's sequential rate describes longer blocks.
     let long = of(read(MIB, Mode::Direct), "bandwidth").expect("known");
     assert!(long.low > 2e7 && long.high < 4e9, "{long:?}");
     // One after another is the least that a queue gives.

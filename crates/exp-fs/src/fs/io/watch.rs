@@ -84,14 +84,14 @@ pub(super) fn demand_written_down(
     for offset in offsets {
         let start = offset / page * page;
         let found = residency(plain, start, offset + work.block - start);
-        let found = found.context("asking what is in memory of what was written")?;
+        let found = found.context("reading the page-cache state of the written blocks")?;
         cached += found.cached;
         unwritten += found.dirty + found.writeback;
     }
     ensure!(
         work.mode != Mode::Direct || cached == 0,
-        "cache: O_DIRECT is faked here: {cached} pages of the last blocks that were written are in the page \
-         cache, {unwritten} of them not on the device"
+        "cache: O_DIRECT is faked here: {cached} pages of the last written blocks are in the page \
+         cache, {unwritten} not yet on the device"
     );
     // A journal of data has it on the device before its page is clean.
     let share = watch.moved.as_ref().and_then(Moved::cache_share);
@@ -99,15 +99,15 @@ pub(super) fn demand_written_down(
         && share.is_some_and(|share| share <= SHARE_UNTOLD);
     ensure!(
         unwritten == 0 || is_taken,
-        "cache: {unwritten} pages of the last blocks that were written and synced are not on the device: \
-         the sync is faked here"
+        "cache: the sync is faked here: {unwritten} pages of the last written and synced blocks \
+         are not on the device"
     );
     Ok(())
 }
 
 /// CPU time so far of the kernel's workers for rings of this process, in ns; 0 for cases without a
-/// ring, `None` where the kernel does not tell. (Their names end in a number of the first namespace
-/// of processes, which is not ours in a container; a process has one case at a time.)
+/// ring, `None` if the kernel does not report it. (Their names end in a number of the first
+/// namespace of processes, which is not ours in a container; a process has one case at a time.)
 fn workers_ns(work: Work) -> Option<u64> {
     if !work.is_ring() {
         return Some(0);

@@ -188,11 +188,12 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
         let cost = new_bytes + rounds * most_written(work, each);
         let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
             let why = format!(
-                "the device is addressed by {logical} bytes, and O_DIRECT moves nothing smaller"
+                "the device's logical block is {logical} bytes, and O_DIRECT transfers nothing \
+                 smaller"
             );
             Some(Skip::because(why).needs("--set fs.io.mode=cached or buffered"))
         } else if work.block * work.threads > region {
-            let why = "its blocks are longer than what each thread has of the file";
+            let why = "the block is larger than each thread's part of the file";
             Some(Skip::because(why).needs("--set fs.io.size=SIZE"))
         } else {
             device::affords(site, super::ID, spent + cost, fewer_bytes(&case)).err()
@@ -206,7 +207,7 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
     offered
 }
 
-/// A device may write so many times as fast as is likely of it.
+/// A device may write so many times faster than is likely.
 const FASTER: f64 = 2.0;
 /// What of a case holds the bytes that it may write in a round, where its figures are rates.
 const WRITTEN_AT: &str = "written_bytes";
@@ -259,7 +260,7 @@ pub(super) fn written(case: &Case, each: u64) -> u64 {
 /// What makes the bytes fewer that a case writes in a run.
 fn fewer_bytes(case: &Case) -> &'static str {
     match case.at.contains_key(WRITTEN_AT) {
-        true => "window=18ms, which tells a burst",
+        true => "window=18ms, which reports a burst",
         false => "size=SIZE, or fewer cases",
     }
 }

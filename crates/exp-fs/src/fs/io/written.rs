@@ -71,7 +71,7 @@ pub(super) fn down(
     let of_ring = seen.workers_ns.filter(|_| task.work.is_ring());
     put(samples, [("workers_ns", of_ring.map(|ns| ns as f64))]);
     let untold =
-        "the kernel does not tell what its workers for rings took (/proc/self/task/*/schedstat)";
+        "the kernel does not report the CPU time of io_uring workers (/proc/self/task/*/schedstat)";
     samples.notes.extend(seen.workers_ns.is_none().then(|| untold.to_owned()));
     Ok(())
 }
@@ -95,7 +95,7 @@ fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
     let from = steady.clone().map(|steady| steady.from_tick).max();
     let until = steady.map(|steady| steady.until_tick).min();
     let (from, until) = (from.unwrap_or(0), until.unwrap_or(0));
-    ensure!(from < until, "there was no time in which all threads of the case worked");
+    ensure!(from < until, "the threads of the case never all worked at the same time");
     let done = |did: &Did| done_by(is_ring, did, until) - done_by(is_ring, did, from);
     let operations: f64 = did.iter().map(done).sum();
     Ok(operations * 1e9 / clock.between_ns(from, until))
@@ -133,7 +133,7 @@ fn done_by(is_ring: bool, did: &Did, tick: u64) -> f64 {
     done
 }
 
-/// Requests that were at the device at a time, in the mean over the run, everybody's.
+/// Mean number of requests at the device over the run, including other processes'.
 fn at_device(clock: Clock, did: &[Did], seen: &Seen) -> Option<f64> {
     let first = did.iter().map(|did| did.ran.first_tick).min()?;
     let last = did.iter().map(|did| did.ran.last_tick).max()?;
@@ -141,12 +141,12 @@ fn at_device(clock: Clock, did: &[Did], seen: &Seen) -> Option<f64> {
     (ns > 0.0).then_some(seen.waited_ns? / ns)
 }
 
-/// What is to be said where the device did not have what was asked of it at a time.
+/// A note if fewer requests were at the device than the case asked for.
 fn queue_note(at_device: f64, asked: u64) -> Option<String> {
     (asked > 1 && at_device < asked as f64 / 2.0).then(|| {
         format!(
-            "of {asked} operations in flight {at_device:.1} were at the device in the mean: the others \
-             waited in the kernel on their way there, or to be seen complete"
+            "of {asked} operations in flight {at_device:.1} were at the device on average; the \
+             others waited in the kernel before submission or after completion"
         )
     })
 }
@@ -167,7 +167,7 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     notes.dedup();
     let own: BTreeSet<usize> = cpus.iter().copied().collect();
     if own.len() < cpus.len() {
-        notes.push(format!("{} threads took turns on {} CPUs", cpus.len(), own.len()));
+        notes.push(format!("{} threads shared {} CPUs", cpus.len(), own.len()));
     }
     let runs = || did.iter().map(|did| &did.ran);
     let begin = runs().map(|ran| ran.first_tick).max().unwrap_or(0);
@@ -176,8 +176,8 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     let overlap = end.saturating_sub(begin) as f64 / longest.unwrap_or(1).max(1) as f64;
     if overlap < OVERLAP {
         notes.push(format!(
-            "the threads worked together for {:.0} % of the time of the slowest only: the rate is that of \
-             this time",
+            "all threads worked at the same time for only {:.0} % of the slowest thread's time; \
+             the rate covers that part",
             100.0 * overlap
         ));
     }

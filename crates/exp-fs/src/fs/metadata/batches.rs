@@ -46,7 +46,7 @@ pub(super) fn time<'bench>(
     let listed = directory.list()?;
     ensure!(
         listed == entries,
-        "the directory had {entries} entries, and has {listed} after all was undone"
+        "the directory had {entries} entries before the batch and has {listed} after cleaning up"
     );
     let per_batch = match call {
         Call::Readdir => k * entries,
@@ -145,7 +145,7 @@ fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
         .context("renaming a file")?;
     if let Some((from, to)) = pairs.last() {
         let has_moved = directory.has(to) && !directory.has(from);
-        ensure!(has_moved, "a file was renamed, and has its old name or not its new one");
+        ensure!(has_moved, "after a rename the old name still exists or the new name is missing");
     }
     for (entry, to) in now {
         rename(place, to, entry).context("renaming a file back")?;
@@ -167,7 +167,7 @@ fn listed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> 
     })?;
     match wrong {
         None => Ok(ns),
-        Some(found) => anyhow::bail!("a listing of {entries} entries had {found}"),
+        Some(found) => anyhow::bail!("a listing returned {found} entries instead of {entries}"),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Makes a directory with so many empty files, and syncs it. A server may take long for each,
-    /// and the kernel counts none of it as reading or writing: `alive` is called after each.
+    /// and the kernel does not count this as reading or writing: `alive` is called after each.
     pub(super) fn make(
         dir: &Path,
         entries: u64,
@@ -51,11 +51,11 @@ impl Directory {
         let shown = path.display();
         demand_space(dir, entries.saturating_mul(ENTRY_BYTES), WAY_OUT)?;
         let above = File::open(dir).with_context(|| format!("opening {}", dir.display()))?;
-        if let Some(free) = free_files(&above).context("asking for the free inodes")? {
+        if let Some(free) = free_files(&above).context("reading the number of free inodes")? {
             ensure!(
                 entries <= free - free / MARGIN,
-                "{} can hold {free} more files, of which a tenth stays free, and {entries} would be made: \
-                 {WAY_OUT}",
+                "{} has room for {free} more files, plumb leaves a tenth free, and {entries} are \
+                 needed: {WAY_OUT}",
                 dir.display()
             );
         }
@@ -65,7 +65,7 @@ impl Directory {
             let name = name(index, MADE, name_bytes);
             create(place.as_fd(), &name)
                 .and_then(raw::close)
-                .with_context(|| format!("making the {}th file of {shown}", index + 1))?;
+                .with_context(|| format!("creating file {} of {shown}", index + 1))?;
             alive();
         }
         // Else the journal would be busy with them in the first round.
@@ -95,7 +95,7 @@ impl Directory {
         if !directory.is_whole(alive)? {
             // A worker was killed, or could not mend what a batch left.
             directory.restore(alive)?;
-            ensure!(directory.is_whole(alive)?, "{} cannot be mended", directory.path.display());
+            ensure!(directory.is_whole(alive)?, "cannot restore {}", directory.path.display());
         }
         Ok(directory)
     }
@@ -144,7 +144,7 @@ impl Directory {
         (first..self.fresh).map(of).collect()
     }
 
-    /// Reads all of it once; returns the number of entries.
+    /// Reads the whole directory once; returns the number of entries.
     pub(super) fn list(&mut self) -> Result<u64> {
         let path = &self.path;
         self.listing.pass().with_context(|| format!("listing {}", path.display()))
@@ -175,12 +175,12 @@ impl Directory {
         for name in missing {
             create(self.place.as_fd(), &name)
                 .and_then(raw::close)
-                .with_context(|| format!("making {} again", name.to_string_lossy()))?;
+                .with_context(|| format!("creating {} again", name.to_string_lossy()))?;
             alive();
         }
         let found = self.list()?;
         let (path, entries) = (self.path.display(), self.entries());
-        ensure!(found == entries, "{path} has {found} entries in place of {entries}");
+        ensure!(found == entries, "{path} has {found} entries instead of {entries}");
         Ok(())
     }
 }

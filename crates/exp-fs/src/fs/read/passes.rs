@@ -42,7 +42,11 @@ pub(super) fn time(
     let path = path_of(dir, file_bytes);
     let seed = seed_of(&path);
     let opened = open(&path, mode)?;
-    ensure!(opened.bytes == file_bytes, "the prepared file has another size: {}", opened.bytes);
+    ensure!(
+        opened.bytes == file_bytes,
+        "the size of the prepared file changed to {}",
+        opened.bytes
+    );
     let alignment = opened.memory_alignment.max(opened.offset_alignment);
     ensure!(
         (BLOCK_BYTES as u64).is_multiple_of(alignment),
@@ -69,7 +73,7 @@ pub(super) fn time(
     let passes = look.run(bench, window)?;
     let part = (mode == Mode::Cached && blocks.span().1 < bytes).then(|| {
         format!(
-            "another part of {} of the file in each round is in the page cache and read",
+            "each round caches and reads another part of {} of the file",
             render(blocks.span().1 as f64, Unit::B)
         )
     });
@@ -78,7 +82,7 @@ pub(super) fn time(
     describe_place(samples, case, settled);
     samples.notes.extend(part);
     put(samples, [("extents", extents.map(|extents| extents as f64))]);
-    let untold = "the file system does not tell where a file lies on its device (FIEMAP)";
+    let untold = "the file system does not report a file's extents (FIEMAP)";
     samples.notes.extend(extents.is_none().then(|| untold.to_owned()));
     Ok(())
 }
@@ -165,7 +169,7 @@ struct Passes {
     moved: Moved,
     passes: usize,
     span_bytes: u64,
-    /// Bytes that the kernel read ahead and nobody asked for.
+    /// Bytes that the kernel read ahead without a request.
     ahead: u64,
 }
 
@@ -179,7 +183,7 @@ struct Look<'case> {
 }
 
 impl Look<'_> {
-    /// The passes of a case; of a cached file again where the kernel took pages of it back
+    /// The passes of a case; for a cached file again if the kernel reclaimed some of its pages
     /// meanwhile.
     fn run(&self, bench: &Bench, window: Option<Window>) -> Result<Passes> {
         if self.mode != Mode::Cached {
@@ -266,7 +270,9 @@ fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
         if let Some(at) = engine.offset_of(index) {
             ensure!(
                 right(engine.buffers().get(index), seed, at),
-                WrongResult(format!("the block at offset {at} is not what was written there"))
+                WrongResult(format!(
+                    "the block at offset {at} differs from what was written there"
+                ))
             );
         }
     }
@@ -310,7 +316,7 @@ impl Passes {
             && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
         {
             notes.push(format!(
-                "{} came from a device, although all was in the page cache before and after",
+                "{} came from a device, although the file was in the page cache before and after",
                 render(bytes as f64, Unit::B)
             ));
         }

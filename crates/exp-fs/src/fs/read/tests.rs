@@ -104,7 +104,7 @@ fn in_memory_only_what_is_cached_is_offered() {
 const SMALL: [(&str, &str); 2] =
     [("mode", "direct,direct_sync,cold,cold_no_readahead,cached"), ("size", "128KiB,1MiB")];
 
-/// Whether the file system of a directory does what it is told, and has a device that counts.
+/// Whether the file system of a directory follows requests, and has a device that counts.
 fn is_plain(site: &Site) -> bool {
     let ground = below(site).expect("a directory");
     let fs = ground.mount.map(|mount| mount.fs.as_str());

@@ -36,7 +36,11 @@ impl Reader for Remote {
     fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
         let read = self.file.read_at(block, offset);
         let read = read.with_context(|| format!("reading at {offset}"))?;
-        ensure!(read == block.len(), "a read at {offset} gave {read} bytes of {}", block.len());
+        ensure!(
+            read == block.len(),
+            "a read at {offset} returned {read} bytes instead of {}",
+            block.len()
+        );
         Ok(())
     }
 }
@@ -100,7 +104,7 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     let told = |bytes: u64| render(bytes as f64, Unit::B);
     ensure!(
         bytes <= has && has >= LEAST_BYTES,
-        "the file has {}, of which {} were to be read",
+        "the file has only {}, but {} were requested",
         told(has),
         told(bytes.max(LEAST_BYTES))
     );
@@ -131,23 +135,22 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     put(samples, quantities);
     samples.notes.extend(note.flatten());
     let soname = remote.soname;
-    samples
-        .notes
-        .push(format!("read by {soname} in the process, without any cache of this machine"));
+    samples.notes.push(format!("read by {soname} in the process, without a local cache"));
     if has > WHOLE_MOST && bytes == WHOLE_MOST {
-        samples.notes.push(format!("the first {} of its {} were read", told(bytes), told(has)));
+        samples.notes.push(format!("plumb read the first {} of {}", told(bytes), told(has)));
     }
     Ok(())
 }
 
-/// Share of what was asked for that did not come over the connection, and what is to be said of it:
-/// nothing where each read brought its block and the heads of its answer.
+/// Share of the requested bytes that did not come over the connection, and its note: nothing where
+/// each read brought its block and the heads of its answer.
 fn account(asked: u64, came: u64) -> Option<(f64, Option<Note>)> {
     let share = share_from_cache(asked, came)?;
     let times = came as f64 / asked as f64;
     let ahead = (times > 1.0 + HEADS_MOST).then(|| {
         Note::cache(format!(
-            "cache: the server sent {times:.1} times what was asked for: something reads ahead (TCP_INFO)"
+            "cache: the server sent {times:.1} times the requested bytes, so something reads ahead \
+             (TCP_INFO)"
         ))
     });
     Some((share, cache_note(share, "TCP_INFO").or(ahead)))

@@ -58,14 +58,14 @@ impl Reader for File {
     fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
         let read = self.opened.file.read_at(block, offset);
         let read = read.with_context(|| format!("reading at {offset}"))?;
-        ensure!(read == block.len(), "a read at {offset} gave {read} bytes");
+        ensure!(read == block.len(), "a read at {offset} returned {read} bytes");
         Ok(())
     }
 
     fn check(&self, block: &[u8], offset: u64) -> Result<()> {
         ensure!(
             right(block, self.seed, offset),
-            "what was read at {offset} is not what was written there"
+            "the data read at {offset} differs from what was written there"
         );
         Ok(())
     }
@@ -79,7 +79,7 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and
     // nothing that it learnt of earlier reads counts.
     let opened = open(&dir.join(name(bytes)), mode)?;
-    ensure!(opened.bytes == bytes, "the prepared file has another size");
+    ensure!(opened.bytes == bytes, "the size of the prepared file changed");
     let place = place::of(&opened.file, case).with_context(|| dir.display().to_string())?;
     let facts = file_system(&opened.file).context("statfs")?;
     let mut notes = opened.notes.clone();
@@ -91,12 +91,14 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     let counted = counters.and_then(wire::Before::end);
     let asked = passes.bytes();
     if mode == Mode::Cached {
-        notes.push("from this machine's page cache, into which it was read before".to_owned());
+        notes.push("read from the local page cache, which was filled first".to_owned());
     } else {
         let given = render(bytes as f64, Unit::B);
-        notes.push(format!("this run gave the server these {given}: its memory may answer"));
+        notes.push(format!(
+            "this run wrote these {given} to the server, which may answer from memory"
+        ));
         let uncounted =
-            "this file system's requests are not counted: a cache of its program may answer";
+            "this file system does not count its requests, so a cache of its client may answer";
         notes.extend(counted.is_none().then(|| uncounted.to_owned()));
     }
     if let Some(counted) = &counted {
@@ -121,7 +123,7 @@ fn demand_mount(case: &Case) -> Result<()> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
     ensure!(
         is_mounted(&mounts, target),
-        "nothing is mounted on {target} any more: its server or its program is gone"
+        "nothing is mounted on {target} any more: the server or the FUSE program is gone"
     );
     Ok(())
 }

@@ -16,7 +16,7 @@ const BLOCKS_MAX: usize = 200_000;
 const BUFFERS: usize = 16;
 
 pub(super) trait Reader {
-    /// What has to hold before a pass: nothing of it in a cache of this machine's, or all of it.
+    /// What has to hold before a pass: no page in a cache of this machine, or all pages.
     fn begin_pass(&mut self) -> Result<()> {
         Ok(())
     }
@@ -48,7 +48,7 @@ pub(super) fn drive(
 ) -> Result<Passes> {
     let mut random = fastrand::Rng::with_seed(bench.order().seed);
     let count = bytes / BLOCK_BYTES as u64;
-    ensure!(count > 0, "a file of {bytes} bytes has no block of {BLOCK_BYTES}");
+    ensure!(count > 0, "a file of {bytes} bytes is smaller than a block of {BLOCK_BYTES}");
     let mut offsets: Vec<u64> = (0..count).map(|block| block * BLOCK_BYTES as u64).collect();
     if pattern == Pattern::Random {
         random.shuffle(&mut offsets);

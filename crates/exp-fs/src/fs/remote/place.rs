@@ -21,8 +21,8 @@ pub(super) struct Place {
 /// Where a file or directory lies, which must be at the server that a case was planned for.
 pub(super) fn of(file: &File, case: &Case) -> Result<Place> {
     let facts = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
-    let facts = facts.context("asking for the number of the mount")?;
-    let id = mount_id(&facts).context("the kernel does not number mounts in fdinfo")?;
+    let facts = facts.context("reading the mount ID")?;
+    let id = mount_id(&facts).context("the kernel does not report mount IDs in fdinfo")?;
     let mounts = read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
     decide(&mounts, id, case)
 }
@@ -37,24 +37,24 @@ fn mount_id(fdinfo: &str) -> Option<u64> {
 fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
     let fact = |name| told(case, name).unwrap_or_default();
     let (planned, fs, server) = (fact("mount_point"), fact("file_system"), fact("server"));
-    let mount = mount_with_id(mountinfo, id).context("the mounts do not tell where it lies")?;
+    let mount = mount_with_id(mountinfo, id).context("the mount table does not list its mount")?;
     let now = server_of(&mount);
     let is_at_server = now.as_deref() == Some(server);
-    // A server that nobody tells apart is taken for the planned one where the place is the same.
+    // An unidentified server counts as the planned one if the mount point is the same.
     let is_as_planned = mount.target == planned && (is_at_server || now.is_none());
     let is_nfs = |fs: &str| fs.starts_with("nfs");
     let is_alike = mount.fs == fs || is_nfs(&mount.fs) && is_nfs(fs);
     ensure!(
         is_alike && (is_as_planned || is_at_server),
-        "it lies on {} ({}) mounted on {}, and not on what is mounted on {planned} ({fs}): name the place that \
-         it leads to",
+        "the path is on {} ({}) mounted on {}, not on the file system mounted on {planned} ({fs}); \
+         use the path that it leads to",
         mount.source,
         mount.fs,
         mount.target
     );
     let note = (mount.target != planned).then(|| {
         format!(
-            "the files lie on {} mounted on {} ({}), a part of the server's files with a mount of its own",
+            "the files are on {} mounted on {} ({}), a separate mount of the same server",
             mount.source, mount.target, mount.options
         )
     });
@@ -103,12 +103,12 @@ mod tests {
             (33, "others:/exp"),
             (34, "fuse.sshfs"),
             (35, "others:/exp (nfs4) mounted on /far,"),
-            (99, "do not tell"),
+            (99, "does not list its mount"),
         ] {
             let reason = far(id).expect_err("elsewhere").to_string();
             assert!(reason.contains(word), "{id}: {reason}");
         }
-        // A file system that tells no server.
+        // A file system that names no server.
         let pool = planned(&[("mount_point", "/pool"), ("file_system", "ceph")]);
         assert!(decide(MOUNTS, 36, &pool).is_ok());
         let link = decide(MOUNTS, 22, &pool).expect_err("this machine's disk");

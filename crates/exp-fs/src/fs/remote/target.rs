@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::path::{Component, Path};
 
 const SCHEME: &str = "nfs://";
-/// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
-/// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
+/// What a URL may ask of the library: how the server is found, and the client. Whatever else there
+/// is (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
 const ARGUMENTS: [&str; 8] =
     ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
@@ -43,10 +43,10 @@ pub(super) struct Url {
 /// What is to be read; why that cannot be.
 pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
     let target = match text {
-        "" | NONE => Err("no remote directory was named".to_owned()),
+        "" | NONE => Err("no remote path was given".to_owned()),
         text if text.starts_with(SCHEME) => Url::parse(text).map(Target::File),
         text if text.contains("://") => Err(format!(
-            "{text}: only nfs:// is read without a mount; mount it, and name the directory"
+            "{text}: without a mount plumb only reads nfs://; mount it and give the directory"
         )),
         text => directory(site, text).map(Target::Directory),
     };
@@ -59,24 +59,25 @@ fn directory<'site>(site: &'site Site, text: &str) -> Result<Ground<'site>, Stri
         path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !is_plain {
         return Err(format!(
-            "{text} is no absolute path without dots: where it lies is read from the mounts"
+            "{text} must be an absolute path without . and .., because plumb looks it up in the \
+             mount table"
         ));
     }
     if ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special)) {
         return Err(format!(
-            "{text} is a device or a special file: only files that plumb makes in a directory are read"
+            "{text} is a device or a special file; give a directory, in which plumb creates files"
         ));
     }
     let ground = ground(site, path);
     let named = match ground.mount {
         Some(mount) => format!("{} mounted on {}", mount.fs, mount.target),
-        None => "no known mount".to_owned(),
+        None => "an unknown mount".to_owned(),
     };
     match ground.kind {
         Kind::Network | Kind::Fuse => Ok(ground),
         Kind::Device | Kind::Memory => Err(format!(
-            "{text} lies on this machine ({named}): that is what fs.read measures, with --dir {text}. If it \
-             is a symbolic link, name what it leads to; if it is mounted at first access, look into it first"
+            "{text} is on this machine ({named}); measure it with fs.read and --dir {text}. For a \
+             symbolic link, give its target; for an automount, list the directory first"
         )),
         // A cluster's file system that is not in any list has no disk here either.
         Kind::Stacked | Kind::Unknown if ground.mount.is_some_and(is_remote) => Ok(ground),
@@ -98,14 +99,14 @@ impl Url {
         let (server, path) = place.split_once('/').unwrap_or((place, ""));
         let (export, file) = path.rsplit_once('/').unwrap_or(("", path));
         if server.is_empty() || file.is_empty() {
-            return Err(format!("{text} names no file: nfs://server/export/file"));
+            return Err(format!("{text} names no file; use nfs://server/export/file"));
         }
         let server = match server.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']'),
             None => Some(server).filter(|server| !server.contains(':')),
         };
         let Some(server) = server else {
-            return Err(format!("{text} has a port: name it as ?nfsport=PORT"));
+            return Err(format!("{text} has a port; write it as ?nfsport=PORT"));
         };
         let all = || arguments.split('&').filter(|one| !one.is_empty());
         let argument = |name: &str| {
@@ -116,8 +117,8 @@ impl Url {
             |one: &&str| one.split_once('=').is_some_and(|(name, _)| ARGUMENTS.contains(&name));
         if let Some(other) = all().find(|one| !is_known(one)) {
             return Err(format!(
-                "{text}: {other} is not an accepted argument ({}, each with =VALUE): others turn on caches in \
-                 the library or change how long it waits",
+                "{text}: {other} is not an accepted argument ({}, each with =VALUE); others enable \
+                 caches in the library or change its time-outs",
                 ARGUMENTS.join(", ")
             ));
         }
@@ -161,11 +162,11 @@ fn unescaped(text: &str) -> Result<String, String> {
         );
         bytes.extend(part[2..].bytes());
     }
-    String::from_utf8(bytes).map_err(|_| format!("{text} is no UTF-8"))
+    String::from_utf8(bytes).map_err(|_| format!("{text} is not UTF-8"))
 }
 
 impl Target<'_> {
-    /// The server's name or address, where the mount tells it.
+    /// The server's name or address, if the mount names it.
     fn server(&self) -> Option<String> {
         match self {
             Target::File(url) => Some(url.server.clone()),

@@ -173,7 +173,7 @@ fn files_are_made_cold_read_and_checked() {
     }
     for one in rehearsed.samples.iter().filter(|one| one.metric == "latency") {
         let is_cached = one.case.text("mode") == Some("cached");
-        let of_server = one.notes.iter().any(|note| note.contains("gave the server"));
+        let of_server = one.notes.iter().any(|note| note.contains("to the server"));
         assert_eq!(of_server, !is_cached, "{:?}", one.notes);
         assert!(one.quantities["statfs_magic"] > 0.0);
     }

@@ -43,11 +43,11 @@ pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
     (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
 }
 
-/// What is said where the server gave less than was asked for, and who counted that.
+/// The note if the server sent less than was requested, and the counter behind it.
 pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
     (share > SHARE_UNTOLD).then(|| {
         Note::cache(format!(
-            "cache: {:.0} % of what was read did not come from the server ({counted_by})",
+            "cache: {:.0} % of the data did not come from the server ({counted_by})",
             share * 100.0
         ))
     })
@@ -72,8 +72,8 @@ impl Since {
         share_from_cache(asked, self.bytes?.server_read)
     }
 
-    /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server
-    /// gave less than was asked for although no cache of this machine's held any of it.
+    /// Puts what was counted beside a case's figure, and a note beginning `cache:` if the server
+    /// sent less than was requested although no local cache held the data.
     pub(super) fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
         let (again, share) = (self.read.retransmissions(), self.cache_share(asked));
         let quantities = [
@@ -93,7 +93,7 @@ impl Since {
         }
         if again > 0 {
             samples.notes.push(format!(
-                "{again} of {} requests to read were sent again",
+                "{again} of {} read requests were retransmitted",
                 self.read.transmissions
             ));
         }

@@ -129,7 +129,7 @@ impl Party {
         if let Some(opened) = opened.as_ref().filter(|_| direct) {
             ensure!(
                 block.is_multiple_of(opened.offset_alignment),
-                "O_DIRECT needs multiples of {} bytes here: another --set fs.sync.block=SIZE",
+                "O_DIRECT needs multiples of {} bytes here; use another --set fs.sync.block=SIZE",
                 opened.offset_alignment
             );
         }
@@ -198,7 +198,7 @@ impl Party {
         let written = written.context("writing")?;
         ensure!(
             written == data.len(),
-            "only {written} of {} bytes were written at once",
+            "one write call wrote only {written} of {} bytes",
             data.len()
         );
         outcome.context("syncing")?;
@@ -241,7 +241,11 @@ impl Party {
             Write::Nothing => return Ok(()),
             Write::Create => {
                 let found = std::fs::read_dir(&self.scratch.0)?.count() as u64;
-                ensure!(found == self.done, "{} files were made, and {found} are there", self.done);
+                ensure!(
+                    found == self.done,
+                    "{} files were created, but the directory has {found}",
+                    self.done
+                );
                 (self.created(last), 0)
             }
             _ => {
@@ -260,7 +264,7 @@ impl Party {
         };
         ensure!(
             right(&found, self.seed.wrapping_add(last), stamped),
-            "what was written last is not what is read back"
+            "the data read back differs from what was written last"
         );
         let length = file.metadata()?.len();
         let expected = match self.write {
@@ -268,7 +272,7 @@ impl Party {
             Write::Create => self.block,
             _ => return Ok(()),
         };
-        ensure!(length == expected, "the file has {length} bytes, and {expected} were written");
+        ensure!(length == expected, "the file has {length} bytes instead of {expected}");
         Ok(())
     }
 }
@@ -284,8 +288,9 @@ fn make(path: &Path, write: Write, block: u64, bytes: u64, seed: u64) -> Result<
         .with_context(|| format!("making {shown}"))?;
     match write {
         Write::Append | Write::Create => {}
-        Write::Reserved => reserve(&file, bytes)
-            .context("this file system reserves no space for files (fallocate)")?,
+        Write::Reserved => {
+            reserve(&file, bytes).context("this file system does not support fallocate")?
+        }
         Write::Nothing | Write::Overwrite => {
             let mut data = vec![0; block as usize];
             for index in 0..bytes / block {
@@ -366,11 +371,11 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     samples.notes.extend(notes);
 }
 
-const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes inode and data in place, and after a loss of power the file system \
-     must be checked";
+const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes data and inode in place, and a \
+                          power loss requires a file-system check";
 
-/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those
-/// have names as `sda1-8`.
+/// Whether ext4 is mounted from a disk or its partitions, without a running journal (journals have
+/// names such as `sda1-8`).
 fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> bool {
     let of = |names: &[String]| names.iter().any(|name| name.starts_with(device));
     !device.is_empty() && of(mounted) && !of(journals)
@@ -389,13 +394,13 @@ fn crowd(loadavg: &str) -> Option<String> {
     let cpus = std::thread::available_parallelism().ok()?.get();
     (others >= cpus).then(|| {
         format!(
-            "{others} other threads wanted CPUs at its end: the kernel's own, which a sync needs, wait for \
-             their turn among them"
+            "{others} other threads were runnable at the end; the kernel threads that a sync needs \
+             wait behind them"
         )
     })
 }
 
-/// Whether the device answered sooner than it could have had the data, or was never told to.
+/// Whether the device answered before it could have stored the data, or got no flush.
 fn power(
     case: &Case,
     write: Write,
@@ -410,8 +415,9 @@ fn power(
     let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
     if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {
         return Some(format!(
-            "power: half of the syncs were answered within {:.0} µs, sooner than {:.0} µs ({}): the \
-             device's cache outlives a loss of power (capacitors, a battery), or it does not keep its word",
+            "power: half of the syncs returned within {:.0} µs, faster than {:.0} µs ({}): either \
+             the device's cache survives a power loss (capacitors, a battery), or the device \
+             reports data as durable that is not",
             median_ns / 1e3,
             least_ns / 1e3,
             text("medium").unwrap_or_default()
@@ -420,8 +426,8 @@ fn power(
     let by_fua = text("fua") == Some("yes") && call == Call::DirectDsync;
     let none = flushes.is_some_and(|flushes| flushes < NO_FLUSH);
     (none && !by_fua && text("write_cache") == Some("write back")).then(|| {
-        "power: the device has a cache that loses its data (write back), and no flush of it was counted: \
-         mounted without barriers, or by a file system that syncs nothing"
+        "power: the device has a volatile cache (write back) but counted no flush: the mount has \
+         barriers off, or the file system does not sync"
             .to_owned()
     })
 }

@@ -60,7 +60,8 @@ fn device_of(case: &Case) -> Option<Written> {
 }
 
 impl Counted {
-    /// Puts what was counted beside a figure that is made of it, and whether others wrote as well.
+    /// Records the counts with the figure that is derived from them, and a note if others wrote as
+    /// well.
     pub(super) fn describe(&self, samples: &mut Samples) {
         put(samples, [("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
         samples.notes.extend(self.others());
@@ -72,8 +73,8 @@ impl Counted {
         let bytes = |bytes: f64| render(bytes, Unit::B);
         (self.bytes > own + beside).then(|| {
             format!(
-                "the device wrote {}, of which this process gave {}, and the file system adds at most {} to \
-                 that many syncs: others wrote as well, and are in this figure",
+                "the device wrote {}; this process wrote {}, and the file system adds at most {} \
+                 for that many syncs, so this figure includes other processes' writes",
                 bytes(self.bytes),
                 bytes(own),
                 bytes(beside)
@@ -104,10 +105,10 @@ mod tests {
         assert_eq!(quiet.others(), None);
         let note = counted(256.0, Some(8.0 * PAGE), Some(96.0 * PAGE)).others();
         let note = note.expect("a database writes");
-        for part in ["wrote 1 MiB", "gave 32 KiB", "at most 384 KiB"] {
+        for part in ["wrote 1 MiB", "this process wrote 32 KiB", "at most 384 KiB"] {
             assert!(note.contains(part), "{note}");
         }
-        // What nobody counts, or no law bounds, proves nothing.
+        // Uncounted or unbounded writes prove nothing.
         assert_eq!(counted(256.0, None, Some(0.0)).others(), None);
         assert_eq!(counted(256.0, Some(0.0), None).others(), None);
     }

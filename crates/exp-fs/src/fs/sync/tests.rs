@@ -87,7 +87,7 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
     assert!(least.is_some_and(|ns| (500_000..4_000_000).contains(&ns)), "{least:?}");
     assert_eq!(fact(&spins, "write_cache"), Some(Value::from("write back")));
     assert_eq!(fact(&spins, "disk_number"), Some(Value::from("8:0")));
-    // Nobody knows a hypervisor's.
+    // A hypervisor's cache is unknown.
     let mut guest = with_disk(true, 2 << 30);
     guest.host.kernel.virtualisation.is_guest = Some(true);
     assert_eq!(fact(&guest, "medium_least_ns"), None);

@@ -24,7 +24,7 @@ pub(super) fn steady(
 ) -> Result<()> {
     if shape.of.protocol == Protocol::Tcp && sent.bytes != received.bytes {
         return Err(WrongResult(format!(
-            "the sender sent {} B and the receiver got {}",
+            "the sender sent {} B but the receiver got {} B",
             sent.bytes, received.bytes
         ))
         .into());
@@ -137,12 +137,12 @@ fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
         return Ok(());
     };
     if let Some(busy_us) = connections.busy_us {
-        // A window of no tick tells no share.
+        // A window without a tick has no share.
         if connections.ticked_us > 0 {
             let share = busy_us as f64 / connections.ticked_us as f64;
             bench.record(case, "busy", Values::block(share))?;
         }
-        // A share of no time is none.
+        // A share of no time is undefined.
         if busy_us > 0 {
             for (metric, us) in [
                 ("receive_window_limited", connections.receive_window_us),
@@ -180,7 +180,7 @@ pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResul
     let more = datagrams.repeated + datagrams.strange;
     if ended > sent.messages + more {
         return Err(WrongResult(format!(
-            "of {} datagrams {} came and {} were dropped at the socket",
+            "inconsistent counts: of {} datagrams {} arrived and {} were dropped at the socket",
             sent.messages, datagrams.unique, datagrams.dropped
         )));
     }
@@ -214,7 +214,9 @@ fn losses(
         put(samples, counts.map(|(name, count)| (name, count as f64)));
         if shape.message < super::shape::NUMBER_BYTES {
             samples.notes.push(
-                "datagrams too short for a number: repeated ones count as delivered".to_owned(),
+                "the datagrams are too short for a sequence number, so duplicates count as \
+                 delivered"
+                    .to_owned(),
             );
         }
     }

@@ -21,16 +21,18 @@ fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
     let is_udp = of.protocol == Protocol::Udp;
     match (metric, of.transfer) {
         ("copy_rate", AlreadyThere) => None,
-        ("copy_rate", _) => Some("unknown: of a message that is there already only"),
-        (_, AlreadyThere) => Some("unknown: a copy has only a rate"),
-        ("transfer_time", Steady) => Some("unknown: a steady stream has no end"),
+        ("copy_rate", _) => Some("unknown: only for transfer=already_there"),
+        (_, AlreadyThere) => Some("unknown: transfer=already_there only has a copy rate"),
+        ("transfer_time", Steady) => Some("unknown: a steady stream has no transfer time"),
         ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
         (name, _) if name.contains("cpu") => None,
         ("loss" | "loss_sender" | "loss_path" | "loss_receiver", Steady) if is_udp => None,
-        (name, _) if name.starts_with("loss") => Some("unknown: of steady datagrams only"),
+        (name, _) if name.starts_with("loss") => {
+            Some("unknown: only for steady streams of datagrams")
+        }
         ("efficiency", Steady) => None,
         (_, Steady) if !is_udp => None,
-        _ => Some("unknown: of steady streams only"),
+        _ => Some("unknown: only for steady streams"),
     }
 }
 
@@ -39,7 +41,7 @@ pub(super) fn law(facts: Facts, of: &Bytes, at: &Case, metric: &str) -> Option<P
     let of_window = matches!(metric, "bandwidth" | "burst") && of.transfer == Transfer::Steady;
     let why = match untold(of, metric) {
         None if of_window && is_rate(of, at) != (metric == "bandwidth") => {
-            Some("unknown: the window decides whether it is a rate or a burst")
+            Some("unknown: the window length decides whether the figure is a rate or a burst")
         }
         why => why,
     };
@@ -68,7 +70,7 @@ pub(super) fn law(facts: Facts, of: &Bytes, at: &Case, metric: &str) -> Option<P
     Some(law.prediction())
 }
 
-/// The efficiency of a steady transfer, of which there is something to compare with.
+/// The efficiency of a steady transfer, if there is a reference.
 pub(super) fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
     let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
     if facts.known.is_some() {

@@ -35,7 +35,7 @@ pub(super) const RUN_AT: &str = "run_ns";
 
 /// The far end cannot be called any more; no further case of the round can be measured.
 #[derive(Debug, thiserror::Error)]
-#[error("the far end cannot be called")]
+#[error("cannot connect to the far end")]
 pub(super) struct Unreachable;
 
 /// How long a case streams at least, in ns: as the user says, else by the preset's case time.
@@ -98,7 +98,7 @@ fn with_line(
         (Transfer::Steady, Direction::Up) => {
             let sent = send(&sockets, shape, ask, cpus, line)?;
             let received =
-                line.hear::<Received>(PATIENCE).context("waiting for what the receiver got")?;
+                line.hear::<Received>(PATIENCE).context("waiting for the receiver's counts")?;
             counts::steady(bench, case, shape, &sent, &received)
         }
         (Transfer::Steady, Direction::Down) => {

@@ -25,7 +25,7 @@ impl Numbers {
     }
 
     /// One came; whether it is the first with its number. One so late that nothing is remembered of
-    /// its number counts as repeated: what cannot be told apart is no delivery.
+    /// its number counts as repeated: a number that cannot be distinguished is no delivery.
     pub(super) fn count(&mut self, number: u64) -> bool {
         if number >= self.next {
             let jump = number - self.next + 1;
@@ -47,7 +47,7 @@ impl Numbers {
         true
     }
 
-    /// One too short for a number: nothing tells it from another.
+    /// One too short for a number: it cannot be distinguished from another.
     pub(super) fn count_bare(&mut self) {
         self.counts.unique += 1;
     }
@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn what_is_lost_leaves_no_trace_of_the_numbers_before() {
-        // The places of 0 … are taken by those of a window later, of which some did not come.
+        // The places of 0 … are taken by numbers of the next window, and some of those did not
+        // arrive.
         let late = WINDOW + 3;
         let counts = counted((0..10).chain([late + 5, late]));
         assert_eq!((counts.unique, counts.repeated), (12, 0));

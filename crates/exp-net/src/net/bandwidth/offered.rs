@@ -1,4 +1,4 @@
-//! Which transfers of which messages, by how many streams, where and in which direction.
+//! The cases: transfers, message sizes, streams, placements and directions.
 
 use super::Bandwidth;
 use super::ends::RUN_AT;
@@ -204,7 +204,7 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
 pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
     if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
         let most =
-            format!("a datagram carries {DATAGRAM_BYTES_MAX} B at most, not {}", case.message);
+            format!("a datagram carries at most {DATAGRAM_BYTES_MAX} B, not {} B", case.message);
         return Some(Skip::because(most).needs("protocol=tcp, or a smaller message"));
     }
     place::absent(site, case.ends)

@@ -31,12 +31,12 @@ const PATIENCE_ROUND_TRIPS: u32 = 200;
 const POINTS: u32 = 4;
 /// A log has room for so many before it grows.
 const ROOM: usize = 4096;
-/// A datagram numbered above is none of ours: no sender comes so far.
+/// A datagram with a higher number is not ours: no sender comes so far.
 const NUMBER_MAX: u64 = 1 << 40;
 /// Datagrams that are under way when the sender stops come in this time.
 const QUIET_MIN: Duration = Duration::from_millis(4);
 const QUIET_ROUND_TRIPS: u32 = 3;
-/// Nobody drains longer.
+/// The longest drain.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// A drain waits so many times as long as the longest silence between two datagrams before it: a
 /// queue on the way hands them out as slowly as it did then.
@@ -70,8 +70,8 @@ pub(super) fn quiet(line: &Line) -> Duration {
     QUIET_MIN.max(QUIET_ROUND_TRIPS * round_trip)
 }
 
-/// Receives until the rate has settled and for as long as was asked, tells the sender that it is
-/// enough, and counts what was under way then.
+/// Receives until the rate has settled and the requested time is over, stops the sender, and counts
+/// what was still in flight.
 pub(super) fn receive(
     sockets: &[Socket],
     shape: &Shape,
@@ -127,12 +127,12 @@ pub(super) fn receive(
     Ok((received, sent))
 }
 
-/// Lets the sender begin, and tells it when it is enough; what was steady, and what was sent.
+/// Starts the sender and stops it; returns the steady part and the sender's counts.
 fn conduct(plan: &Plan, watch: &Watch, gate: &Gate, line: &mut Line) -> Result<(Steady, Sent)> {
     line.tell(&Begun)?;
     let steady = plan.follow(watch, gate)?;
     line.tell(&Enough)?;
-    let sent = line.hear::<Sent>(PATIENCE).context("waiting for what the sender sent")?;
+    let sent = line.hear::<Sent>(PATIENCE).context("waiting for the sender's counts")?;
     for (known, sent) in watch.sent.iter().zip(&sent.streams) {
         known.store(*sent, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ impl Plan {
         loop {
             std::thread::sleep(sleep);
             let now_ns = watch.began.elapsed().as_nanos() as u64;
-            ensure!(gate.ended() == 0, "a stream ended before it was to");
+            ensure!(gate.ended() == 0, "a stream ended too early");
             let logs: Vec<Log> = watch
                 .logs
                 .iter()
@@ -191,7 +191,7 @@ impl Plan {
                 .collect();
             // As many blocks of a longer window, longer.
             let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
-            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            // A window without data does not count: a thread that shares a CPU may wait for long.
             let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
@@ -203,7 +203,7 @@ impl Plan {
                 }
                 // One that has to share its CPU may begin late.
                 None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
-                    "a stream brought nothing, or too little to tell its rate, in {:.1} s",
+                    "a stream delivered no data, or too little for a rate, in {:.1} s",
                     now_ns as f64 / 1e9
                 ),
                 _ => {}
@@ -258,12 +258,12 @@ fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) 
                     next = now + watch.step;
                     write_down(log, now, stream.bytes);
                     ensure!(!watch.is_over(), "given up");
-                    ensure!(now < 2 * RUN_MAX, "the sender does not end");
+                    ensure!(now < 2 * RUN_MAX, "the sender does not stop");
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => {
-                bail!("nothing came for {} s", STALL.as_secs())
+                bail!("no data arrived for {} s", STALL.as_secs())
             }
             Err(error) => return Err(error).context("receiving"),
         }
@@ -311,7 +311,10 @@ fn catch(
                 }
                 if watch.draining.load(Ordering::Acquire) {
                     let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                    ensure!(heard < until, "datagrams come after their sender has stopped");
+                    ensure!(
+                        heard < until,
+                        "datagrams still arrive although the sender has stopped"
+                    );
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -326,10 +329,9 @@ fn catch(
                     }
                     continue;
                 }
-                ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
+                ensure!(silent < STALL, "no datagram arrived for {} s", STALL.as_secs());
             }
-            // What the network tells of our own datagrams (the answer to the first) is none of
-            // these.
+            // The network's errors about our own datagrams (the answer to the first) do not count.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error).context("receiving datagrams"),
         }

@@ -106,7 +106,7 @@ pub(super) fn serve(
 fn stream(socket: &Socket) -> Result<&TcpStream> {
     match socket {
         Socket::Stream(stream) => Ok(stream),
-        Socket::Datagram(_) => bail!("datagrams are no stream"),
+        Socket::Datagram(_) => bail!("expected a stream, got datagrams"),
     }
 }
 
@@ -145,7 +145,7 @@ fn answered(mut stream: &TcpStream, shape: &Shape) -> Result<u64> {
     let [there, back] = sides(shape);
     let mut count = 0;
     loop {
-        // The first bytes tell whether there is one more.
+        // The first bytes show whether there is one more.
         let first = match stream.read(&mut buffer) {
             Ok(0) => return Ok(count),
             Ok(first) => first as u64,
@@ -233,7 +233,7 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
         give(stream, &buffer, 1, Instant::now() + STALL)?;
         ensure!(
             lies_there(stream, shape.message, FITS_WITHIN)?,
-            "of {} B only {} came into the receive buffer before they were read",
+            "of {} B only {} B reached the receive buffer in time",
             shape.message,
             unread_bytes(stream.as_fd())?
         );
@@ -243,7 +243,7 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
         let end = clock.end();
         ensure!(
             bytes == shape.message,
-            "one call read {bytes} B of {} that were there",
+            "one call read only {bytes} B of {} available",
             shape.message
         );
         times.push(clock.between_ns(start, end));
@@ -267,7 +267,7 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
     }
 }
 
-/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What
+/// Exchanges for a time; `exchange` gets the number of each and returns whether it came back. What
 /// was waited for those that did not is added to the time: else a window would end with its first
 /// loss, and the share of what is lost would be that of such windows.
 fn exchanges(
@@ -361,7 +361,7 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}
                 _ if is_timeout(&error) => {
-                    ensure!(heard.elapsed() < STALL, "no datagram came for {} s", STALL.as_secs())
+                    ensure!(heard.elapsed() < STALL, "no datagram for {} s", STALL.as_secs())
                 }
                 _ => return Err(error).context("waiting for a datagram"),
             },
@@ -396,7 +396,7 @@ fn moved(
         }
         ensure!(
             left == 0 || Instant::now() < until,
-            "{left} of {bytes} B were not through after {} s",
+            "{left} of {bytes} B were still missing after {} s",
             TRANSFER_MAX.as_secs()
         );
     }
@@ -405,7 +405,7 @@ fn moved(
 
 fn stalled(error: std::io::Error) -> anyhow::Error {
     match is_timeout(&error) {
-        true => anyhow::anyhow!("the other end sent and took nothing for {} s", STALL.as_secs()),
+        true => anyhow::anyhow!("the other end sent and read nothing for {} s", STALL.as_secs()),
         false => anyhow::Error::from(error).context("the stream broke"),
     }
 }
@@ -427,7 +427,7 @@ fn transfers(
     let (mut kept, mut cold) = (Vec::new(), 0);
     let mut rate = 0.0;
     for Exchanges { times, count, window_ns, .. } in streams {
-        // A window that has to grow first is the connection's beginning, and no part of it.
+        // A window that has to grow first belongs to the connection's start, not to the figure.
         let warm_up = trend::warm_up(times);
         let discard = if warm_up.settled { warm_up.discard } else { 0 };
         let cold_ns: f64 = times[..discard].iter().sum();
@@ -436,7 +436,7 @@ fn transfers(
         cold += discard;
     }
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
-    ensure!(best_ns.is_finite(), "there was no transfer");
+    ensure!(best_ns.is_finite(), "no transfer completed");
     if shape.of.protocol == Protocol::Udp {
         // One that did not come back took at least so long: left out it would make a bad way look
         // good.
@@ -448,7 +448,7 @@ fn transfers(
     } else {
         bench.record(case, "transfer_time", kept)?;
     }
-    // All streams' best at the same time is nobody's figure: one stream's is.
+    // The best transfers of all streams do not happen at the same time, so one stream's counts.
     let best = bytes as f64 * 1e9 / best_ns;
     bench.record(case, "peak", Values::batches(1, vec![best]))?;
     let samples = bench.record(case, "bandwidth", Values::block(rate))?;
@@ -472,7 +472,7 @@ fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Resul
     let calibration = &bench.order().calibration;
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
     let all_ns: f64 = times.iter().sum();
-    let middle = stats::quantile::median(times).context("there was no read")?;
+    let middle = stats::quantile::median(times).context("no read completed")?;
     let samples =
         bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
     put(
@@ -486,7 +486,7 @@ fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Resul
         ],
     );
     let note =
-        "copy rate: one call copies what the kernel had already received; no transfer is in it";
+        "copy rate: one call copies data that the kernel has already received, without a transfer";
     samples.notes.push(note.to_owned());
     Ok(())
 }

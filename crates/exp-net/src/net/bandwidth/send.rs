@@ -21,11 +21,11 @@ const LOOK: Duration = Duration::from_millis(100);
 
 struct Stream {
     sent: Sent,
-    /// What the kernel told of the connection before and after.
+    /// The kernel's facts about the connection, before and after.
     info: Option<(Told, Told)>,
 }
 
-/// What the kernel tells of a connection, and when by the clock that it counts in.
+/// The kernel's facts about a connection, with the time of its own clock.
 struct Told {
     info: Info,
     tick_ns: u64,
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// Sends until the other end has enough, and tells it what was sent.
+/// Sends until the other end has enough, and reports what was sent.
 pub(super) fn send(
     sockets: &[Socket],
     shape: &Shape,
@@ -87,7 +87,7 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
             break;
         }
         if Instant::now() > until {
-            bail!("the receiver does not say that it has enough");
+            bail!("the receiver did not report that it has enough data");
         }
     }
     line.hear::<Enough>(STALL).map(|_| ())
@@ -105,7 +105,7 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => {
-                bail!("the receiver took nothing for {} s", STALL.as_secs())
+                bail!("the receiver read no data for {} s", STALL.as_secs())
             }
             Err(error) => return Err(error).context("sending"),
         }
@@ -193,7 +193,7 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
     };
 }
 
-/// Adds what the sockets themselves tell.
+/// Adds the sockets' own counters.
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     sent.buffer_bytes = send_buffer_bytes(sockets);
     sent.softirq_cpus = softirq_cpus(sockets);

@@ -35,7 +35,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(of: Bytes, case: &Case) -> Result<Shape> {
-        let streams = case.int("streams").context("a case that was not resolved")?;
+        let streams = case.int("streams").context("the case was not resolved")?;
         Ok(Shape {
             message: usize::try_from(of.message)?.max(1),
             streams: usize::try_from(streams)?.max(1),
@@ -125,7 +125,7 @@ pub(super) struct Sent {
     pub(super) softirq_cpus: Vec<usize>,
 }
 
-/// What the kernel tells of a sender's connections, summed over the streams.
+/// The kernel's facts about a sender's connections, summed over the streams.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Connections {
     /// How they meet congestion.
@@ -134,9 +134,9 @@ pub(super) struct Connections {
     pub(super) busy_us: Option<u64>,
     /// The whole time by the ticks in which the kernel counts those, in µs.
     pub(super) ticked_us: u64,
-    /// Of it, limited by the receiver's window.
+    /// The part limited by the receiver's window.
     pub(super) receive_window_us: u64,
-    /// Of it, limited by the send buffer.
+    /// The part limited by the send buffer.
     pub(super) send_buffer_us: u64,
     pub(super) retransmits: u64,
     pub(super) segments: u64,

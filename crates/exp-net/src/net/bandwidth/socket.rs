@@ -10,13 +10,13 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives
-/// longer; of datagrams the host tells what it refuses, and reading waits for `quiet`.
+/// longer; for datagrams the host reports refusals, and reading waits for `quiet`.
 pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
     for socket in &sockets {
         SockRef::from(socket).set_write_timeout(Some(STALL))?;
         match socket {
             Socket::Stream(stream) => {
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
                 stream.set_read_timeout(Some(STALL))?;
                 let stream = SockRef::from(stream);
                 stream.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
@@ -48,7 +48,7 @@ pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
     cpus.into_iter().collect()
 }
 
-/// Memory of so many bytes, each page touched, none of it zeros and no two pages alike.
+/// Memory of so many bytes, each page touched, without zeros and with no two pages alike.
 pub(super) fn filled(bytes: usize) -> Vec<u8> {
     let mut value = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; bytes];

@@ -93,8 +93,7 @@ fn kernel_counts() -> [f64; 3] {
     })
 }
 
-/// What the ends count themselves, beside what the kernel counts, which nobody's figures are made
-/// of.
+/// The ends' own counts against the kernel's, which no figure uses.
 #[test]
 fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
     let before = kernel_counts();

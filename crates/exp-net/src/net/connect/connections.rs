@@ -20,15 +20,15 @@ const CONNECTIONS: [(Preset, u64); 4] = [
     (Preset::Standard, 500),
     (Preset::Thorough, 2000),
 ];
-/// Time that the connections of a case may take, in times of a case, by preset: what is over
-/// loopback needs about half of it, what is far away has fewer connections.
+/// Time that the connections of a case may take, in times of a case, by preset: cases over loopback
+/// need about half of that, and cases to a peer get fewer connections.
 const WINDOW_CASES: [(Preset, u64); 4] =
     [(Preset::Rehearsal, 50), (Preset::Quick, 2), (Preset::Standard, 6), (Preset::Thorough, 20)];
 /// A warm-up takes at most this part of what a case may make.
 const WARM_UP_PART: u64 = 3;
 /// In a rehearsal it is as short as everything.
 const WARM_UP_REHEARSAL: u64 = 2;
-/// Linux' `somaxconn` where nothing is told, before version 5.4.
+/// Linux's default `somaxconn` before version 5.4.
 const QUEUE_DEFAULT: u64 = 128;
 /// Connections that a full queue has: few, because each takes a system call.
 pub(super) const FULL_BACKLOG: u64 = 8;
@@ -133,8 +133,8 @@ fn few(ports: &Ports, is_remote: bool, rounds: u32, cases: u64) -> Skip {
         ),
     };
     Skip::because(format!(
-        "half of {what} is too little for {cases} cases in {rounds} rounds: closed connections stay in \
-         TIME_WAIT for 60 s"
+        "half of {what} is too little for {cases} cases in {rounds} rounds: closed connections \
+         stay in TIME_WAIT for 60 s"
     ))
     .needs(way_out)
 }

@@ -100,7 +100,7 @@ pub(super) fn close(stream: TcpStream, clock: Clock) -> Result<f64> {
 /// Sends the FIN that close(2) sends, and keeps the descriptor, by which alone the state can be
 /// asked for.
 pub(super) fn finish(stream: &TcpStream) -> Result<()> {
-    stream.shutdown(Shutdown::Write).context("ending a direction")
+    stream.shutdown(Shutdown::Write).context("shutting down one direction")
 }
 
 /// Ticks when the FIN that was sent was first seen acknowledged. Another thread of the same CPU may
@@ -109,22 +109,22 @@ pub(super) fn acknowledged(stream: &TcpStream, clock: Clock, limit: Duration) ->
     let until = Instant::now() + limit;
     let mut looks = 0_u32;
     loop {
-        let now = state(stream.as_fd()).context("asking for the state of a connection")?;
+        let now = state(stream.as_fd()).context("reading the state of a connection")?;
         if !now.awaits_acknowledgement() {
             return Ok(clock.end());
         }
         looks += 1;
         if looks.is_multiple_of(LOOKS) && Instant::now() > until {
-            bail!("a FIN was not acknowledged within {limit:?}: the other end is gone");
+            bail!("no acknowledgement of a FIN within {limit:?}: the other end is gone");
         }
-        raw::sched_yield().context("letting others run")?;
+        raw::sched_yield().context("sched_yield")?;
     }
 }
 
 /// Waits for the other end's FIN.
 pub(super) fn ended(stream: &mut TcpStream) -> Result<()> {
     let got = stream.read(&mut [0]).context("waiting for the other end to close")?;
-    ensure!(got == 0, "the other end sends where it should close");
+    ensure!(got == 0, "the other end sent data instead of closing");
     Ok(())
 }
 
@@ -160,7 +160,7 @@ mod tests {
         let (near, _far) = streams();
         let began = Instant::now();
         finish(&near).unwrap();
-        // Nobody closes: the kernel holds the acknowledgement back (40 ms), and sends it then.
+        // Neither end closes: the kernel holds the acknowledgement back (40 ms), and sends it then.
         acknowledged(&near, Clock::Monotonic, Duration::from_secs(5)).unwrap();
         assert!(began.elapsed() < Duration::from_secs(5));
     }

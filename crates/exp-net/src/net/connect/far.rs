@@ -1,4 +1,4 @@
-//! The far end: it accepts, closes, and tells what that took.
+//! The far end: it accepts, closes, and reports the times.
 
 use super::ending::{Closes, Ending, Meter, ended};
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish};
@@ -23,7 +23,7 @@ const SPARE: u64 = 16;
 /// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end
 /// says its own at once.
 const SILENT_MAX: usize = 64;
-/// The near end is looked for so often while nobody connects.
+/// How often to check that the near end is still there while no connection arrives.
 const LOOK: Duration = Duration::from_millis(500);
 /// The near end may be busy for so long before it says the next wish; where its process is gone,
 /// that is heard at once.
@@ -37,10 +37,10 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let port = socket.local_addr()?.as_socket().context("an address")?.port();
     if of.listener == Listener::Refusing {
         call.line.tell(&Listening { port })?;
-        // The port is held, so that nobody else's is knocked at.
+        // The port is held, so that no other program's port is tried.
         return match call.line.hear(IDLE)? {
             Wish::End => Ok(()),
-            other => bail!("{other:?} of a port at which nobody listens"),
+            other => bail!("unexpected request {other:?} for a closed port"),
         };
     }
     let backlog = i32::try_from(ask.backlog).unwrap_or(i32::MAX);
@@ -63,12 +63,12 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     loop {
         match call.line.hear(IDLE)? {
             Wish::Sequence(count) => {
-                let pace = pace.as_mut().context("a sequence has a pace")?;
+                let pace = pace.as_mut().context("the pace connection is missing")?;
                 // What comes by the line is the near end's, and held against what this case can
                 // need.
                 ensure!(
                     count <= SEQUENCE_MAX,
-                    "{count} connections in a sequence, {SEQUENCE_MAX} are the most"
+                    "{count} connections in a sequence; at most {SEQUENCE_MAX} are allowed"
                 );
                 let served = acceptor.sequence(count, call, pace)?;
                 far.planned_switches(8 * count);
@@ -86,7 +86,9 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
                 let mut silent = Silent::default();
                 while (held.len() as u64) < count {
                     let next = acceptor.next(call, &mut silent, until, || Ok(()));
-                    let next = next.with_context(|| format!("{} of {count} came", held.len()))?;
+                    let next = next.with_context(|| {
+                        format!("{} of {count} connections arrived", held.len())
+                    })?;
                     held.push(next.0);
                 }
                 call.line.tell(&count)?;
@@ -99,11 +101,11 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 /// A queue cannot hold more than it was made for.
 fn within(count: u64, backlog: u32) -> Result<()> {
     let most = u64::from(backlog) + SPARE;
-    ensure!(count <= most, "{count} connections that wait in a queue of {backlog}");
+    ensure!(count <= most, "{count} queued connections do not fit a queue of {backlog}");
     Ok(())
 }
 
-/// Those that connected and said no token yet, and the ticks when accept(2) returned.
+/// Connections that have not sent a token yet, and the ticks when accept(2) returned.
 type Silent = VecDeque<(TcpStream, u64)>;
 
 struct Acceptor<'door> {
@@ -127,15 +129,15 @@ impl Acceptor<'_> {
                 }
                 Err(error) if is_again(&error) => {
                     ensure!(call.line.is_open(), "the near end is gone");
-                    ensure!(Instant::now() < until, "nobody connected in time");
+                    ensure!(Instant::now() < until, "no connection arrived in time");
                 }
                 Err(error) => return Err(error).context("accepting"),
             }
         }
     }
 
-    /// The next that says its token, and the ticks when accept(2) returned. Who says nothing is
-    /// waited for beside the others, and keeps nobody out; who says something else is dropped.
+    /// The next that says its token, and the ticks when accept(2) returned. A silent connection
+    /// waits beside the others and blocks none; a connection with a wrong token is dropped.
     fn next(
         &mut self,
         call: &Call,
@@ -154,7 +156,7 @@ impl Acceptor<'_> {
                 accepted()?;
             }
             let left = until.saturating_duration_since(Instant::now());
-            ensure!(!left.is_zero(), "nobody with a token connected in time");
+            ensure!(!left.is_zero(), "no connection with a valid token arrived in time");
             let fds: Vec<_> = silent
                 .iter()
                 .map(|(stream, _)| stream.as_fd())
@@ -174,7 +176,7 @@ impl Acceptor<'_> {
                 let Some((mut stream, ticks)) = silent.remove(at) else {
                     continue;
                 };
-                // A token is 28 bytes of one segment: who says less of it is a stranger.
+                // A token is 28 bytes in one segment: a shorter message is a stranger's.
                 if self.door.check(&mut stream, Instant::now()).is_ok() {
                     return Ok((stream, ticks));
                 }
@@ -212,7 +214,7 @@ impl Acceptor<'_> {
         })
     }
 
-    /// Takes those that wait, as quickly as it can, and only then asks who they are.
+    /// Accepts the queued connections as quickly as possible, and checks their tokens afterwards.
     fn take(&mut self, count: u64, call: &Call) -> Result<Took> {
         let until = Instant::now() + LIMIT;
         let mut streams = Vec::with_capacity(count as usize);
@@ -222,7 +224,10 @@ impl Acceptor<'_> {
                     Ok((stream, _)) => streams.push(stream),
                     Err(error) if is_again(&error) => {
                         ensure!(call.line.is_open(), "the near end is gone");
-                        ensure!(Instant::now() < until, "fewer wait than were told");
+                        ensure!(
+                            Instant::now() < until,
+                            "fewer connections are queued than announced"
+                        );
                     }
                     Err(error) => return Err(error).context("accepting"),
                 }

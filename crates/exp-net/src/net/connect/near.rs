@@ -180,12 +180,12 @@ impl TwoEnds<'_> {
         let mut opened = self.opener.open()?;
         // On one CPU the acceptor has its turn now, and not when all else is said.
         paced(&mut self.pace, ACCEPTED)?;
-        opened.stream.write_all(token).context("saying a token")?;
+        opened.stream.write_all(token).context("sending a token")?;
         events.opened(&opened);
         let Opened { mut stream, began, is_late, .. } = opened;
-        stream.read_exact(&mut [0]).context("waiting to be let in by the far end")?;
+        stream.read_exact(&mut [0]).context("waiting for the far end to accept the token")?;
         if self.closer == Some(Closer::Server) {
-            stream.write_all(b"r").context("having the far end close")?;
+            stream.write_all(b"r").context("asking the far end to close")?;
             ended(&mut stream)?;
         }
         let Opener { clock, limit, .. } = self.opener;
@@ -211,7 +211,7 @@ impl Both for TwoEnds<'_> {
         let served: Served = self.line.hear(PATIENCE)?;
         ensure!(
             served.accepted.len() == began.len(),
-            "{} connections were opened, and {} accepted",
+            "{} connections were opened but {} were accepted",
             began.len(),
             served.accepted.len()
         );
@@ -232,7 +232,7 @@ impl Both for TwoEnds<'_> {
         let open = |_| {
             let mut stream = self.opener.open()?.stream;
             let token = self.dial.preamble();
-            stream.write_all(&token).context("saying a token")?;
+            stream.write_all(&token).context("sending a token")?;
             Ok(stream)
         };
         let waiting: Vec<TcpStream> = (0..count).map(open).collect::<Result<_>>()?;
@@ -242,7 +242,7 @@ impl Both for TwoEnds<'_> {
             reset(&SockRef::from(stream))?;
         }
         if took.ns <= 0.0 {
-            bail!("the far end took {count} connections in {} ns", took.ns);
+            bail!("the far end reports that it accepted {count} connections in {} ns", took.ns);
         }
         Ok(took.all_right.then_some(took))
     }

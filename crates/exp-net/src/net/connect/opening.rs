@@ -56,7 +56,7 @@ impl<'round> Opener<'round> {
         if let Err(error) = result {
             return Err(self.failed(&socket, error));
         }
-        let info = tcp::info(socket.as_fd()).context("asking for the facts of a connection")?;
+        let info = tcp::info(socket.as_fd()).context("reading TCP_INFO of a connection")?;
         Ok(Opened {
             stream: socket.into(),
             began,
@@ -66,7 +66,7 @@ impl<'round> Opener<'round> {
         })
     }
 
-    /// What connect(2) takes until it says that nobody listens, in ns.
+    /// Time until connect(2) reports a closed port, in ns.
     pub(super) fn refused(&mut self) -> Result<f64> {
         let (socket, _) = self.socket()?;
         let (began, end, result) = self.dial(&socket);
@@ -75,7 +75,7 @@ impl<'round> Opener<'round> {
                 Ok(self.clock.between_ns(began, end))
             }
             Err(error) => Err(self.failed(&socket, error)),
-            Ok(()) => bail!("somebody listens at {} where nobody should", self.address),
+            Ok(()) => bail!("{} accepts connections although it should refuse them", self.address),
         }
     }
 
@@ -110,8 +110,8 @@ impl<'round> Opener<'round> {
         let start = self.clock.start();
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
         let end = self.clock.end();
-        let socket = socket.context("making a socket")?;
-        // Of connect(2) too: a SYN that nobody answers is sent again for two minutes else.
+        let socket = socket.context("creating a socket")?;
+        // For connect(2) too: an unanswered SYN would otherwise be retransmitted for two minutes.
         socket.set_write_timeout(Some(self.limit))?;
         socket.set_read_timeout(Some(self.limit))?;
         socket.set_tcp_nodelay(true)?;
@@ -128,26 +128,27 @@ impl<'round> Opener<'round> {
     fn failed(&self, socket: &Socket, error: std::io::Error) -> anyhow::Error {
         let Opener { address, limit, .. } = self;
         let again = tcp::info(socket.as_fd()).map_or(0, |info| info.retransmits);
-        // The limit of a blocking connect(2) is told as if it went on.
+        // The kernel reports the time-out of a blocking connect(2) as if it went on.
         let is_over = error.raw_os_error() == Some(EINPROGRESS)
             || matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         match error.kind() {
             _ if is_over => Unanswered(format!(
-                "{address} did not answer within {limit:?}, though the SYN was sent {} times: a host that is \
-                 gone, a filter, or a full queue of connections that nobody accepts",
+                "{address} did not answer within {limit:?} ({} SYNs sent): the host is gone, a \
+                 firewall drops packets, or the accept queue is full",
                 again + 1
             ))
             .into(),
-            ErrorKind::ConnectionRefused => {
-                Unanswered(format!("{address} refused: nobody listens there any more")).into()
-            }
+            ErrorKind::ConnectionRefused => Unanswered(format!(
+                "{address} refused the connection: the server no longer listens"
+            ))
+            .into(),
             _ => told(error, &format!(" towards {address}"))
                 .context(format!("connecting to {address}")),
         }
     }
 }
 
-/// Nobody is there: other cases of the round would wait for the same nobody.
+/// No server answers: other cases of the round would wait in the same way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unanswered(pub(super) String);
@@ -172,5 +173,5 @@ pub(super) fn wait(
 
 /// Has a connection end with a reset: it leaves nothing in TIME_WAIT, and its port is free at once.
 pub(super) fn reset(socket: &Socket) -> Result<()> {
-    socket.set_linger(Some(Duration::ZERO)).context("asking for a reset")
+    socket.set_linger(Some(Duration::ZERO)).context("setting SO_LINGER")
 }

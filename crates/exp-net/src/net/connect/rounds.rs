@@ -1,5 +1,5 @@
 //! One case of one round: warm-up, connections in chunks until their number or their time is over,
-//! queues that are emptied, and what is recorded of all of it.
+//! queues that are emptied, and the records.
 
 use super::far::{LIMIT, limited};
 use super::near::{Both, Events, OneThread, TwoEnds};
@@ -138,8 +138,8 @@ fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<
     let all = round.ports.usable();
     if used + wanted > all {
         bail!(NoPort(format!(
-            ": of {all} ports from {near} to {} connections of the last minute still hold {used}, and this case \
-             needs {wanted}",
+            ": of {all} ports from {near} to {}, connections of the last minute still hold {used}, \
+             and this case needs {wanted}",
             far.ip()
         )));
     }
@@ -192,7 +192,7 @@ fn gather(ends: &mut dyn Both, plan: &Plan<'_>) -> Result<Gathered> {
     }
     ensure!(
         !rates.is_empty(),
-        "strangers connected each time that the queue of connections was to be emptied"
+        "foreign connections disturbed every measurement of the accept queue"
     );
     Ok(Gathered { events, rates, cpus_ns, queue, warm_up: warm_up.count })
 }
@@ -224,8 +224,8 @@ fn chunks(
     Ok(())
 }
 
-/// A queue that nobody empties is filled, and some more connections are begun: their SYNs are
-/// dropped. Then the far end accepts, and those come with the SYN that is sent again.
+/// Fills a queue without an acceptor, and begins some more connections: their SYNs are dropped.
+/// Then the far end accepts, and those come with the SYN that is sent again.
 fn full(
     opener: &mut Opener<'_>,
     dial: &mut Dial,
@@ -240,7 +240,7 @@ fn full(
         let most = plan.backlog as usize + SPARE;
         ensure!(
             held.len() <= most,
-            "a queue of {} has room for {} connections: it never fills",
+            "a queue of length {} took {} connections and is still not full",
             plan.backlog,
             held.len()
         );
@@ -266,7 +266,7 @@ fn full(
     while !dropped.is_empty() {
         ensure!(
             Instant::now() < until,
-            "{} of {DROPPED} connections whose SYN a full queue dropped did not come within {:?}",
+            "{} of {DROPPED} connections with a dropped SYN did not complete within {:?}",
             dropped.len(),
             opener.limit
         );
@@ -295,10 +295,10 @@ fn full(
 fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
     let token = dial.preamble();
     // It fits into an empty buffer: nothing waits.
-    (&pending.socket).write_all(&token).context("saying a token")
+    (&pending.socket).write_all(&token).context("sending a token")
 }
 
-/// Connections to a port at which nobody listens.
+/// Connections to a closed port.
 fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     for _ in 0..plan.warm_up {
@@ -325,8 +325,8 @@ fn record_opened(bench: &mut Bench, case: &Case, events: &Events, used: Option<u
     };
     // Connections whose SYN was sent again are a mode of their own.
     samples.notes.push(format!(
-        "late: {} of {} connections came only with a SYN that was sent again, after {:.3} s at least; they are \
-         in connect_late, and in no other figure",
+        "late: {} of {} connections needed a retransmitted SYN and took at least {:.3} s; they \
+         count only in connect_late",
         late.len(),
         events.count,
         least_ns / 1e9
@@ -345,7 +345,7 @@ fn record(
     let events = &gathered.events;
     ensure!(
         !events.connect.is_empty(),
-        "every SYN had to be sent again: the way loses packets, or the queue of connections is full"
+        "every SYN was retransmitted: the path loses packets, or the accept queue is full"
     );
     record_opened(bench, case, events, used)?;
     let of = |name: &'static str, values: &[f64]| (name, values.to_vec());
@@ -383,8 +383,8 @@ fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
     let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
     is_fewer.then(|| {
         format!(
-            "{count} connections after a warm-up of {warm_up}, of {} and {} asked for: ports, the table of \
-             connections in TIME_WAIT, or a case's time allow no more",
+            "{count} connections after a warm-up of {warm_up}, instead of {} and {}: ports, the \
+             TIME_WAIT table or the case's time allow no more",
             plan.asked, plan.warm_up_asked
         )
     })

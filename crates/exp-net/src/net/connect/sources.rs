@@ -13,7 +13,8 @@ use std::os::fd::AsFd;
 /// listen on.
 const FIRST: u32 = 0x7f40_0000;
 const ADDRESSES: u32 = 1 << 22;
-/// Of an address' ports connections of a run use one in so many; the others are somebody else's.
+/// Of an address' ports connections of a run use one in so many; the others belong to other
+/// programs.
 const SHARE: u64 = 16;
 /// From one address at most so many connections.
 const FROM_ONE_MAX: u64 = 64;
@@ -26,8 +27,8 @@ const TIME_WAIT_DEFAULT: u64 = 8192;
 /// No port is left: whoever measures on would measure the search for one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no port is left to connect from (EADDRNOTAVAIL){0}; wait a minute, until closed connections have left \
-     TIME_WAIT, or give more with `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`"
+    "no free port to connect from (EADDRNOTAVAIL){0}; wait a minute until closed connections leave \
+     TIME_WAIT, or allow more ports with `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`"
 )]
 pub(super) struct NoPort(pub(super) String);
 
@@ -134,7 +135,7 @@ pub(super) fn in_use(far: IpAddr) -> Result<(u64, IpAddr)> {
     };
     // Nothing is sent: a connected socket for datagrams only looks the way up.
     let socket = UdpSocket::bind((any, 0))?;
-    socket.connect((far, 9)).with_context(|| format!("there is no way to {far}"))?;
+    socket.connect((far, 9)).with_context(|| format!("no route to {far}"))?;
     let near = socket.local_addr()?.ip();
     let path = match far {
         IpAddr::V4(_) => "/proc/net/tcp",

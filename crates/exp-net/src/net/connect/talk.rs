@@ -25,9 +25,9 @@ pub(super) const SEQUENCE_MAX: u64 = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Wish {
     Sequence(u64),
-    /// Those that wait, of which there are so many, as quickly as it can.
+    /// Accept this many queued connections as quickly as possible.
     Take(u64),
-    /// So many, of which some are still to come.
+    /// Accept this many, some of which have not arrived yet.
     Drain(u64),
     End,
 }

@@ -139,7 +139,7 @@ fn a_syn_that_nobody_answers_fails_within_the_limit() {
     socket2::SockRef::from(&listener).listen(1).unwrap();
     let mut sources = rotating();
     let mut opener = opener(to, &mut sources, Duration::from_millis(300));
-    // Nobody accepts: after so many its queue is full, and drops what comes.
+    // No server accepts: after so many its queue is full, and drops what comes.
     let mut held = Vec::new();
     while held.len() < 10 {
         let pending = opener.begin().unwrap();

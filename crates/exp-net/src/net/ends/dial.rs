@@ -23,10 +23,10 @@ pub struct Dial {
 impl Dial {
     /// The far end of a round.
     pub fn new(bench: &Bench) -> Result<Dial> {
-        let far = bench.order().far.as_ref().context("no far end was given")?;
-        let address = far.addrs.first().context("the far end gave no address")?;
+        let far = bench.order().far.as_ref().context("the order names no far end")?;
+        let address = far.addrs.first().context("the far end reported no address")?;
         Ok(Dial {
-            address: address.parse().context("the far end's address")?,
+            address: address.parse().context("parsing the far end's address")?,
             gate: Gate::new(Secret::of(&far.token)?),
             next: 0,
         })
@@ -41,7 +41,7 @@ impl Dial {
         let mut line = Line::new(stream);
         line.tell(&Asked {
             case: case.id.to_string(),
-            ask: serde_json::to_value(ask).context("what a case wants")?,
+            ask: serde_json::to_value(ask).context("encoding a request")?,
         })?;
         Ok(line)
     }
@@ -63,8 +63,8 @@ impl Dial {
     }
 
     /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the
-    /// other, and the kernel lets in nobody else's datagrams. Late answers of the far end may still
-    /// come: of [`PREAMBLE_BYTES`], and no message of the experiment.
+    /// other, and the kernel drops all other senders' datagrams. Late answers of the far end may
+    /// still come: of [`PREAMBLE_BYTES`], and no message of the experiment.
     pub fn meet(&mut self, port: u16) -> Result<UdpSocket> {
         let to = SocketAddr::new(self.address.ip(), port);
         let any: IpAddr = match to {
@@ -79,7 +79,7 @@ impl Dial {
         while Instant::now() < until {
             let preamble = self.fresh(Purpose::Datagram);
             said.push(self.next);
-            // A refusal of before (the port was not open yet) is told here, and no error.
+            // An earlier refusal (the port was not open yet) is reported here and is not an error.
             let _ = socket.send(&preamble);
             let again = Instant::now() + DATAGRAM_AGAIN;
             while readable(socket.as_fd(), again.saturating_duration_since(Instant::now()))? {
@@ -103,8 +103,8 @@ impl Dial {
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
             .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
-        ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
-        stream.write_all(&preamble).context("saying the preamble to the far end")?;
+        ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
+        stream.write_all(&preamble).context("sending the preamble to the far end")?;
         Ok(stream)
     }
 
@@ -119,7 +119,8 @@ fn unreached(address: SocketAddr) -> String {
     let way_out = match address.ip().is_loopback() {
         true => "",
         false => {
-            ": if this host reaches that one by another address, `plumb agent --data ADDRESS` names it"
+            "; if this host reaches the peer at another address, set it with `plumb agent --data \
+             ADDRESS`"
         }
     };
     format!("cannot reach the far end at {address}{way_out}")

@@ -63,7 +63,7 @@ pub struct Line {
     stream: TcpStream,
 }
 
-/// Whether the other end of a stream is gone and nothing of it is left to read.
+/// Whether the other end of a stream is gone and nothing is left to read.
 pub(super) fn is_ended(stream: &TcpStream) -> bool {
     match readable(stream.as_fd(), Duration::ZERO) {
         Ok(false) => false,
@@ -78,7 +78,7 @@ impl Line {
     }
 
     pub fn tell(&mut self, message: &impl Serialize) -> Result<()> {
-        let value = serde_json::to_value(message).context("a message to the other end")?;
+        let value = serde_json::to_value(message).context("encoding a message to the other end")?;
         self.send(&Word::Said(value))
     }
 
@@ -89,13 +89,14 @@ impl Line {
         let length = u32::from_le_bytes(length) as usize;
         ensure!(
             length <= MESSAGE_BYTES_MAX,
-            "the other end announces a message of {length} B, {MESSAGE_BYTES_MAX} are the most"
+            "the other end announces a message of {length} B; at most {MESSAGE_BYTES_MAX} B are \
+             allowed"
         );
         let mut body = vec![0; length];
         self.read(&mut body, until)?;
-        match heard(&body).context("the other end says what is no message")? {
+        match heard(&body).context("the other end sent an invalid message")? {
             Word::Said(value) => {
-                serde_json::from_value(value).context("the other end says something else")
+                serde_json::from_value(value).context("the other end sent an unexpected message")
             }
             Word::Refused(reason) => Err(Refused(reason).into()),
         }
@@ -103,7 +104,7 @@ impl Line {
 
     pub fn heed<T: DeserializeOwned + PartialEq + Debug>(&mut self, word: T) -> Result<()> {
         let said: T = self.hear(super::PATIENCE)?;
-        ensure!(said == word, "the other end says {said:?} where {word:?} comes next");
+        ensure!(said == word, "the other end sent {said:?} instead of {word:?}");
         Ok(())
     }
 
@@ -129,8 +130,8 @@ impl Line {
         !is_ended(&self.stream)
     }
 
-    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who
-    /// works until the other end says that it is enough.
+    /// Whether there is neither a word of the other end nor its end; waits for nothing. For an end
+    /// that works until the other one has enough.
     pub fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
     }
@@ -143,7 +144,7 @@ impl Line {
         }
     }
 
-    /// The kernel's shortest round trip of the line; none where it tells none.
+    /// The kernel's shortest round trip of the line; `None` if it reports none.
     pub fn least_round_trip(&self) -> Option<Duration> {
         let info = metal::tcp::info(self.stream.as_fd()).ok()?;
         Some(Duration::from_micros(info.min_rtt_us?.into()))
@@ -156,16 +157,17 @@ impl Line {
     }
 
     fn send(&mut self, word: &Word) -> Result<()> {
-        let body = serde_json::to_vec(word).context("a message to the other end")?;
+        let body = serde_json::to_vec(word).context("encoding a message to the other end")?;
         ensure!(
             body.len() <= MESSAGE_BYTES_MAX,
-            "a message of {} B to the other end, {MESSAGE_BYTES_MAX} are the most",
+            "a message of {} B to the other end is too long; at most {MESSAGE_BYTES_MAX} B are \
+             allowed",
             body.len()
         );
         let mut message = (body.len() as u32).to_le_bytes().to_vec();
         message.extend(body);
         self.stream.set_write_timeout(Some(super::PATIENCE))?;
-        self.stream.write_all(&message).context("the other end takes no message")
+        self.stream.write_all(&message).context("sending a message to the other end")
     }
 
     fn read(&mut self, bytes: &mut [u8], until: Instant) -> Result<()> {
@@ -174,7 +176,7 @@ impl Line {
             let left = until.saturating_duration_since(Instant::now());
             match readable(self.stream.as_fd(), left) {
                 Ok(true) => {}
-                Ok(false) => bail!("the other end says nothing in time"),
+                Ok(false) => bail!("the other end sent nothing in time"),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error).context("waiting for the other end"),
             }

@@ -1,4 +1,4 @@
-//! What a connection says before anything else, and who is let in for it.
+//! The first message of a connection, and the check that admits it.
 
 use anyhow::{Context, Result, ensure};
 use blake2::Blake2sMac;
@@ -37,7 +37,7 @@ pub(super) enum Stranger {
     /// It has not the secret.
     #[error("a stranger: its code is wrong")]
     Code,
-    /// Its number was let in before, or can be nobody's.
+    /// Its number was admitted before, or is impossible.
     #[error("a stranger: its number was used before")]
     Used,
 }
@@ -70,7 +70,7 @@ impl Gate {
     pub(super) fn new(secret: Secret) -> Gate {
         Gate {
             keyed: <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret.0)
-                .expect("a secret has no more bytes than BLAKE2s takes"),
+                .expect("a secret fits BLAKE2s"),
             used: Vec::new(),
             expected: None,
         }
@@ -100,7 +100,7 @@ impl Gate {
         purpose: Purpose,
     ) -> Result<u32, Stranger> {
         if let Some((expected, number)) = &self.expected {
-            // All bytes, in a time that does not tell how many of them are right.
+            // All bytes, in a time that does not depend on how many are right.
             let differ = |sum, (one, other)| sum | (one ^ other);
             let differs = expected.iter().zip(preamble).fold(0, differ) != 0;
             if !differs && preamble[PURPOSE_AT] == purpose as u8 {
@@ -117,7 +117,7 @@ impl Gate {
             .map(u32::from_le_bytes)
             .ok_or(Stranger::Otherwise)?;
         let keyed = self.keyed.clone().chain_update(said);
-        // In a time that does not tell how much of it is right.
+        // In a time that does not depend on how much is right.
         keyed.verify_slice(code).map_err(|_| Stranger::Code)?;
         self.use_up(number)
     }

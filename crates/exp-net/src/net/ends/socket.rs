@@ -68,7 +68,11 @@ impl Dial {
         if protocol == Protocol::Tcp {
             return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
         }
-        ensure!(ports.len() == count, "the far end has {} ports, not {count}", ports.len());
+        ensure!(
+            ports.len() == count,
+            "the far end reported {} ports instead of {count}",
+            ports.len()
+        );
         ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
     }
 }
@@ -112,7 +116,7 @@ impl Door {
         numbered.sort_by_key(|(_, number)| *number);
         let streams: Vec<TcpStream> = numbered.into_iter().map(|(stream, _)| stream).collect();
         for stream in &streams {
-            ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+            ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
         }
         Ok(streams)
     }
@@ -140,7 +144,7 @@ pub fn send_whole(
     Ok(())
 }
 
-/// A message of changing data, none of it 0.
+/// A message of changing data without zeros.
 pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8 + 1).collect()
 }

@@ -235,7 +235,8 @@ fn a_case_that_cannot_be_served_costs_itself_only() {
         let mut line = dial.call(&case(), &"fail").expect("a line");
         let told = line.hear::<String>(PATIENCE).expect_err("refused");
         assert!(told.is::<Refused>(), "{told}");
-        // A near end that goes in the middle of its case, with a connection nobody will serve.
+        // A near end that leaves in the middle of its case, with a connection that will not be
+        // served.
         let mut line = dial.call(&case(), &"hello").expect("a line");
         let _left = dial.connect().expect("a connection");
         line.tell(&"no number").expect("tells");
@@ -367,7 +368,7 @@ fn a_door_waits_for_nobody_for_ever() {
         let (mut silent, _held) = UnixStream::pair()?;
         door.check(&mut silent, soon).expect_err("said nothing");
         ensure!(began.elapsed() < PATIENCE);
-        // The session drains while nobody ever called.
+        // The session drains although no near end ever called.
         ensure!(door.next_call(far)?.is_none());
         Ok(())
     };

@@ -60,7 +60,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let [count_up, count_down] = streams(&of);
     ensure!(
         count_up.max(count_down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
-        "{of:?} is more than is served"
+        "{of:?} exceeds the far end's limits"
     );
     let datagrams = match of.protocol {
         Protocol::Tcp => {
@@ -124,7 +124,7 @@ fn answer(prober: &Socket, bytes: usize, is_over: &AtomicBool) {
         }
         Socket::Datagram(socket) => {
             while !is_over.load(Ordering::Relaxed) {
-                // What the kernel tells of lost answers is no end.
+                // The kernel's reports of lost replies do not end the loop.
                 if let Ok(got) = socket.recv(&mut message)
                     && got == bytes
                 {

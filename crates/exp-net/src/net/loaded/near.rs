@@ -31,7 +31,7 @@ const GROWTH_TRIPS: f64 = 20.0;
 const GROWTH_NS_MAX: f64 = 1e9;
 /// The least number of round trips may take so long beside the traffic, in ns.
 const LONGEST_NS: f64 = 4e9;
-/// A limit is renewed when so much of it has passed.
+/// The share of a limit after which it is renewed.
 const RENEWED_AFTER: f64 = 0.125;
 /// Afterwards queues may take so long to empty, in ns.
 const EMPTYING_NS: f64 = 5e8;
@@ -115,7 +115,7 @@ impl<'case> Party<'case> {
             let streams = of_streams(traffic)?;
             line.tell(&Said::Stop)?;
             let Told::Counted(far) = line.hear(PATIENCE)? else {
-                bail!("the far end tells no counts");
+                bail!("the far end sent no counts");
             };
             Ok((beside, near, far, streams))
         });
@@ -125,7 +125,7 @@ impl<'case> Party<'case> {
         }
         ensure!(
             near.broken == 0 && far.broken == 0,
-            "{} streams of the traffic broke down here, {} at the far end",
+            "{} traffic streams failed at the near end and {} at the far end",
             near.broken,
             far.broken
         );
@@ -136,7 +136,7 @@ impl<'case> Party<'case> {
         let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;
         put(samples, streams);
         if !emptied {
-            let note = "the queues were not empty half a second after the traffic's end";
+            let note = "the queues were still not empty half a second after the traffic ended";
             samples.notes.push(note.to_owned());
         }
         record(bench, case, self.of.direction, &near, &far)
@@ -187,7 +187,7 @@ fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
 fn of_streams(traffic: &Traffic) -> Result<[(&'static str, f64); 2]> {
     let (mut rtt_us, mut retransmits) = (0, 0);
     for stream in &traffic.streams {
-        let info = tcp::info(stream.as_fd()).context("asking for a stream's facts")?;
+        let info = tcp::info(stream.as_fd()).context("reading TCP_INFO of a stream")?;
         rtt_us = info.rtt_us.max(rtt_us);
         retransmits += info.retransmits;
     }
@@ -200,7 +200,7 @@ fn most_answered(trips: Events) -> Result<Events> {
     let (answered, without) = (trips.ns.len() as u64, trips.without);
     ensure!(
         answered > without,
-        "{without} of {} round trips had no answer in time",
+        "{without} of {} round trips got no reply in time",
         without + answered
     );
     Ok(trips)
@@ -213,7 +213,7 @@ impl Prober {
             Socket::Stream(stream) => {
                 stream.set_read_timeout(None)?;
                 stream.set_write_timeout(Some(Duration::from_nanos(timeout_ns as u64)))?;
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
             }
             Socket::Datagram(socket) => socket.set_read_timeout(None)?,
         }
@@ -240,7 +240,7 @@ impl Prober {
                     trips.without += 1;
                     // A stream's answers come in order: none comes any more.
                     if let Socket::Stream(_) = self.socket {
-                        bail!("no answer by TCP within {:.1} s", self.timeout_ns / 1e9);
+                        bail!("no reply over TCP within {:.1} s", self.timeout_ns / 1e9);
                     }
                 }
             }
@@ -287,7 +287,10 @@ impl Prober {
         if !is_back || ns >= timeout_ns {
             return Ok(None);
         }
-        ensure!(self.answer[..self.message.len()] == self.message[..], "another message came back");
+        ensure!(
+            self.answer[..self.message.len()] == self.message[..],
+            "the reply differs from the message"
+        );
         Ok(Some(ns))
     }
 }

@@ -43,8 +43,8 @@ pub(super) fn during<R>(
     for stream in &streams {
         stream.set_write_timeout(Some(CALL_TIME))?;
         stream.set_read_timeout(Some(CALL_TIME))?;
-        // What is still in its buffers when it ends is nobody's, and must not go on beside what is
-        // measured next.
+        // Data left in its buffers at the end is unused, and must not go on beside the next
+        // measurement.
         SockRef::from(stream).set_linger(Some(Duration::ZERO))?;
     }
     let traffic = Traffic { streams, ..Traffic::default() };
@@ -210,7 +210,7 @@ mod tests {
             Ok(())
         });
         ended.expect("all end");
-        // One that nobody takes from is ended in the middle of a call.
+        // A stream without a reader is ended in the middle of a call.
         let (near, _silent) = streams();
         during(vec![near], Vec::new(), cpu, |_| Ok(())).expect("ends");
         assert!(Instant::now() < until + Duration::from_secs(20));

@@ -27,7 +27,7 @@ const WARM_UP: u16 = 20;
 const REHEARSAL_WARM_UP: u16 = 4;
 /// Echoes without any answer after which a case is given up.
 const UNANSWERED_MAX: u64 = 2;
-/// The wall clock was set where it and the counter tell so different times of one echo, in ns. What
+/// If wall clock and counter differ by this much for one echo, the wall clock was set, in ns. What
 /// runs between the two clocks' reads may be interrupted too; nothing else is this long.
 const STEP_NS: f64 = 5_000_000.0;
 /// Echoes that a case must have counted, and the most that it keeps.
@@ -105,8 +105,7 @@ fn timeout_ns(warm_up: &[f64]) -> u64 {
 }
 
 /// How long echoes are sent. A window that ended with the first lost echo, which takes longer than
-/// all of it, would have one lost of however few were sent: what is waited for lost ones comes on
-/// top.
+/// the window, would overstate the loss: what is waited for lost ones comes on top.
 struct Window {
     until_ns: u64,
     last_ns: u64,
@@ -143,8 +142,8 @@ fn explained(error: Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     match refused {
         true => error.context(
-            "the kernel grants no ICMP socket: net.ipv4.ping_group_range has none of this process's groups, \
-             and it has no CAP_NET_RAW",
+            "the kernel grants no ICMP socket: net.ipv4.ping_group_range excludes this process's \
+             groups, and the process lacks CAP_NET_RAW",
         ),
         false => error.context("a socket for ICMP echoes"),
     }
@@ -183,7 +182,7 @@ impl Loop<'_> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let context = "sending an ICMP echo, or what was answered instead of one";
+                    let context = "sending an ICMP echo (or receiving an ICMP error)";
                     return Err(anyhow::Error::from(error).context(context));
                 }
             }
@@ -197,8 +196,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Moves the deadline on when half of it is gone: a call for each echo would be in the loop's
-    /// way.
+    /// Extends the deadline when half has passed: a call for each echo would be in the loop's way.
     fn put_off(&mut self) -> Result<()> {
         let now_ns = monotonic_ns();
         if now_ns - self.put_off_ns >= self.timeout_ns / 2 {
@@ -214,8 +212,8 @@ impl Loop<'_> {
         self.put_off_ns = 0;
         ensure!(
             !self.seen.trips.is_empty() || self.seen.lost < UNANSWERED_MAX,
-            "{} echoes had no answer within {:.2} s: a firewall drops them, or their host ignores echoes \
-             (net.ipv4.icmp_echo_ignore_all)",
+            "{} echoes got no reply within {:.2} s: a firewall drops them, or the host ignores \
+             echoes (net.ipv4.icmp_echo_ignore_all)",
             self.seen.lost,
             self.timeout_ns as f64 / 1e9
         );
@@ -279,28 +277,32 @@ fn notes(case: &Case, seen: &Seen) -> Vec<String> {
         && first > left
     {
         notes.push(format!(
-            "answers came back with {left} hops left, of {first} as it seems: through {} routers",
+            "replies arrived with a TTL of {left}, probably from {first}: {} routers on the path",
             first - left
         ));
     }
     if let Some(count) = case.int("fragments") {
-        notes.push(format!("each echo went in {count} fragments"));
+        notes.push(format!("each echo was sent in {count} fragments"));
     }
     if seen.lost > 0 {
         notes.push(format!(
-            "{} echoes had no answer within {:.2} s; they are in the distribution as longer than all others",
+            "{} echoes got no reply within {:.2} s; the distribution counts them as longer than \
+             all others",
             seen.lost,
             seen.timeout_ns as f64 / 1e9
         ));
     }
     if seen.strays > 0 {
         notes.push(format!(
-            "{} answers were late, doubled or another's, and were left out",
+            "{} replies were late, duplicate or foreign and are not counted",
             seen.strays
         ));
     }
     if seen.stepped > 0 {
-        notes.push(format!("{} echoes left out: the wall clock was set meanwhile", seen.stepped));
+        notes.push(format!(
+            "{} echoes are not counted because the wall clock was set meanwhile",
+            seen.stepped
+        ));
     }
     notes
 }
@@ -309,7 +311,7 @@ fn notes(case: &Case, seen: &Seen) -> Vec<String> {
 mod tests {
     use super::{LOST_LEAST_NS, LOST_MOST_NS, Window, parts, timeout_ns};
 
-    /// Rounds of echoes a millisecond apart of which a share is lost, as the loop sends them.
+    /// Rounds of echoes a millisecond apart, with a lost share, as the loop sends them.
     fn mean_loss(share: f64) -> f64 {
         const ROUNDS: u32 = 4000;
         let mut random = fastrand::Rng::with_seed(5);

@@ -50,7 +50,7 @@ impl Account {
         all.no_reply = trips.iter().filter(silent).count() as u64;
         ensure!(
             2 * all.response.without < all.count,
-            "{} of {} requests had no reply within {:.0} ms ({} were never sent, {} had none at all)",
+            "{} of {} requests got no reply within {:.0} ms ({} were not sent, {} never got one)",
             all.response.without,
             all.count,
             clock.ns(timeout) / 1e6,
@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// Events a second, of so many of which the first was at one tick and the last at another.
+/// Events per second, from their number and the ticks of the first and the last.
 fn rate(clock: Clock, count: usize, first: u64, last: u64) -> Option<f64> {
     let gaps = count.checked_sub(1)? as f64;
     (last > first).then(|| gaps * 1e9 / clock.ns(last - first))

@@ -12,7 +12,7 @@ const INBOX_BYTES: usize = 64 << 10;
 /// One connection with requests on their way.
 pub(super) struct Connection {
     socket: Socket,
-    /// The request that is being sent, and how much of it is away.
+    /// The request that is being sent, and how many bytes are sent.
     out: Vec<u8>,
     away: usize,
     inbox: Vec<u8>,
@@ -26,12 +26,12 @@ impl Connection {
     pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
         match &socket {
             Socket::Stream(stream) => {
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
                 stream.set_nonblocking(true)
             }
             Socket::Datagram(socket) => socket.set_nonblocking(true),
         }
-        .context("a socket that does not wait")?;
+        .context("making a socket non-blocking")?;
         Ok(Connection {
             away: blank.len(),
             inbox: vec![0; INBOX_BYTES.max(blank.len())],
@@ -42,8 +42,8 @@ impl Connection {
         })
     }
 
-    /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part
-    /// goes on its way with the next calls.
+    /// Sends a request; `false` if the kernel accepts no bytes now. What it takes in part goes on
+    /// its way with the next calls.
     #[inline]
     pub(super) fn send(&mut self, number: u64) -> Result<bool> {
         if self.away < self.out.len() && !self.flush()? {
@@ -60,7 +60,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends what is left of a request; whether all of it is away.
+    /// Sends the rest of a request; whether it is completely sent.
     fn flush(&mut self) -> Result<bool> {
         while self.away < self.out.len() {
             let rest = &self.out[self.away..];
@@ -69,7 +69,7 @@ impl Connection {
                 Socket::Datagram(socket) => socket.send(rest),
             };
             match sent {
-                Ok(0) => bail!("the far end takes nothing more"),
+                Ok(0) => bail!("the far end accepts no more data"),
                 Ok(bytes) => self.away += bytes,
                 Err(error) if is_full(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -79,7 +79,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes in what is there, by one call; `got` is told the number of each reply.
+    /// Receives what is there, in one call; `got` gets the number of each reply.
     #[inline]
     pub(super) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
         if self.away < self.out.len() {
@@ -94,7 +94,7 @@ impl Connection {
             }
         };
         match bytes {
-            Ok(0) => bail!("the far end closed a connection in the middle of a case"),
+            Ok(0) => bail!("the far end closed a connection during a case"),
             Ok(bytes) => self.have += bytes,
             Err(error) if is_again(&error) => return Ok(()),
             Err(error) => return Err(error).context("receiving a reply"),
@@ -102,7 +102,8 @@ impl Connection {
         let size = self.out.len();
         let mut at = 0;
         while self.have - at >= size {
-            let number = number(&self.inbox[at..at + size]).context("what came is no reply")?;
+            let number =
+                number(&self.inbox[at..at + size]).context("received data is not a reply")?;
             self.in_flight = self.in_flight.saturating_sub(1);
             got(number)?;
             at += size;

@@ -23,7 +23,7 @@ const REPLY_TIME: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: u64 = 1024;
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// A stop of the server's, to try what a measurement makes of it.
+/// A stall of the server, to test how a measurement handles it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stall {
     /// Before the reply to the so many-th request, from 0.
@@ -49,7 +49,7 @@ pub(super) enum Told {
     },
 }
 
-/// One of the server's sockets, and what came of it and is no whole request yet.
+/// One of the server's sockets, and the bytes of an incomplete request.
 struct Served {
     socket: Socket,
     inbox: Vec<u8>,
@@ -69,7 +69,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     ensure!(
         (1..=CONNECTIONS_MAX).contains(&of.connections)
             && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
-        "{of:?} is more than is served"
+        "{of:?} exceeds the far end's limits"
     );
     let (count, bytes) = (usize::try_from(of.connections)?, usize::try_from(of.message)?);
     let sockets = door.sockets(far, &mut call.line, of.protocol, count)?;
@@ -104,7 +104,7 @@ fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Res
     let mut count = Count { usage: Usage::begin(cpus), served: 0, stall: None };
     loop {
         if !ready.wait(PATIENCE)? {
-            bail!("the near end says nothing for {} s", PATIENCE.as_secs());
+            bail!("the near end sent nothing for {} s", PATIENCE.as_secs());
         }
         for (place, one) in all.iter_mut().enumerate() {
             if ready.is_ready(place) && !one.answer(bytes, &mut count)? {
@@ -146,14 +146,14 @@ impl Served {
                     Ok(0) => return Ok(false),
                     Ok(more) => *have += more,
                     Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
-                    // The near end has left a case of its own accord: it knows why.
+                    // The near end has left a case by itself and knows why.
                     Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(false),
                     Err(error) => return Err(error).context("receiving a request"),
                 }
                 let mut at = 0;
                 while *have - at >= bytes {
                     let request = &inbox[at..at + bytes];
-                    number(request).context("what came is no request")?;
+                    number(request).context("received data is not a request")?;
                     count.one_more();
                     stream.write_all(request).context("sending a reply")?;
                     at += bytes;
@@ -162,7 +162,7 @@ impl Served {
                 *have -= at;
             }
             Socket::Datagram(socket) => {
-                // The kernel tells here of replies that nobody took.
+                // The kernel reports unread replies here.
                 let Ok(got) = socket.recv(inbox) else {
                     return Ok(true);
                 };

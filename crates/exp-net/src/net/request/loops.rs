@@ -103,7 +103,7 @@ impl Near {
                     } else if now > trip.intended + *timeout {
                         ensure!(
                             trips.iter().any(|trip| trip.replied.is_some()),
-                            "the far end answers nothing: no reply within {:.1} s",
+                            "the far end does not reply: nothing within {:.1} s",
                             clock.ns(*timeout) / 1e9
                         );
                         connections[at].give_up();
@@ -116,7 +116,7 @@ impl Near {
             }
             ensure!(
                 now < longest,
-                "{} requests one after another took longer than {:.0} s",
+                "{} requests in sequence took longer than {:.0} s",
                 trips.len(),
                 LONGEST_NS / 1e9
             );
@@ -145,8 +145,8 @@ fn turn_of(connections: &[Connection], turn: &mut usize) -> Option<usize> {
     None
 }
 
-/// Notes a reply at a tick; whether it is the first to its request. Replies to requests of earlier
-/// loops, which came too late there, are none here.
+/// Notes a reply at a tick; whether it is the first to its request. Late replies to requests of
+/// earlier loops do not count.
 #[inline]
 fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<bool> {
     let Some(at) = number.checked_sub(first) else {
@@ -154,7 +154,7 @@ fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<boo
     };
     let trip = usize::try_from(at).ok().and_then(|at| trips.get_mut(at));
     let trip = trip.filter(|trip| trip.started.is_some());
-    ensure!(trip.is_some(), "a reply to request {number}, which was not made");
+    ensure!(trip.is_some(), "a reply to request {number}, which was not sent");
     let is_first = trip.as_ref().is_some_and(|trip| trip.replied.is_none());
     if let Some(trip) = trip.filter(|_| is_first) {
         trip.replied = Some(tick);

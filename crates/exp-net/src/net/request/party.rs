@@ -25,7 +25,7 @@ const WARM_UP: usize = 64;
 const REHEARSAL_WARM_UP: usize = 4;
 /// A reply is waited for so many times as long as the median of the warm-up, at least.
 const TIMEOUT_TRIPS: f64 = 10.0;
-/// Time-outs of the warm-up, whose trips nobody knows yet, in ns.
+/// Time-outs of the warm-up, before any round trip is known, in ns.
 const FIRST_TIMEOUT_NS: f64 = 2e9;
 /// A closed loop's requests, at least.
 const CLOSED_LEAST: usize = 20;
@@ -125,7 +125,7 @@ impl Party {
         let near = usage.end();
         self.line.tell(&Said::End)?;
         let Told::Counted { served, used, softirq_cpu } = self.line.hear(PATIENCE)? else {
-            bail!("the far end tells no counts");
+            bail!("the far end sent no counts");
         };
         Ok(Round {
             account: Account::of(self.near.clock, &trips, self.near.timeout)?,
@@ -171,8 +171,11 @@ impl Round {
         let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;
         told(&self.near, self.softirq_cpus[0], samples);
         let served = self.served;
-        // Who answered less than was replied to did not answer it.
-        ensure!(served >= replies, "{replies} replies came, the far end counted {served} requests");
+        // A far end that served fewer requests than there are replies did not send them.
+        ensure!(
+            served >= replies,
+            "{replies} replies arrived, but the far end counted only {served} requests"
+        );
         let of_far = self.far.each_ns(served);
         let samples = bench.record(case, "cpu_far", Values::batches(served, vec![of_far]))?;
         told(&self.far, self.softirq_cpus[1], samples);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A window of requests is so many case times.
 const WINDOWS: u64 = 4;
-/// The closed loop's, of which shares are taken, is so many.
+/// Connections of the closed loop that shares refer to.
 const CLOSED_WINDOWS: u64 = 2;
 /// Eight requests may take so long, or four windows.
 const LONGEST_NS: u64 = 2_000_000_000;
@@ -31,7 +31,7 @@ pub(super) fn window_ns(series: &Series, case_ns: u64) -> u64 {
     series.setting("time").unwrap_or(WINDOWS * case_ns)
 }
 
-/// That of a closed loop of which shares are taken.
+/// That of the closed loop that shares refer to.
 pub(super) fn closed_window_ns(case_ns: u64) -> u64 {
     CLOSED_WINDOWS * case_ns
 }
@@ -103,14 +103,14 @@ pub(super) fn with_rates(site: &Site, cases: Vec<Requests>, params: &Params) -> 
 pub(super) fn absent(site: &Site, case: &Requests) -> Option<Skip> {
     match (case.ends, &site.peer) {
         (Ends::OneThread | Ends::SameCpu, _) => Some(Skip::because(
-            "the sender watches the clock all the time: a far end in its thread or on its CPU would not run \
-             in time, and its time slices would be measured",
+            "the sender polls the clock, so a far end in the same thread or on the same CPU would \
+             have to wait for a time slice",
         )),
         (Ends::OtherCpu, None) if site.cpus.len() < 2 => Some(
             Skip::because(
-                "one CPU: the sender watches the clock all the time, and the far end would not run beside it",
+                "only one CPU: the sender polls the clock and leaves no CPU for the far end",
             )
-            .needs("a second CPU, allowed and named by --cpu, or a host by --peer"),
+            .needs("a second CPU, allowed and listed in --cpu, or a host with --peer"),
         ),
         (ends, _) => place::absent(site, ends),
     }

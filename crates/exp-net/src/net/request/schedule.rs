@@ -21,11 +21,11 @@ pub(super) fn due(
     let count = (window_ns / period_ns).round().max(LEAST as f64);
     ensure!(
         rate > 0.0 && count * period_ns <= longest_ns.max(window_ns * 1.01),
-        "at {rate:.1} requests a second {LEAST} of them take longer than {:.1} s; --set \
-         net.request.time=… gives them more",
+        "at {rate:.1} requests per second, {LEAST} requests take longer than {:.1} s; allow more \
+         with --set net.request.time=…",
         longest_ns / 1e9
     );
-    ensure!(count <= MOST, "{count:.0} requests, {MOST:.0} are the most");
+    ensure!(count <= MOST, "{count:.0} requests are too many; the limit is {MOST:.0}");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut at_ns = 0.0;
     let mut next = || {

@@ -18,7 +18,7 @@ pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
     trip.holding(far)
 }
 
-/// Two connected sockets on loopback, who let in nobody but each other.
+/// Two connected sockets on loopback, which accept only each other.
 fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
     match protocol {
         Protocol::Unix => {
@@ -45,7 +45,7 @@ fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
             };
             near.set_nodelay(true)?;
             far.set_nodelay(true)?;
-            ensure!(near.nodelay()? && far.nodelay()?, "TCP_NODELAY was not to be had");
+            ensure!(near.nodelay()? && far.nodelay()?, "cannot set TCP_NODELAY");
             Ok((near.into(), far.into()))
         }
     }

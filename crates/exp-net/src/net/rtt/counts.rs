@@ -35,9 +35,9 @@ impl Counts<'_> {
         let (sent, came) = (self.sum(|ran| ran.sent), self.came());
         ensure!(
             came == sent || of.protocol == Protocol::Udp,
-            "{came} messages arrived at the far end of {sent} that were sent"
+            "{came} of {sent} messages arrived at the far end"
         );
-        // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
+        // On one CPU, and if connections share one, a woken thread may preempt its waker: planned.
         if of.ends != Ends::OtherCpu || of.connections > 1 {
             bench.declare(Declared::Switches(2 * sent));
         }
@@ -75,8 +75,8 @@ impl Counts<'_> {
         let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
         put(samples, [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]);
         samples.notes.push(format!(
-            "{lost} of {} messages did not come back in time: they are in the distribution as values \
-             known only to be long",
+            "{lost} of {} messages did not come back in time; the distribution counts them as \
+             longer than the time-out",
             self.sum(|ran| ran.timed)
         ));
         Ok(samples)

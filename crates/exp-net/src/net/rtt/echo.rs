@@ -153,7 +153,7 @@ fn accept_unix(door: &mut Door, listener: &Socket, line: &Line) -> Result<Socket
         }
         ensure!(line.is_open(), "the near end is gone");
     }
-    anyhow::bail!("no data connection came in time")
+    anyhow::bail!("no data connection arrived in time")
 }
 
 /// Sends back what comes, as it comes: of a stream what there is, of datagrams each. An end of the
@@ -207,7 +207,7 @@ fn echo(
             if !line.is_quiet() {
                 break;
             }
-            ensure!(Instant::now() < until, "the near end did not come to an end");
+            ensure!(Instant::now() < until, "the near end did not stop");
         }
     }
     drop(deadline);

@@ -138,7 +138,7 @@ pub(super) fn absent(site: &Site, case: &Exchange) -> Option<Skip> {
     let refused = [
         (
             site.peer.is_some() && case.protocol == Protocol::Unix,
-            "UNIX sockets do not leave a host",
+            "UNIX sockets only work within a host",
         ),
         (
             case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX,
@@ -146,25 +146,25 @@ pub(super) fn absent(site: &Site, case: &Exchange) -> Option<Skip> {
         ),
         (
             one_thread && case.message > ONE_THREAD_BYTES_MAX,
-            "a thread that holds both ends waits for itself when a message does not fit a socket",
+            "one thread with both ends would deadlock on a message larger than the socket buffer",
         ),
-        (one_thread && case.connections > 1, "one thread holds one connection's ends"),
-        (one_thread && polls, "one thread never has to wait: a message is there at once"),
+        (one_thread && case.connections > 1, "one thread runs the ends of one connection only"),
+        (one_thread && polls, "one thread never waits, because the message is already there"),
         (
             one_thread && is_fresh,
-            "one thread cannot wait to connect and to accept; net.connect times both parts",
+            "one thread cannot wait in connect and accept at once; net.connect times both parts",
         ),
-        (case.ends == Ends::SameCpu && polls, "an end that polls keeps the CPU from the other end"),
+        (case.ends == Ends::SameCpu && polls, "a polling end takes the CPU from the other end"),
         (
             polls && case.connections > pairs(site, case.ends),
-            "an end that polls keeps the CPU from the other connections' threads",
+            "a polling end takes the CPU from the threads of other connections",
         ),
         (is_fresh && case.protocol == Protocol::Udp, "UDP has no connections"),
-        (is_fresh && polls, "who accepts connections waits for them"),
-        (is_fresh && case.connections > 1, "connections are made one after another"),
+        (is_fresh && polls, "a server that accepts connections blocks"),
+        (is_fresh && case.connections > 1, "fresh connections are made one at a time"),
         (
             is_fresh && case.message < FRESH_BYTES_MIN,
-            "a fresh connection's message begins with its token, and has 64 bytes at least",
+            "the message of a fresh connection starts with a token and needs at least 64 bytes",
         ),
     ];
     refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| Skip::because(why))

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1000;
 /// Not timed: they find everything cold.
 const WARM_UP: usize = 4;
-/// How often who accepts looks whether the near end is still there; and a stranger who says nothing
-/// in this time is dropped, because the near end waits behind it.
+/// How often the acceptor checks that the near end is still there; and a stranger that sends
+/// nothing in this time is dropped, because the near end waits behind it.
 const LOOK: Duration = Duration::from_millis(100);
 /// And against another host, whose message may have to be sent again.
 const LOOK_FAR: Duration = Duration::from_secs(2);
@@ -66,7 +66,7 @@ pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Re
         let ticks = clock.end().saturating_sub(start);
         ensure!(
             is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
-            "another message came back than was sent"
+            "the reply differs from the message"
         );
         ran.sent += 1;
         if number >= WARM_UP {
@@ -96,7 +96,7 @@ fn connect(to: &SockAddr) -> Result<Socket> {
     let socket = Socket::new(to.domain(), Type::STREAM, None).context("a socket")?;
     match socket.connect(to) {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
-            bail!("the far end did not answer a connection in time")
+            bail!("the far end did not accept a connection in time")
         }
         connected => connected.context("connecting")?,
     }
@@ -124,7 +124,7 @@ fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8], limit: &Lim
     let mut have = 0;
     while have < back.len() {
         match receive(socket, &mut back[have..], Wait::Block) {
-            Ok(0) => bail!("the far end closed a connection that it had not served"),
+            Ok(0) => bail!("the far end closed a connection without a reply"),
             Ok(bytes) => have += bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => limit.go_on()?,
             Err(error) => return Err(error).context("receiving"),
@@ -211,7 +211,7 @@ fn accept_all(
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => return Err(error).context("accepting"),
         }
-        ensure!(Instant::now() < until, "the near end did not come to an end");
+        ensure!(Instant::now() < until, "the near end did not stop");
     }
     told.cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
     Ok(told)
@@ -219,7 +219,7 @@ fn accept_all(
 
 /// Reads a message, lets its preamble in, sends it back and waits for the end; its number.
 fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
-    socket.read_exact(message).context("a stranger: no whole message came in time")?;
+    socket.read_exact(message).context("a stranger: no complete message arrived in time")?;
     let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
     let token = door.check_said(preamble, Purpose::Data)?;
     let number = rest.first_chunk::<8>().map_or(0, |number| u64::from_le_bytes(*number));

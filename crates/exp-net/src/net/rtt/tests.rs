@@ -16,7 +16,7 @@ use record::case::Case;
 use session::fixtures::{here, params};
 use std::time::Instant;
 
-/// What no preset names, and what of it has no meaning where.
+/// Cases that no preset has, and combinations without a meaning.
 #[test]
 fn what_cannot_be_measured_is_refused() {
     let plain = Exchange {
@@ -69,7 +69,7 @@ fn a_longer_pause_is_predicted_as_such() {
         let told = EXPERIMENT.predict(&site, None, case, metric("cpu_far"));
         told.unwrap().range.unwrap().likely
     };
-    // Who polls works through the pause.
+    // A polling end works through the pause.
     assert!(likely("100ms") > 50.0 * likely("1ms"));
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 const WARM_UP: u64 = 32;
 /// Fewer where each takes long.
 const WARM_UP_NS: f64 = 3e6;
-/// Who polls looks at the clock after so many questions.
+/// A polling end reads the clock after so many polls.
 const TURNS_PER_LOOK: u32 = 256;
 /// A datagram counts as lost after so many times the slowest of the warm-up …
 const LOST_AFTER: f64 = 50.0;
@@ -30,8 +30,8 @@ const LOST_MOST_NS: f64 = 1e9;
 /// waited for longer than this, and its bytes both ways at 10 Mbit/s, in ns.
 const STREAM_MOST_NS: f64 = 5e9;
 const NS_PER_BYTE: f64 = 2.0 * 800.0;
-/// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of
-/// the socket's own would cost a timer at each wait.
+/// How often a thread that waits for a datagram wakes to check its time-out; a time-out of the
+/// socket's own would cost a timer at each wait.
 const LOOK: Duration = Duration::from_millis(20);
 /// So many lost datagrams in a row are a way that is closed.
 const LOST_IN_A_ROW: u32 = 3;
@@ -139,7 +139,7 @@ impl Trip {
         self.patience_ticks = self.clock.ticks(ns);
         let time = Some(Duration::from_nanos(self.limit_ns as u64));
         for socket in [Some(&self.socket), self.other.as_ref()].into_iter().flatten() {
-            SockRef::from(socket).set_write_timeout(time).context("a time-out for a socket")?;
+            SockRef::from(socket).set_write_timeout(time).context("setting a socket time-out")?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Trip {
                 }
                 Came::TooLate => lost += 1,
             }
-            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} in a row were lost");
+            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} were lost in a row");
             last = now;
             let longest_ns = WARM_UP_NS.min(plan.window_ns);
             if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
@@ -227,8 +227,8 @@ impl Trip {
         Ok(self.clock.ns(slowest))
     }
 
-    /// One exchange after another, or each after a pause: who waits sleeps in it, who polls keeps
-    /// its CPU awake. What waits for a lost one is not part of the window.
+    /// One exchange after another, or each after a pause: a blocking end sleeps in it, a polling
+    /// end keeps its CPU awake. What waits for a lost one is not part of the window.
     fn timed<const IS_SPARSE: bool>(
         &mut self,
         plan: Plan,
@@ -305,7 +305,7 @@ impl Trip {
         }
         let into = &mut self.back[..self.message.len()];
         fill(&self.socket, into, self.wait, &mut patience).context("receiving")?;
-        ensure!(is_same(&self.message, into), "another message came back than was sent");
+        ensure!(is_same(&self.message, into), "the reply differs from the message");
         Ok(Came::Back)
     }
 
@@ -336,7 +336,7 @@ impl Trip {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
                 Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
-                // The port is closed, as an answer to an earlier one told: this one waits no
+                // The port is closed, according to the answer to an earlier one: this one waits no
                 // longer.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => true,
                 Err(error) => return Err(error).context("receiving"),
@@ -347,9 +347,9 @@ impl Trip {
         }
     }
 
-    /// Tells the far end that this was all.
+    /// Reports the end to the far end.
     pub(super) fn finish(&self) {
-        // It is told by the line as well.
+        // The line reports it as well.
         let _ = match self.datagrams {
             true => send(self.socket.as_fd(), &[]).map(drop),
             false => SockRef::from(&self.socket).shutdown(std::net::Shutdown::Write),
@@ -399,7 +399,7 @@ fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) 
             Err(error) => return Err(error),
         };
         if is_over {
-            return Err(io::Error::new(ErrorKind::TimedOut, "a message did not come in time"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "a message did not arrive in time"));
         }
     }
     Ok(())

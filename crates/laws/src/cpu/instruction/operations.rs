@@ -1,4 +1,4 @@
-//! The operations: on which architecture each exists, what it needs there, what is defined of it,
+//! The operations: the architectures that have it, what it needs there, which measures are defined,
 //! and which presets measure it.
 
 use super::Measure;

@@ -70,7 +70,7 @@ const ARM_TWO_PIPES: Units = Units {
 const ARM_FOUR_PIPES: Units =
     Units { mul: 2.0, narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0], ..ARM_TWO_PIPES };
 
-/// What a design starts; none where nobody described it.
+/// What a design starts; `None` for an unknown design.
 pub(super) fn units(core: Core) -> Option<Units> {
     use Core::*;
     Some(match core {

@@ -68,7 +68,7 @@ fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
     // A file of another size says less.
     let found = latency(facts, Readers { size: 16 << 10, ..of(1) });
     assert!(found.range.low < at(1).low && found.range.likely == 9e4, "{found:?}");
-    // Another pattern's figure is none.
+    // Another pattern's figure does not count.
     let random = Readers { pattern: Pattern::Random, ..of(1) };
     assert_eq!(latency(facts, random).range, latency(facts.as_prior(), random).range);
 }

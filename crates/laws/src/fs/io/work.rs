@@ -25,7 +25,7 @@ symbols! {
 }
 
 symbols! {
-    /// Who asks the kernel.
+    /// The way to submit operations to the kernel.
     pub enum Engine { Psync = "psync", Uring = "io_uring" }
 }
 
@@ -40,19 +40,19 @@ case! {
     pub struct Work {
         /// read or write
         op: Op,
-        /// order of the places
+        /// order of the offsets
         pattern: Pattern,
-        /// past the page cache or through it, and what is waited for
+        /// past the page cache or through it, and what each write waits for
         mode: Mode,
         /// bytes of an operation
         block: u64 = Domain::bytes(1, 1 << 30),
         /// system calls or a ring
         engine: Engine,
-        /// operations in flight of each thread
+        /// operations in flight per thread
         depth: u64 = Domain::count(1, 1024),
-        /// threads that do the same
+        /// threads that do the same work
         threads: u64 = Domain::count(1, 64),
-        /// a file for each of several threads, or a part of one
+        /// a file per thread, or a part of one file
         files: Option<Files>,
     }
 }

@@ -112,8 +112,8 @@ fn figures_of_the_same_run_say_better() {
     // R1's own round trip and transfer: 0.93 + 0.39 ms, and what client and server add.
     assert!(derived.range.likely > 1.3e6 && derived.range.likely < 1.5e6, "{derived:?}");
     assert!(derived.range.low > prior.range.low);
-    // A far end that is not the server says nothing of the way to it, nor one that nobody told the
-    // address of.
+    // A far end that is not the server, or has no known address, does not describe the path to the
+    // server.
     let other = site_with_peer(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)));
     assert!(!is_known(Facts { site: &other, known: Some(&known) }, &SLOW, Reading::Asked));
     let elsewhere = block(Facts { site: &other, known: Some(&known) }, &SLOW, Reading::Asked);

@@ -1,5 +1,5 @@
-//! What main memory can give: channels x transfers x 8 B where anything tells them, else what
-//! sockets of the core's time have.
+//! What main memory can give: channels x transfers x 8 B if they are known, else the usual
+//! bandwidth of sockets of the core's generation.
 
 use super::designs::design;
 use crate::cpu::peak::distinct_cores;
@@ -17,7 +17,7 @@ const LARGE_SOCKET: f64 = 24.0;
 pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
     let given = &site.host.given;
     if let Some(rate) = given.value("memory.bandwidth") {
-        return Some((rate, "the bandwidth that was given".to_owned()));
+        return Some((rate, "the bandwidth that --set gives".to_owned()));
     }
     let filled = || site.host.memory.dimms.iter().filter(|dimm| dimm.size_bytes > 0);
     let slowest = filled().filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts)).min();
@@ -66,7 +66,7 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     let is_large = distinct_cores(site, &all) as f64 / packages >= LARGE_SOCKET;
     let (socket, what) = match (is_guest(site), is_server) {
         (true, _) => (range(row.client.low, row.server.likely, row.server.high), "any machine"),
-        // Who buys a socket of many cores fills at least half of its channels.
+        // A socket with many cores usually has at least half of its channels populated.
         (_, true) if is_large => {
             let least = row.server.low.max(row.server.likely / 2.0);
             (range(least, row.server.likely, row.server.high), "servers")
@@ -76,7 +76,10 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     };
     Law::hardware(
         scaled(product(socket, share), sockets(site, cpus)),
-        format_args!("memory of {what} of that time, since nothing tells its channels and rate"),
+        format_args!(
+            "memory usual for {what} of this core's generation, because its channels and rate are \
+             unknown"
+        ),
     )
 }
 

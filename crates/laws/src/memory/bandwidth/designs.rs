@@ -34,7 +34,7 @@ pub(super) struct Design {
     pub(super) server: Range,
 }
 
-/// The design of a core; for one that nobody described an interval over all, marked `false`.
+/// The design of a core; for an unknown design an interval over all, marked `false`.
 pub(super) fn design(core: Core) -> (Design, bool) {
     row(TABLE, core).map_or((ANY, false), |design| (design, true))
 }

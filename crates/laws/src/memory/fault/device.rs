@@ -7,7 +7,7 @@ use bench::experiment::Site;
 use host::block::Disk;
 use record::event::Range;
 
-/// Readahead of a device where it is not told.
+/// Default readahead of a device.
 const READAHEAD_BYTES: f64 = 131_072.0;
 
 /// A fault that reads a page of a file.
@@ -23,12 +23,17 @@ pub struct Major {
 pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
     let page = base_bytes(site);
     if !readahead {
-        let because = "one page, or one large folio or block of the file system";
+        let because = "one page, one large folio or one file-system block";
         return Law::software(range(page, page, 16.0 * page), because);
     }
     let (ahead, from) = match disk.and_then(|disk| disk.read_ahead_bytes) {
-        Some(bytes) => (bytes as f64, "the window around the fault (read_ahead_kb of the device)"),
-        None => (READAHEAD_BYTES, "the usual window around the fault; the device's is unknown"),
+        Some(bytes) => {
+            (bytes as f64, "the readahead window around the fault (the device's read_ahead_kb)")
+        }
+        None => (
+            READAHEAD_BYTES,
+            "the default readahead window around the fault; the device's read_ahead_kb is unknown",
+        ),
     };
     let likely = ahead.max(page);
     Law::software(range(page, likely, 2.5 * likely), from)
@@ -49,8 +54,7 @@ pub fn window_bytes_per_fault(
     let Range { low, likely, high } = single.range;
     let window = window as f64;
     single.at(range(low, likely.min(window), window + 1.5 * high)).and(
-        "the rest is read while earlier pages are touched, and is no major fault; what is read behind \
-         the window's end counts",
+        "pages read during earlier touches are no major faults; bytes read beyond the window count",
     )
 }
 
@@ -63,8 +67,8 @@ pub fn major(facts: Facts, disk: Option<&Disk>, fault: Major) -> Law {
     // The page asked for may be there before the rest.
     let transfer = range(0.2 * transfer.low, transfer.likely, transfer.high);
     let certainty = match device.sure {
-        true => "data sheets of the class differ by so much, and so do its caches and queues",
-        false => "the interval covers every class, because none is certain",
+        true => "the interval covers the data sheets of this class, and its caches and queues",
+        false => "the interval covers every device class, because the class is uncertain",
     };
     Law::hardware(latency, why).and(certainty)
         + Law::hardware(transfer, format!("{:.0} bytes", bytes.likely))
@@ -86,7 +90,8 @@ pub fn window(facts: Facts, disk: Option<&Disk>, bytes: u64, readahead: bool) ->
     let ahead = read_bytes(site, disk, true).range.likely;
     let waits = scaled(device.next_ns, bytes / ahead);
     let waited = range(0.0, 0.3 * waits.likely, 1.2 * waits.likely);
-    let read = format!("{why}: {bytes:.0} bytes in a row, windows of readahead perhaps waited for");
+    let read =
+        format!("{why}: {bytes:.0} sequential bytes, perhaps with a wait per readahead window");
     Law::hardware(sum(transfer, waited), read)
-        + minor(facts, Touch::FileAround).times(bytes / AROUND_BYTES).and("pages entered")
+        + minor(facts, Touch::FileAround).times(bytes / AROUND_BYTES).and("pages mapped")
 }

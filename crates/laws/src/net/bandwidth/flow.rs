@@ -5,7 +5,7 @@ use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 
 symbols! {
-    /// Who sends.
+    /// The sending end.
     pub enum Direction {
         /// This end.
         Up = "up",
@@ -24,7 +24,7 @@ symbols! {
         Fixed1M = "fixed_1M",
         /// R3's: one message, which comes back whole, again and again.
         ThereAndBack = "there_and_back",
-        /// R0's: one message, which is read in one call once all of it is there.
+        /// R0's: one message, read in one call once it has arrived completely.
         AlreadyThere = "already_there",
     }
 }
@@ -40,18 +40,18 @@ symbols! {
 case! {
     /// Bytes on their way.
     pub struct Bytes {
-        /// what carries the bytes
+        /// transport protocol
         protocol: Protocol,
-        /// bytes that one call sends
+        /// bytes per send call
         message: u64 = Domain::bytes(1, 4 << 20),
         /// where both ends run: same_cpu, other_cpu (two processes of this host), two_hosts
         ends: Ends = Ends::TWO,
-        /// streams, each with a thread of its own at each end; all: one for each CPU
+        /// number of streams, each with one thread per end; all: one per CPU
         streams: Streams,
-        /// who sends: up (this end), down (the far end)
+        /// the sending end: up (near end), down (far end)
         direction: Direction,
-        /// what is sent: as much as goes (steady), 16 MiB or 1 MiB acknowledged, a message that
-        /// comes back, or one that is read once it is there
+        /// kind of transfer: continuous (steady), 16 MiB or 1 MiB with an acknowledgement, a
+        /// message that comes back, or a message that is read once it has arrived
         transfer: Transfer,
     }
 }

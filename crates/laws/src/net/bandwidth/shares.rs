@@ -15,18 +15,20 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
             of(0.1, 0.95, 1.3, "a queue of small messages may run empty")
         }
         "busy" if is_here && flow.streams > 1 => {
-            let why = "streams that share CPUs run empty while others have their turns";
+            let why = "streams that share a CPU run empty while others run";
             of(0.2, 0.7, 1.3, why)
         }
-        "busy" => of(0.6, 1.0, 1.3, "a sender that never waits for its program, in ticks"),
+        "busy" => of(0.6, 1.0, 1.3, "the sender always has data; the kernel counts in ticks"),
         "receive_window_limited" => limited(site, &way, flow, true),
         "send_buffer_limited" => limited(site, &way, flow, false),
         "retransmitted" if is_here => {
-            let why = "loopback loses nothing, but a probe for what may be lost is sent again";
+            let why = "loopback loses nothing, but TCP may retransmit a loss probe";
             of(0.0, 1e-4, 0.01, why)
         }
-        "retransmitted" if is_doubtful(&way) => of(0.0, 0.002, 0.3, "a way that may lose segments"),
-        "retransmitted" => of(0.0, 1e-4, 0.1, "queues that overflow until the window fits"),
+        "retransmitted" if is_doubtful(&way) => {
+            of(0.0, 0.002, 0.3, "a path that may lose segments")
+        }
+        "retransmitted" => of(0.0, 1e-4, 0.1, "queues overflow until the congestion window fits"),
         "loss" | "loss_sender" | "loss_path" | "loss_receiver" => {
             let lost = Lost::of(site, &way, flow);
             let share = match metric {
@@ -54,10 +56,13 @@ fn is_doubtful(way: &Way<'_>) -> bool {
 fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
     if way.kind() == Kind::Loopback {
         return match by_receiver {
-            true => {
-                of(0.0, 0.1, 1.0, "where the receiver does not keep up or its buffer has not grown")
-            }
-            false => of(0.0, 0.0, 0.35, "what is sent is acknowledged within the call"),
+            true => of(
+                0.0,
+                0.1,
+                1.0,
+                "limits if the receiver does not keep up or its buffer has not grown yet",
+            ),
+            false => of(0.0, 0.0, 0.35, "segments are acknowledged within the sending call"),
         };
     }
     let link = carried(way, flow).range;
@@ -65,13 +70,13 @@ fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
         return of(0.0, 0.02, 1.0, "the buffers' sizes are unknown");
     };
     if window.range.high < link.low {
-        return of(0.0, 0.5, 1.0, "the smaller buffer limits");
+        return of(0.0, 0.5, 1.0, "the smaller socket buffer limits");
     }
     let is_slow = by_receiver && taken(site, flow).low < 2.0 * link.high;
     if window.range.low > 2.0 * link.high && !is_slow {
-        return of(0.0, 0.0, 0.25, "buffers for more than the way carries");
+        return of(0.0, 0.0, 0.25, "the socket buffers exceed what the path carries");
     }
-    of(0.0, 0.02, 1.0, "the buffers, or a slow receiver, may limit")
+    of(0.0, 0.02, 1.0, "the socket buffers or a slow receiver may limit")
 }
 
 /// Bytes a second that the receiving ends take.
@@ -105,7 +110,7 @@ impl Lost {
         };
         let none = range(0.0, 0.0, 0.02);
         let (sender, path, arrive, mut because) = if way.kind() == Kind::Loopback {
-            let why = "loopback has no queue to be full, the sender's call delivers";
+            let why = "loopback has no queue: the sending call delivers the datagram";
             (none, none, tried, why.to_owned())
         } else {
             let link = carried(way, flow).range;
@@ -124,7 +129,7 @@ impl Lost {
                 }
             };
             let why = format!(
-                "{:.1} MB/s tried, {:.1} MB/s carried",
+                "{:.1} MB/s sent, {:.1} MB/s carried",
                 tried.likely / 1e6,
                 link.likely / 1e6
             );
@@ -137,9 +142,9 @@ impl Lost {
             true => range(0.0, 0.5, 0.99),
             false => beyond(arrive, takes, floor),
         };
-        because.push_str(&format!(", {:.1} MB/s taken by the receiver", takes.likely / 1e6));
+        because.push_str(&format!(", {:.1} MB/s read by the receiver", takes.likely / 1e6));
         if flow.is_same_cpu() {
-            because.push_str(", after the sender gave the CPU away");
+            because.push_str(", once the sender yields the CPU");
         }
         Lost { sender, path, receiver, because }
     }

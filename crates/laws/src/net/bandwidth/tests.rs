@@ -40,7 +40,7 @@ fn a_wire_s_payload_limits_whatever_loopback_did() {
     let rate = prior(&site, TCP);
     assert!((rate.likely / 117.7e6 - 1.0).abs() < 0.02, "{rate:?}");
     assert!(rate.high < 119e6, "{rate:?}");
-    // Copies measured here say nothing of it.
+    // Copies measured here do not describe it.
     let known = copying(2e9);
     let facts = Facts { site: &site, known: Some(&known) };
     assert!(!adds(facts));

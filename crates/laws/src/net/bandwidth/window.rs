@@ -7,12 +7,12 @@ use crate::{Law, inverse, product, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
 
-/// Largest buffers where nobody tells others, in bytes: Linux has 6 MiB and 4 MiB on hosts with
-/// memory enough, other systems from 64 KiB.
+/// Default maximum of the buffers, in bytes: Linux has 6 MiB and 4 MiB on hosts with memory enough,
+/// other systems from 64 KiB.
 const USUAL_RECEIVE: Range = range(6.5e4, 6_291_456.0, 3.4e7);
 const USUAL_SEND: Range = range(6.5e4, 4_194_304.0, 3.4e7);
-/// Share of a receive buffer that is told as a window (tcp_adv_win_scale, since Linux 6.6 what
-/// segments really fill), and of a send buffer that is payload.
+/// Share of a receive buffer that is advertised as a window (tcp_adv_win_scale, since Linux 6.6
+/// what segments really fill), and of a send buffer that is payload.
 const WINDOW_SHARE: Range = range(0.25, 0.5, 1.0);
 const PAYLOAD_SHARE: Range = range(0.35, 0.7, 1.0);
 
@@ -37,7 +37,8 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
     let because = format!(
-        "{:.2} to {:.1} MB of a stream fit the buffers (tcp_wmem, tcp_rmem), once in {:.2} to {:.1} ms",
+        "{:.2} to {:.1} MB per stream fit the socket buffers (tcp_wmem, tcp_rmem), once per {:.2} \
+         to {:.1} ms",
         window.low / 1e6,
         window.high / 1e6,
         trip.low / 1e6,

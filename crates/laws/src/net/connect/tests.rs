@@ -82,7 +82,7 @@ fn a_close_pays_for_the_driver_and_for_sleeps_between_connections() {
         // A loop of accept(2) alone is warm wherever the clients are.
         let accepts = |ends| likely(&site, None, ends, "accept_cpu");
         assert_eq!(accepts(Ends::OtherCpu), accepts(Ends::OneThread));
-        // The woken end's turn is in the call of who wakes it.
+        // The woken end's turn is part of the call that wakes it.
         let connect = |ends| figure(Facts::prior(&site), &case(ends, Listener::Ready), "connect");
         let [one, same] =
             [Ends::OneThread, Ends::SameCpu].map(|ends| connect(ends).expect("told").range);

@@ -58,7 +58,7 @@ fn a_longer_gap_lets_the_processor_sleep_deeper() {
     let epyc = recorded("epyc-7763-2s");
     assert!(likely_us(&epyc, &LEAST) < 6.0);
     assert!(likely_us(&epyc, &far(LEAST)) > 300.0);
-    // Nothing to leave where the states are held off or somebody spins.
+    // No idle state to exit if the states are held off or a process spins.
     for load in [Load::Same, Load::Idle] {
         let held = Sleep { idle_states: IdleStates::HeldOff, load, ..far(LEAST) };
         assert!(likely_us(&epyc, &held) < 6.0, "{load:?}");

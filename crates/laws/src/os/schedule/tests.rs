@@ -6,7 +6,7 @@ use host::limits::CpuQuota;
 use host::{Host, Root};
 use record::event::Range;
 
-/// A machine of so many CPUs with a tick of so many ns and a release, and what else its files tell.
+/// A machine with a number of CPUs, a tick in ns and a release, and what else its files report.
 fn machine(cpus: usize, coarse_ns: u64, release: &str, files: &str) -> Site {
     let last = cpus - 1;
     let tree = format!(
@@ -74,7 +74,7 @@ fn what_else_decides_is_named() {
     assert!(slice(&before, 2).range.likely > 9e7);
 }
 
-/// R4's machine, by mainline's tunables and by those that explain more of it.
+/// R4's machine, with mainline's tunables and with those that explain more.
 #[test]
 fn the_reports_slices_of_4_8_and_12_ms_are_explained() {
     let told = |latency_ms: u64| {
@@ -154,7 +154,7 @@ fn slices_that_a_quota_stops_are_foretold() {
     with(&mut site, 5_000);
     let stopped = slice(&site, 2);
     assert!(stopped.range.high > 1e8 && stopped.range.low < 1e6, "{stopped:?}");
-    // More than the one CPU that the processes want stops nobody.
+    // A quota above the one CPU that the processes want does not stop them.
     with(&mut site, 200_000);
     assert_eq!((slice(&site, 2), fairness(&site)), free);
 }
@@ -183,7 +183,7 @@ fn whole_ticks_that_the_scheduler_tells_narrow_a_latency() {
     near(24, [24.0, 26.0, 28.0]);
     // 11,999,999 ns are two whole ticks.
     near(8, [12.0, 12.0, 12.0]);
-    // Others wanted the CPU while it told.
+    // Others wanted the CPU when it was read.
     assert_eq!(latency(&machine(4)), untold);
     assert_eq!(whole(&machine(16), 2), [2.0, 3.0, 3.0]);
 }

@@ -58,7 +58,7 @@ fn all_have_reads_in_the_window_that_they_share() {
             // What is asked for is more: before and after the window.
             assert!(had.asked as f64 >= had.units * BLOCK_BYTES as f64);
             assert!(had.cpu_ns > 0 && had.cpu_reads > 0, "{had:?}");
-            // Nobody reads for longer than the window in it.
+            // No reader reads for longer than the window in it.
             assert!(had.cpu_ns as f64 <= 50.0 * shared.window_ns);
         }
         let measured = &shared.readers[0];
