@@ -190,7 +190,7 @@ const CHECKS: &[Check] = &[
             _ => Inherent("its rate changes or it stops".to_owned()),
         },
         effect: "short times cannot be read from the counter; clock_gettime is used instead",
-        remedy: "none: the processor works this way",
+        remedy: "none: this is a property of the processor",
     },
     Check {
         name: "swap",
@@ -237,7 +237,7 @@ const CHECKS: &[Check] = &[
         remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
     },
     Check {
-        name: "who took the CPU",
+        name: "what used the CPU",
         judge: |_, watched| attribution(&watched.ladder),
         effect: "noise is attributed by counters, not by the time of each event",
         remedy: "run as root, or grant CAP_PERFMON and make tracefs readable",
@@ -257,7 +257,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for check in CHECKS {
         match (check.judge)(&host, &watched) {
             Fine(state) => text.push_str(&line("ok", check.name, &state)),
-            Unknown => text.push_str(&line("?", check.name, "unknown on this machine")),
+            Unknown => text.push_str(&line("?", check.name, "not available on this machine")),
             Inherent(state) => {
                 text.push_str(&line("note", check.name, &state));
                 text.push_str(&details(&[check.effect, check.remedy]));

@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         (None, None) => {
             return Err(Failure::Usage(format!(
-                "no experiment or family is called `{}`{} `plumb list` shows all",
+                "unknown experiment or family `{}`{} `plumb list` shows all",
                 args.id,
                 near(&args.id, FAMILIES)
             )));

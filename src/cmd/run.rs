@@ -207,7 +207,7 @@ fn nothing_yet(continued: bool) -> Failure {
 fn interrupted_early(path: &Path, continued: bool) -> String {
     if continued {
         format!(
-            "interrupted before anything more was measured. Continue with: plumb run --resume {}",
+            "interrupted before the next round. Continue with: plumb run --resume {}",
             quoted(path)
         )
     } else {

@@ -223,7 +223,7 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
             Some(name) => names.push(name),
             None => {
                 return Err(Failure::Usage(format!(
-                    "{run} is no stored run, but a file of its own; `plumb runs` lists the stored runs"
+                    "{run} is a file outside the store; `plumb runs` lists the stored runs"
                 )));
             }
         }

@@ -34,7 +34,7 @@ const OWN: &[(&str, &str, Option<Unit>)] = &[
 
 /// Why a part of the machine is not known.
 pub(super) const NOT_READ: &str =
-    "the machine's description is composed from its report, not read there; see the conditions";
+    "the machine's description comes from its report, not from the machine; see the conditions";
 
 /// The run of a report's machine.
 pub(super) fn run(name: &str, report: &'static Report) -> Run {
@@ -56,7 +56,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
             experiment: experiment.clone(),
             case: Some(CaseId::new().with(AS_REPORTED, &**symbol)),
             outcome: Ending::Skipped,
-            reason: Some(format!("the text file of the report lacks it: {what}")),
+            reason: Some(format!("only available as a plot in the report: {what}")),
         }));
     }
     run.push(Event::Footer(Footer {
@@ -316,7 +316,7 @@ fn figure(
         tell("nearest_differs", differs.clone());
         tell("nearest_moves", moves.to_owned());
         format!(
-            "not the same measurement as {key}, the nearest one: the printed figure {differs}; \
+            "not the same measurement as {key}, the nearest case: the printed figure {differs}; \
              that moves it {moves}"
         )
     });

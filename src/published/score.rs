@@ -223,7 +223,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
             let value = table
                 .printed
                 .base(row.figure, machine.counter_hz)
-                .expect("ticks of a counter that is told")
+                .expect("ticks of a counter with a stated rate")
                 / table.of;
             let inside = (range.low..=range.high).contains(&value);
             let verdict = if inside { "inside" } else { "OUTSIDE" };

@@ -58,7 +58,7 @@ fn an_agent_that_comes_back_is_waited_for() {
     let events = lab.events();
     let (ok, void) = rounds(&events);
     assert!(ok >= 6 && !void.is_empty(), "{ok} {void:?}");
-    let is_away = |reason: &String| reason.contains("cannot be had again");
+    let is_away = |reason: &String| reason.contains("reconnecting failed");
     assert!(!void.iter().any(is_away), "{void:?}");
 }
 

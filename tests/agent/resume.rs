@@ -51,13 +51,13 @@ fn a_record_from_elsewhere_runs_no_commands() {
     // One that says that it is of this one.
     events[0]["identity"] = identity;
     write(Path::new(&file), &events);
-    refused(&resume(&[]), "is no file of the store");
+    refused(&resume(&[]), "is not in the store");
     refused(&resume(&["--peer", "exec:true"]), "keeps its far ends");
     assert!(!ran.exists());
     // ssh runs one elsewhere.
     events[0]["options"]["peers"] = json!(["ssh://localhost:1/tmp/plumb"]);
     write(Path::new(&file), &events);
-    refused(&resume(&[]), "is no file of the store");
+    refused(&resume(&[]), "is not in the store");
     // It is what was asked for.
     events[0]["options"]["peers"] = json!([command]);
     write(Path::new(&file), &events);

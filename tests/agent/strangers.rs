@@ -67,7 +67,7 @@ fn the_wrong_key_no_key_and_one_that_others_may_read() {
         lab.plumb(&args)
     };
     lab.new_key("other");
-    refused(&with(Some("other")), &["another key", &peer]);
+    refused(&with(Some("other")), &["different key", &peer]);
     let none = with(None);
     assert_eq!(none.code, Some(2), "{none:?}");
     assert!(none.said.contains("--key-file"), "{none:?}");
@@ -101,7 +101,7 @@ fn another_version_is_told_in_plain_at_both_ends() {
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
-    let words = ["version 99", "install the same plumb at both ends"];
+    let words = ["version 99", "install the same version of plumb at both ends"];
     refused(&lab.plan(other), &words);
     // … and one that was started.
     let peer = "exec:printf 'PLUMBA\\143\\000'; cat >/dev/null";
@@ -143,7 +143,7 @@ fn an_agent_on_standard_input_takes_no_oversize_frame() {
     let hello = format!("printf 'PLUMBS\\{low:03o}\\{high:03o}'");
     for (frame, words) in [
         (r"printf '\377\377\377\177'", "at most"),
-        (r"printf '\004\000\000\000nope'", "could not be understood"),
+        (r"printf '\004\000\000\000nope'", "cannot parse a message"),
         (r"printf '\004\000\000'", "closed"),
     ] {
         let line = format!("({hello}; {frame}) | '{}' agent", plumb().display());

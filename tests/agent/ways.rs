@@ -75,11 +75,11 @@ fn an_agent_that_tells_of_an_address_where_it_is_not() {
     assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
     let (ok, void) = rounds(&lab.events());
     assert!(ok == 0 && !void.is_empty(), "{void:?}");
-    let is_told = |reason: &String| reason.contains("is reached at 127.0.0.9");
+    let is_told = |reason: &String| reason.contains("its address is 127.0.0.9");
     assert!(void.iter().all(is_told), "{void:?}");
     // One of another host, that says that it is to be reached where only this one is.
     let here = run(&lying(r#"s/("identity":\{"hash":")[0-9a-f]{16}/${1}0123456789abcdef/"#));
-    failed(&here, "an address of its host that this one reaches");
+    failed(&here, "an address of its host that this host can reach");
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_command_that_starts_none() {
     let lab = Lab::new();
     let plan = |peer: &str| lab.plumb(&["plan", ECHO[0], "--peer", peer]);
     failed(&plan("exec:/nowhere/plumb agent"), "not found");
-    failed(&plan("exec:true"), "no agent was started");
+    failed(&plan("exec:true"), "cannot start the agent");
     failed(&plan("exec:echo something went wrong >&2; exit 7"), "something went wrong");
-    failed(&plan("exec:echo Welcome to node7"), r#"it said "Welcome to node7"#);
+    failed(&plan("exec:echo Welcome to node7"), r#"it sent "Welcome to node7"#);
     let binary = plumb().display();
     failed(&plan(&format!("exec:'{binary}' agent")), "--data ADDR");
     // None of them is a recorded machine's.
@@ -125,13 +125,13 @@ fn by_ssh_in_vain() {
     let there = format!("ssh://127.0.0.1:{port}");
     failed(&plan("ssh", &format!("{there}/nowhere/plumb")), "`/nowhere/plumb` is not found there");
     failed(&plan("ssh", &format!("{there}/etc/passwd")), "cannot be run there");
-    failed(&plan("unknown", &there), "its host key is not the one known here");
+    failed(&plan("unknown", &there), "its host key is unknown");
     failed(&plan("strange", &there), "ssh-copy-id");
     failed(&plan("ssh", "ssh://127.0.0.1:1"), "Connection refused");
     failed(&plan("ssh", "ssh://no.such.host.invalid"), "ssh no.such.host.invalid");
     let key = lab.text("key");
     let args = ["plan", ECHO[0], "--key-file", &key, "--peer", "tcp://no.such.host.invalid:1"];
-    failed(&lab.plumb(&args), "not known here");
+    failed(&lab.plumb(&args), "cannot resolve the host");
 }
 
 /// Without a terminal a remote process outlives the ssh that started it, unless it looks at its

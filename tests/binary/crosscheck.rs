@@ -268,7 +268,7 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
         .map(|line| format!("{line}\n"))
         .collect();
     for (name, text, said) in
-        [("foreign", foreign, "another machine"), ("open", unfinished, "no end yet")]
+        [("foreign", foreign, "another machine"), ("open", unfinished, "is not complete")]
     {
         let path = here.path(&format!("{name}.jsonl"));
         fs::write(&path, &text).unwrap();

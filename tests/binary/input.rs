@@ -29,7 +29,7 @@ fn selectors() {
         (&["explain", "selftest.ecko"], &["did you mean `selftest.echo`?", "plumb list"]),
         (&["run", "nonsense"], &["`nonsense`", "plumb list"]),
         (&["run", ""], &["plumb list"]),
-        (&["run", "!*"], &["leave no experiment", "plumb list"]),
+        (&["run", "!*"], &["no experiment matches", "plumb list"]),
         (&["run", "selftest.echo:"], &["selftest.echo:far=VALUE"]),
         (&["run", "selftest.echo:messages="], &["it takes 1..10000"]),
         (
@@ -57,7 +57,7 @@ fn options() {
         (&set("selftest.fault.fault=flood"), &["none, error, panic, exit, first"]),
         (&set("selftest.pulse.duration=99h"), &["out of range"]),
         (&set("selftest.pulse.duration=soon"), &["20s"]),
-        (&set("selftest.pulse.duration=1s,2s"), &["one is meant"]),
+        (&set("selftest.pulse.duration=1s,2s"), &["takes one"]),
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
         (&set("host.cpu.max_hz=4.2"), &["4.2 Hz; did you mean 4.2GHz?"]),
@@ -82,11 +82,11 @@ fn cpus() {
     refused(&[
         (&cpu("9999"), &["CPU 9999 does not exist", "--cpu 0"]),
         (&cpu("0,9999"), &["CPU 9999 does not exist"]),
-        (&cpu("first"), &["no list of CPUs", "0,2-3"]),
-        (&cpu(""), &["no list of CPUs"]),
-        (&cpu("0,3-2"), &["no list of CPUs"]),
-        (&cpu("0,"), &["no list of CPUs"]),
-        (&cpu("0-99999999999"), &["no list of CPUs"]),
+        (&cpu("first"), &["not a list of CPUs", "0,2-3"]),
+        (&cpu(""), &["not a list of CPUs"]),
+        (&cpu("0,3-2"), &["not a list of CPUs"]),
+        (&cpu("0,"), &["not a list of CPUs"]),
+        (&cpu("0-99999999999"), &["not a list of CPUs"]),
     ]);
 }
 

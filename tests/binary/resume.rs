@@ -186,14 +186,14 @@ fn another_machine_is_refused() {
 
 #[test]
 fn a_newer_format_is_refused() {
-    refuses("/format", json!(99), "read it with a newer plumb");
+    refuses("/format", json!(99), "use a newer plumb");
 }
 
 #[test]
 fn another_plan_is_refused() {
-    refuses("/options/selectors", json!(["selftest.echo"]), "another plan");
+    refuses("/options/selectors", json!(["selftest.echo"]), "differs from what");
     refuses("/options/preset", json!("quick"), "looks after");
-    refuses("/options/set", json!(["selftest.echo.messages=7"]), "another plan");
+    refuses("/options/set", json!(["selftest.echo.messages=7"]), "differs from what");
     refuses("/options/set", json!(["selftest.echo.end=fails"]), "other settings");
 }
 

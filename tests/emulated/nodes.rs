@@ -183,7 +183,7 @@ fn check_absences(events: &[Value]) {
 /// With the memory of nodes 0 and 1 and a CPU of node 0 one row of two columns is left.
 fn check_plan(plan: &str) {
     for words in [
-        "none of node 1's CPUs (2-3) is one to measure on",
+        "none of node 1's CPUs (2-3) is among those to measure on",
         "this process may not use node 2's memory, only that of nodes 0-1",
         "this process may not use node 3's memory",
         "2 series",

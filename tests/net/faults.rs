@@ -18,7 +18,7 @@ const BITS_PER_S: u64 = 50_000_000;
 /// (TRANSFER_MAX), and the call for a second try of it (the ends' PATIENCE).
 const CASE: Duration = Duration::from_secs(15 + 10);
 /// What further rounds say of an agent that is gone, and then why.
-const LOST: &str = "the connection was lost and cannot be had again";
+const LOST: &str = "the connection was lost, and reconnecting failed";
 
 /// A lab with a run in the middle of a bandwidth case.
 fn in_the_middle() -> (Lab, Agent, Program) {
@@ -77,7 +77,7 @@ fn a_cable_that_is_cut() {
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);
-    has_failed(&run, &[LOST, "nothing answers at"]);
+    has_failed(&run, &[LOST, "no answer from"]);
     lab.mend();
     // The agent knows it no later.
     wait_within(PATIENCE, "the end of the session at the agent", || {
@@ -92,7 +92,7 @@ fn a_cable_that_is_cut_under_ssh() {
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);
-    has_failed(&run, &[LOST, "no agent was started", "timed out"]);
+    has_failed(&run, &[LOST, "cannot start the agent", "timed out"]);
     lab.mend();
     drop(server);
     lab.is_left_clean();

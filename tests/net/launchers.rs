@@ -123,7 +123,7 @@ fn an_agent_of_another_version_is_refused() {
     let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
     let answer = lab.run("selftest.echo", url, &[]).answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
-    for words in ["version 99", "install the same plumb at both ends"] {
+    for words in ["version 99", "install the same version of plumb at both ends"] {
         assert!(answer.err.contains(words), "{answer:?}");
     }
     // That plumb killed it is not what happened.

@@ -64,7 +64,7 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
     assert!(reason.contains("No space left"), "{reason}");
     // What came before was measured, what came after says why it was not.
     for (how, reason) in outcomes(&events, "fs.read") {
-        let is_space = reason.contains("No space left") || reason.contains("left, of which");
+        let is_space = reason.contains("No space left") || reason.contains("plumb leaves a tenth");
         assert!(how == "measured" || is_space, "{how}: {reason}");
     }
     are_measured(&events, &["selftest.echo"]);

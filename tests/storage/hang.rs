@@ -178,7 +178,7 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     // It hangs again: that is told, takes less time, and the run goes on.
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
     let answer = here.ends(0, &next);
-    told(&answer, "cannot be undone");
+    told(&answer, "cannot clean up");
     assert!(answer.err.contains("no answer in 2 s"), "{answer:?}");
     faulty.mend();
     let answer = here.ends(0, &next);

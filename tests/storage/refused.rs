@@ -27,7 +27,7 @@ fn block_device() -> Option<PathBuf> {
 fn devices_and_the_kernels_own_are_no_place_for_files() {
     let here = Here::new();
     let mut refused: Vec<(String, &str)> = vec![
-        ("/dev".to_owned(), "holds devices"),
+        ("/dev".to_owned(), "contains devices"),
         ("/dev/pts".to_owned(), ""),
         ("/proc".to_owned(), ""),
         ("/sys/kernel".to_owned(), ""),

@@ -67,7 +67,7 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
     assert_eq!(disk.left().len(), 1);
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
     let answer = here.ends(0, &next);
-    assert!(answer.err.contains("cannot be undone"), "{answer:?}");
+    assert!(answer.err.contains("cannot clean up"), "{answer:?}");
     disk.remount("rw").unwrap();
     let answer = here.plumb(&next);
     assert!(answer.err.contains("earlier run"), "{answer:?}");

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_others_had_comes_first_and_explains_both_kinds() {
-        const DELAY: &str = "other programs had its CPU (run delay)";
+        const DELAY: &str = "other programs used its CPU (run delay)";
         let run = run_of(0.06, &[]);
         let told = causes(&run, PredictionKind::Prior);
         assert_eq!((told[0].as_str(), told.len()), (DELAY, 2), "{told:?}");

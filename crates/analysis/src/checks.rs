@@ -60,7 +60,8 @@ fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(usize, String)> {
                 && let Some(fall) = fall(before, rung)
             {
                 let text = format!(
-                    "it lies {:.1} % below {}={} ({} after {}), more than both half widths and 3 %: {}",
+                    "it is {:.1} % below {}={} ({} after {}), more than both half widths and 3 %: \
+                     {}",
                     fall * 100.0,
                     ladder.along,
                     before.case.int(ladder.along).unwrap_or(0),

@@ -168,7 +168,7 @@ impl Bout<'_> {
         };
         let all = [
             told("the hypervisor took", STOLEN, |load| load.steal_s),
-            told("others, or the kernel for itself, had at least", OTHERS, |load| load.others_s),
+            told("other programs or the kernel used at least", OTHERS, |load| load.others_s),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))

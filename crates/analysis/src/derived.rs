@@ -64,7 +64,8 @@ fn of_value(
         figure.cycles =
             median(&clocks).zip(figure.value).map(|(core_hz, value)| value * core_hz / 1e9);
         if figure.cycles.is_none() && !run.header.is_published() {
-            figure.no_cycles = Some("no round of the experiment knew its core clock".to_owned());
+            figure.no_cycles =
+                Some("the core clock is unknown in every round of the experiment".to_owned());
         }
     }
     settle_predictions(run, &mut figure, metric, &[]);
@@ -90,7 +91,7 @@ fn not_found(
         .and_then(|outcome| outcome.reason.clone())
         .unwrap_or_else(|| match has_samples {
             true => "not found".to_owned(),
-            false => "there are no figures to find it in".to_owned(),
+            false => "no figures to derive it from".to_owned(),
         });
     let mut figure = Figure::absent(&experiment.id, Ending::Skipped, reason);
     figure.case = case.clone();

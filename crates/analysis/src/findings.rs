@@ -114,8 +114,8 @@ pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
 /// Why a core has no usable width probe, in words.
 pub fn no_probe(why: Unusable) -> &'static str {
     match why {
-        Unusable::ClockTooCoarse => "the clock's steps are too long for it",
-        Unusable::NeverAlone => "the core was never alone while the probe was calibrated",
+        Unusable::ClockTooCoarse => "the clock's resolution is too coarse",
+        Unusable::NeverAlone => "the core was never exclusive while the probe was calibrated",
         Unusable::NotWhole => {
             "operations per cycle are not a whole number: the core is emulated or unknown"
         }

@@ -50,7 +50,7 @@ fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
         ),
         Some(_) => (
             Ending::Failed,
-            "its outcome says measured, but no round that counts has a sample of it".to_owned(),
+            "the case counts as measured, but no valid round has a sample".to_owned(),
         ),
         None => (Ending::Skipped, "the run ended before its first round".to_owned()),
     };
@@ -131,8 +131,7 @@ fn of_metric(
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
         extra.push(format!(
-            "{} rounds gave no value (no finite one, or most of their events never ended) and do \
-             not count",
+            "{} rounds without a value (not finite, or most events never ended) do not count",
             found.without_value
         ));
     }
@@ -389,13 +388,13 @@ fn of_blocks(
         let joined: Vec<f64> =
             samples.chunks(samples.len().div_ceil(MOST_BLOCKS)).filter_map(median).collect();
         let note = format!(
-            "interval from {} blocks of time, taken as independent: too few to show their memory",
+            "interval from {} blocks of time, assumed independent (too few to test for \
+             correlation)",
             joined.len()
         );
         return (median(&joined), median_order(&joined), Some(note));
     }
-    let note = "no interval: the samples are too few, or drift too much, for six independent \
-                blocks";
+    let note = "no interval: too few samples, or too much drift, for six independent blocks";
     (None, None, Some(note.to_owned()))
 }
 
@@ -411,8 +410,7 @@ fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
         used.map(|round| Some(round.value * round.core_hz? / 1e9)).collect();
     figure.cycles = cycles.and_then(|cycles| median(&cycles));
     if figure.cycles.is_none() {
-        figure.no_cycles =
-            Some("the core clock was not known, or moved, in a round that counts".to_owned());
+        figure.no_cycles = Some("the core clock was unknown or moved in a valid round".to_owned());
     }
 }
 

@@ -65,11 +65,11 @@ fn disturbed(stats: &Stats, unit: Unit) -> Option<Note> {
         return Some(text.into());
     }
     let quiet = match stats.median_undisturbed {
-        Some(median) => format!("the undisturbed ones alone give {}", render(median, unit)),
+        Some(median) => format!("the undisturbed rounds alone give {}", render(median, unit)),
         None => "none was undisturbed".to_owned(),
     };
     let text = format!(
-        "disturbed: {} of {} rounds were, too many to leave out; {quiet}",
+        "disturbed: {} of {} rounds, too many to leave out; {quiet}",
         stats.disturbed, stats.rounds
     );
     Some(Note::of(NoteKind::Disturbed, text))
@@ -79,8 +79,8 @@ fn censored(stats: &Stats, unit: Unit) -> Option<String> {
     let upto = render(stats.max, unit);
     (stats.censored > 0).then(|| {
         format!(
-            "{} of {} events never ended (lost, timed out, or never begun) and count as longer than \
-             all that did: {} is at least {upto}; mean and deviation are of those that ended",
+            "{} of {} events never ended (lost, timed out or never started) and count as longer \
+             than all others: {} is at least {upto}; mean and deviation use the events that ended",
             stats.censored,
             stats.samples,
             stats.at_least.join(", ")
@@ -99,7 +99,7 @@ fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {
             .collect();
     (!near.is_empty()).then(|| {
         format!(
-            "at resolution: {} lie within 5x of the clock's resolution ({}) and pair cost ({})",
+            "at resolution: {} are within 5x of the clock's resolution ({}) and pair cost ({})",
             near.join(", "),
             render(clock.resolution_ns, unit),
             render(clock.pair_cost_ns, unit)
@@ -123,7 +123,7 @@ fn modes(stats: &Stats, unit: Unit) -> Option<String> {
 fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
     let why = match run.header.format {
         ..=1 => "the core clock moved around them",
-        _ => "they failed a check of their own",
+        _ => "they failed their own check",
     };
     let (mut voids, mut kept) = (0_u64, 0_u64);
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
@@ -152,8 +152,8 @@ fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<Stri
     let least = pairs.iter().map(|pair| pair.1).reduce(f64::min)?;
     let most = pairs.iter().map(|pair| pair.1).reduce(f64::max)?;
     Some(format!(
-        "loads from main memory beside it took {} to {} by round; the figure follows them with a \
-         correlation of {follows:.2} over {} rounds",
+        "loads from main memory took {} to {} in the same rounds; the figure correlates with them \
+         ({follows:.2} over {} rounds)",
         render(least, Unit::Ns),
         render(most, Unit::Ns),
         pairs.len()
@@ -164,15 +164,15 @@ fn segments(figure: &Figure) -> Option<String> {
     let mut segments: Vec<u32> = figure.rounds.iter().map(|round| round.segment).collect();
     segments.dedup();
     (segments.len() > 1).then(|| {
-        format!("spans {} segments: the run was resumed between its rounds", segments.len())
+        format!("measured in {} segments: the run was resumed between its rounds", segments.len())
     })
 }
 
 /// What passing a bound means, with the rule.
 pub fn beyond(check: &BoundCheck, unit: Unit) -> String {
     let side = match check.rule.side {
-        Side::AtMost => "above the most that is possible",
-        Side::AtLeast => "below the least that is possible",
+        Side::AtMost => "above the physical limit",
+        Side::AtLeast => "below the physical limit",
     };
     let limit = check.value.map_or_else(String::new, |value| format!(" ({})", render(value, unit)));
     let word = match (check.is_impossible(), check.rule.warns_only) {
@@ -181,7 +181,7 @@ pub fn beyond(check: &BoundCheck, unit: Unit) -> String {
         (false, false) => "suspicious",
     };
     format!(
-        "{word}: {} of {} undisturbed rounds lie {side}{limit}: {}, uncertain by {} %",
+        "{word}: {} of {} undisturbed rounds are {side}{limit}: {}, uncertain by {} %",
         check.beyond,
         check.evaluated,
         check.rule.rule,

@@ -272,7 +272,7 @@ fn predicted(
             range.map(|[low, likely, high]| Range { low, likely, high }),
             match range {
                 Some(_) => "4 to 5 cycles at 2.4 to 3.9 GHz (family table; virtual machine widens)",
-                None => "unknown: nothing tells the clock source of the hypervisor",
+                None => "unknown: the hypervisor does not report its clock source",
             },
         ),
         at: BTreeMap::new(),

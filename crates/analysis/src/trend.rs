@@ -158,16 +158,16 @@ impl Trends {
     pub fn method(&self) -> String {
         let tested = self.trends.iter().filter(|trend| trend.p.is_some()).count();
         if tested == 0 {
-            return format!("Shifts are searched from {LEAST_RUNS} runs on.");
+            return format!("The search for shifts needs {LEAST_RUNS} runs.");
         }
         let kept = match self.trends.len() {
-            1 => "a figure that never shifts is said to shift in at most 5 of 100 such trends",
-            _ => "at most 5 of 100 figures said to shift never do (Benjamini and Hochberg)",
+            1 => "false shifts in at most 5 of 100 such trends",
+            _ => "at most 5 of 100 reported shifts are false (Benjamini and Hochberg)",
         };
         format!(
-            "Shifts of level: rank-sum statistic, its greatest value over all divisions held against \
-             random orders of the same runs; {kept}, if runs of an unchanged machine can be exchanged. \
-             Shifts by less than 1.5 % (hardware) or 4 % (os, io) are left out."
+            "Shifts of level: the largest rank-sum statistic over all divisions, compared with \
+             random orders of the same runs; {kept}, if runs of an unchanged machine are \
+             exchangeable. Shifts of less than 1.5 % (hardware) or 4 % (os, io) are left out."
         )
     }
 }

@@ -128,26 +128,23 @@ pub fn affords(site: &Site, experiment: &str, bytes: u64, setting: &str) -> Resu
 /// memory or behind something that keeps a cache.
 pub fn below(site: &Site) -> Result<Below<'_>, Skip> {
     let dir = site.dir.as_ref().ok_or_else(|| {
-        Skip::because(
-            "no directory for files: the current one cannot be written, or lies in memory",
-        )
-        .needs(WAY_OUT)
+        Skip::because("no directory for files: the current one is not writable, or is in memory")
+            .needs(WAY_OUT)
     })?;
     let shown = dir.path.display();
-    let mount = mount_of(site, &dir.path).ok_or_else(|| {
-        Skip::because(format!("the mounts do not tell where {shown} lies")).needs(WAY_OUT)
-    })?;
+    let mount = mount_of(site, &dir.path)
+        .ok_or_else(|| Skip::because(format!("cannot find the mount of {shown}")).needs(WAY_OUT))?;
     let (disk, number) = disk_of(site, mount).ok_or_else(|| {
         Skip::because(format!(
-            "{shown} is on {}, which has no block device that counts what it reads: a page that is \
-             first touched would come from memory or from another machine",
+            "{shown} is on {}, which has no block device with read counters: a first touch would \
+             be served from memory or by another machine",
             mount.fs
         ))
         .needs(WAY_OUT)
     })?;
     if !counts_itself(disk) {
         return Err(Skip::because(format!(
-            "{shown} is on {}, which keeps its data in memory or in a file with a cache of its own",
+            "{shown} is on {}, which keeps its data in memory or in a file with its own cache",
             disk.name
         ))
         .needs(WAY_OUT));

@@ -145,8 +145,8 @@ pub struct Params {
 /// The parameter [`FAR`].
 pub const FAR_PARAM: Param = Param {
     name: FAR,
-    doc: "the far end: loopback (a second worker on this host), or a host of --peer by its name \
-          (`peer` where it has none); default all that there are",
+    doc: "the far end: loopback (a second worker on this host), or the name of a --peer host \
+          (`peer` if it has no name); default: all",
     domain: Domain::Name(&[LOOPBACK, "peer"]),
     defaults: ["auto", "auto", "auto"],
     role: Role::Case,

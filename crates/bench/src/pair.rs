@@ -20,9 +20,9 @@ crate::symbols! {
 /// The parameter; its defaults are every class that this machine has.
 pub const PARAM: Param = Param {
     name: "pair",
-    doc: "where the two parties run: on the same CPU, SMT siblings, under one last-level cache, in \
-          one socket, in different sockets (remote), or on CPUs of unknown distance (other); auto: \
-          every class that this machine has",
+    doc: "where the two threads or processes run: on the same CPU, SMT siblings, under one \
+          last-level cache, in one socket, in different sockets (remote), or on CPUs whose \
+          topology is unknown (other); auto: every class of this machine",
     domain: Domain::Symbols(&["auto", "same", "smt", "llc", "socket", "remote", "other"]),
     defaults: ["auto", "auto", "auto"],
     role: Role::Case,

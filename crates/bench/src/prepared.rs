@@ -30,7 +30,7 @@ pub fn write(dir: &Path, name: &str, bytes: u64, seed: u64, way_out: &str) -> Re
         .read(true)
         .create_new(true)
         .open(&path)
-        .with_context(|| format!("cannot make {name} in {}", dir.display()))?;
+        .with_context(|| format!("cannot create {name} in {}", dir.display()))?;
     let written = fill_file(&file, bytes, seed)
         .and_then(|()| demand_written_extents(&file, bytes).map(|_| ()))
         .with_context(|| format!("preparing {name} in {}", dir.display()));
@@ -49,8 +49,8 @@ pub fn demand_space(dir: &Path, bytes: u64, way_out: &str) -> Result<()> {
     let free = free_bytes(&opened).context("asking for the free space")?;
     ensure!(
         bytes <= free - free / MARGIN,
-        "{} has {} left, of which a tenth stays free, and {} would be written: name another directory \
-         with --dir, or {way_out}",
+        "{} has {} free, plumb leaves a tenth unused, and {} would be written: name another \
+         directory with --dir, or {way_out}",
         dir.display(),
         render(free as f64, Unit::B),
         render(bytes as f64, Unit::B)

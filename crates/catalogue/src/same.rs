@@ -55,7 +55,7 @@ fn the_same_operation_is_the_same_code() {
             let (id, case) = case_of(selector);
             let card = find(id).expect("it is in the catalogue").card();
             assert!(card.metrics.iter().any(|known| known.name == metric), "{selector} {metric}");
-            body(id, &case).unwrap_or_else(|| panic!("nothing tells the code of {selector}"))
+            body(id, &case).unwrap_or_else(|| panic!("the code of {selector} is unknown"))
         });
         assert_eq!(bodies[0], bodies[1], "{} and {}", one[0], other[0]);
     }

@@ -105,7 +105,7 @@ impl Conditions {
 
     /// Why files cannot be measured: there is no directory for them.
     pub fn no_files(&self) -> Option<Skip> {
-        let none = "no directory for files: the current one cannot be written, or lies in memory";
+        let none = "no directory for files: the current one is not writable, or is in memory";
         match self.files {
             Some(_) => None,
             None => Some(Skip::because(none).needs("--dir DIR")),

@@ -53,7 +53,7 @@ fn judge(rival: &Rival, program: &'static str, said: &Output) -> Result<Found, S
         )
         .needs(format!("install {} {oldest} or later", rival.name))),
         (Some(oldest), None) => Err(Skip::because(format!(
-            "it tells no version, and plumb reads {oldest} and later: {}",
+            "it reports no version, and plumb supports {oldest} and later: {}",
             first_line(said)
         ))),
         (_, version) => Ok(Found { version: version.unwrap_or_default(), program }),

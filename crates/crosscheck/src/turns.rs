@@ -147,7 +147,7 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
 
 /// An event could not be stored.
 #[derive(Debug, thiserror::Error)]
-#[error("the record cannot be written: {0}")]
+#[error("cannot write the record: {0}")]
 struct Unstored(String);
 
 /// An error in one line.

@@ -31,8 +31,8 @@ fn too_much(site: &Site, needed: u64, less: &str) -> Option<Skip> {
     (needed > site.memory_bytes).then(|| {
         let [needed, most] = [needed, site.memory_bytes].map(|bytes| render(bytes as f64, Unit::B));
         Skip::because(format!(
-            "needs {needed} of memory; {most} may be touched (of what is available, and under the \
-             control group's limit)"
+            "needs {needed} of memory; {most} may be used (of the available memory and the control \
+             group's limit)"
         ))
         .needs(format!("more free memory, a higher limit, or {less}"))
     })

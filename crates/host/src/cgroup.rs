@@ -44,7 +44,7 @@ pub(super) enum NoPlace {
     NoHierarchy,
     /// From this directory upwards.
     #[error(
-        "no group from {0} upwards hands the memory controller on to its children \
+        "no group from {0} upwards enables the memory controller for its children \
          (cgroup.subtree_control)"
     )]
     NotHandedOn(String),

@@ -305,7 +305,7 @@ fn unread(
     }
     if devices.pci.is_empty() {
         let why = match root.exists(PCI) {
-            true => "the bus has none that does anything for a program",
+            true => "the bus has no devices that programs use",
             false => "this machine shows no PCI bus",
         };
         tell("devices on the I/O bus", why.to_owned());
@@ -318,22 +318,22 @@ fn unread(
         }
     }
     if real.clone().next().is_some() {
-        let why = "the kernel does not tell; the drive's own answer (smartctl -x) may";
+        let why = "the kernel does not report it; `smartctl -x` may read it from the drive";
         tell("cache of the disks", why.to_owned());
     }
     for card in parts.net.interfaces.iter().filter(|card| !card.is_virtual) {
         if card.wireless {
-            let why = "only the wireless subsystem's own messages (iw dev) tell";
+            let why = "only the wireless subsystem reports it (`iw dev`)";
             tell(&format!("Wi-Fi standard of {}", card.name), why.to_owned());
         } else if card.speed_bits_per_second.is_none() {
             let why = match card.operstate.as_deref() {
                 Some("down") => "the link is down",
-                _ => "the driver states none (a virtual link has none)",
+                _ => "the driver does not report it (a virtual link has none)",
             };
             tell(&format!("speed and duplex of {}", card.name), why.to_owned());
         }
         if !devices.cards.contains_key(&card.name) {
-            tell(&format!("firmware of {}", card.name), "the driver states none".to_owned());
+            tell(&format!("firmware of {}", card.name), "the driver does not report it".to_owned());
         }
     }
     unread

@@ -151,7 +151,7 @@ const fn fact(name: &'static str, unit: Unit, range: (f64, f64), doc: &'static s
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GivenError {
     /// No such name.
-    #[error("host.{name} is no fact that can be given; near it: {}", near.join(", "))]
+    #[error("unknown fact host.{name}; similar: {}", near.join(", "))]
     UnknownName {
         /// What the user wrote after `host.`.
         name: String,
@@ -159,7 +159,7 @@ pub enum GivenError {
         near: Vec<String>,
     },
     /// The value does not fit the unit.
-    #[error("host.{name}={text} is no value of that kind; write it like {example}")]
+    #[error("host.{name}={text} has the wrong kind of value; write it like {example}")]
     BadValue {
         /// The fact's name.
         name: String,

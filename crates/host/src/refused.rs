@@ -32,9 +32,9 @@ pub fn told(error: impl Into<Error>) -> Error {
             Limits::read(&Root::live(Outside::default())).reason()
         ),
         Some(Refusal::Memory) => {
-            "the kernel promises no more memory for a child or a stack of this size: less \
-                     memory in the process, a higher limit on its address space (`ulimit -v`), or \
-                     vm.overcommit_memory=1"
+            "the kernel does not commit memory for a child or a stack of this size: use less \
+                     memory in the process, raise the limit on its address space (`ulimit -v`), or \
+                     set vm.overcommit_memory=1"
                 .to_owned()
         }
         Some(Refusal::Call) => {

@@ -45,7 +45,11 @@ impl Root {
                 .with_context(|| format!("cannot read the recorded host {}", archive.display()))?;
             return Ok(Root::tree(&text));
         }
-        anyhow::ensure!(dir.is_dir(), "{} is no recorded host: not a directory", dir.display());
+        anyhow::ensure!(
+            dir.is_dir(),
+            "{} is not a recorded host: it is not a directory",
+            dir.display()
+        );
         Ok(Root { place: Place::Directory(dir.to_path_buf()), outside: None })
     }
 

@@ -310,7 +310,7 @@ impl Stream {
         footprint_bytes: usize,
     ) -> io::Result<Stream> {
         let Some(code) = arch::stream_code(kernel, ahead) else {
-            return Err(invalid(format!("{kernel:?} is not to be had here")));
+            return Err(invalid(format!("{kernel:?} is not available here")));
         };
         let needed = Stream::mapping_bytes(kernel, footprint_bytes);
         if mapping.bytes() < needed {

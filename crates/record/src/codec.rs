@@ -16,13 +16,13 @@ pub enum ReadError {
     #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
     /// The first line is no header.
-    #[error("it is not a plumb record: its first line is no header event")]
+    #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
     /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
     /// Written by a later plumb.
-    #[error("its format is {found}, this plumb knows up to {FORMAT}: read it with a newer plumb")]
+    #[error("its format is {found}, this plumb reads formats up to {FORMAT}: use a newer plumb")]
     Newer {
         /// Format found.
         found: u64,
@@ -76,7 +76,7 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
             (Some(_), Event::Header(_)) => {
                 return Err(ReadError::Corrupt {
                     line: line_number,
-                    reason: "another record's header follows here".to_owned(),
+                    reason: "the header of another record follows here".to_owned(),
                 });
             }
             (Some(run), event) => run.push(event),
@@ -132,7 +132,7 @@ pub fn event(line: &[u8]) -> serde_json::Result<Event> {
         "width" => Event::Width(serde_json::from_slice(line)?),
         "footer" => Event::Footer(serde_json::from_slice(line)?),
         _ => {
-            return Err(serde_json::Error::custom(format!("no event is called `{name}`")));
+            return Err(serde_json::Error::custom(format!("unknown event `{name}`")));
         }
     })
 }

@@ -148,7 +148,7 @@ fn about_the_run(families: &mut Families, run: &Run) {
     .into_iter()
     .filter_map(|(name, text)| Some(label(name, &text?)))
     .collect();
-    let what = "What measured, and on what: always 1, the facts are the labels";
+    let what = "Version of plumb and the machine: always 1, the facts are labels";
     families.add("plumb_info", "", what, &labels, 1.0);
     let footer = run.footer.as_ref();
     let is_whole = footer.is_some_and(|footer| footer.end != End::Interrupted);
@@ -163,19 +163,19 @@ fn about_the_run(families: &mut Families, run: &Run) {
         (
             "plumb_run_end_timestamp",
             "seconds",
-            "When the run ended; absent where it was killed, in seconds since 1970",
+            "When the run ended, in seconds since 1970; absent if it was killed",
             ended,
         ),
         (
             "plumb_run_duration",
             "seconds",
-            "How long the run took; of a resumed run, its last part",
+            "How long the run took; for a resumed run, its last part",
             footer.map(|footer| footer.elapsed_s),
         ),
         (
             "plumb_run_complete",
             "",
-            "1 where the run came to its end, 0 where it was interrupted or killed",
+            "1 if the run is complete, 0 if it was interrupted or killed",
             Some(f64::from(u8::from(is_whole))),
         ),
         (
@@ -203,7 +203,7 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
         [("measured", Ending::Measured), ("skipped", Ending::Skipped), ("failed", Ending::Failed)];
     for (name, ending) in endings {
         let count = figures.iter().filter(|figure| figure.outcome == ending).count();
-        let help = "Figures, and cases and experiments without one, by how they ended";
+        let help = "Figures, and cases and experiments without a figure, by outcome";
         let labels = [label("outcome", name)];
         families.add("plumb_figures", "", help, &labels, count as f64);
     }
@@ -211,7 +211,7 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let count = found.iter().filter(|finding| finding.severity == severity).count();
         let labels = [label("severity", severity.text())];
-        let help = "What the report found to look at, by severity";
+        let help = "Findings of the report, by severity";
         families.add("plumb_findings", "", help, &labels, count as f64);
     }
     let sources = [("prior", PredictionKind::Prior), ("derived", PredictionKind::Derived)];
@@ -222,7 +222,7 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
         for (family, tally) in tallies {
             if let Some(share) = tally.inside_share() {
                 let labels = [label("prediction", name), label("family", family)];
-                let help = "Share of the predicted figures that lie inside their interval";
+                let help = "Share of the predicted figures within their predicted range";
                 let stem = "plumb_predictions_inside";
                 families.add(stem, "ratio", help, &labels, share);
             }

@@ -10,7 +10,12 @@ pub use record::shown::{Shown, range, shown};
 
 /// Marks of intervals that do not speak of fresh repetitions, with what they do speak of.
 const MARKS: &[(Interval, &str, &str)] = &[
-    (Interval::WithinRun, "†", "over blocks of one repetition, which say nothing of a second one"),
+    (
+        Interval::WithinRun,
+        "†",
+        "over blocks of one repetition, which does not predict a second \
+                                one",
+    ),
     (Interval::Resamples, "‡", "by resampling the rounds of several cases"),
 ];
 
@@ -76,7 +81,7 @@ pub fn told_of_core(figures: &[&Figure]) -> String {
     match (is_alone, is_any(&is_marked)) {
         (false, false) => String::new(),
         (true, false) => "; core alone".to_owned(),
-        (_, true) => format!("; {SHARED_MARK} as found: others used the core"),
+        (_, true) => format!("; {SHARED_MARK} from all samples: others used the core"),
     }
 }
 

@@ -226,7 +226,7 @@ impl Worker {
         if self.is_stuck && self.files.dir.is_some() {
             return self.hung(self.started.elapsed()).into();
         }
-        Silent("the worker did not answer in time and was ended".to_owned()).into()
+        Silent("the worker did not answer in time and was killed".to_owned()).into()
     }
 
     /// It said something, or read, or wrote: its time begins anew, if its files may hang.
@@ -256,14 +256,14 @@ impl Worker {
             _ => String::new(),
         };
         let end = if self.is_stuck {
-            format!("cannot be ended (process {} waits in the kernel)", self.pid())
+            format!("cannot be killed (process {} is blocked in the kernel)", self.pid())
         } else {
             "was ended".to_owned()
         };
         Hung {
             reason: format!(
-                "{dir} hangs: nothing came from the worker for {:.0} s{place}, and it {end}; name \
-                 another directory with --dir",
+                "{dir} hangs: the worker sent nothing for {:.0} s{place} and {end}; name another \
+                 directory with --dir",
                 silence.as_secs_f64()
             ),
             case: self.files.case.take(),

@@ -39,7 +39,7 @@ pub fn of(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
         Some(below) => match setup.elsewhere.get(&below) {
             Some(Ok(dir)) => Ok(Some(dir.clone())),
             Some(Err(reason)) => bail!("{reason}"),
-            None => bail!("no work directory was made in {}", below.display()),
+            None => bail!("cannot create a work directory in {}", below.display()),
         },
     }
 }
@@ -96,7 +96,7 @@ impl Hanging {
 
 /// The files of a series could not be made: it has no rounds.
 #[derive(Debug, thiserror::Error)]
-#[error("its files could not be made: {0}")]
+#[error("cannot create its files: {0}")]
 pub struct Unprepared(pub String);
 
 /// Every case of a series, failed for one reason.

@@ -131,7 +131,7 @@ pub fn run(
 ) -> Result<Finished> {
     let started = Instant::now();
     let calibration = round::calibrate(setup, stop)
-        .context("the clocks cannot be calibrated, so nothing can be measured")?;
+        .context("cannot calibrate the clocks, so nothing can be measured")?;
     let environment = host::environment::tags(&setup.site.host);
     let (first, run, segment) = match resumed {
         Some(run) => {
@@ -188,7 +188,7 @@ fn spent(run: &Run) -> Duration {
 
 impl<'run> Session<'run> {
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.observer.event(&event).context("the record cannot be written")?;
+        self.observer.event(&event).context("cannot write the record")?;
         self.run.push(event);
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 const VOID_IN_ROW_MAX: u32 = 3;
 
 /// How the reason of a case begins that the budget left without a round.
-pub const OVER_BUDGET: &str = "the budget ended before its first round";
+pub const OVER_BUDGET: &str = "the budget ran out before its first round";
 
 /// Why measuring ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl<'run> Live<'run> {
             Some((rounds, why)) if *rounds >= self.rounds_of(case) => (Ending::Failed, why.clone()),
             Some((rounds, why)) => {
                 let failed = format!(
-                    "{reason}; in {rounds} of {} rounds it failed: {why}",
+                    "{reason}; it failed in {rounds} of {} rounds: {why}",
                     self.rounds_of(case)
                 );
                 (ending, failed)
@@ -313,7 +313,7 @@ impl<'run> Live<'run> {
                 (None, Stop::Interrupted) => {
                     "the run was interrupted before its first round".to_owned()
                 }
-                (None, _) => format!("{OVER_BUDGET}; give more with --budget"),
+                (None, _) => format!("{OVER_BUDGET}; raise it with --budget"),
             };
             let ending = if self.last_void.is_some() { Ending::Failed } else { Ending::Skipped };
             return (ending, reason);
@@ -326,7 +326,7 @@ impl<'run> Live<'run> {
                 self.last_void.as_deref().unwrap_or("void rounds")
             ),
             (None, Stop::Interrupted) => format!("interrupted after {} rounds", self.ok),
-            (None, Stop::Budget) => format!("the budget ended it after {} rounds", self.ok),
+            (None, Stop::Budget) => format!("the budget ran out after {} rounds", self.ok),
             (None, Stop::Done) => format!("ended after {} rounds", self.ok),
         };
         (Ending::Measured, reason)

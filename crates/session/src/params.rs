@@ -36,7 +36,7 @@ impl Settings {
                 continue;
             }
             let (id, name) = path.rsplit_once('.').ok_or_else(|| {
-                BadSetting(format!("`{path}` names no parameter: type ID.PARAM=VALUE"))
+                BadSetting(format!("`{path}` is not a parameter: type ID.PARAM=VALUE"))
             })?;
             let card = families
                 .iter()
@@ -45,7 +45,7 @@ impl Settings {
                 .find(|card| card.id == id)
                 .ok_or_else(|| {
                     BadSetting(format!(
-                        "`{text}`: no experiment is called `{id}`{} `plumb list` names them all",
+                        "`{text}`: unknown experiment `{id}`{} `plumb list` shows all",
                         near(id, families)
                     ))
                 })?;
@@ -115,7 +115,7 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
             Some((low, high)) => {
                 let (low, high) = (parse_integer(low)?, parse_integer(high)?);
                 if low == 0 || low > high {
-                    return Err(format!("`{token}` is no range: type low..high"));
+                    return Err(format!("`{token}` is not a range: type low..high"));
                 }
                 let doublings = std::iter::successors(Some(low), |value| value.checked_mul(2));
                 for value in doublings.take_while(|value| *value <= high) {
@@ -129,7 +129,7 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     let mut seen = BTreeSet::new();
     values.retain(|value| seen.insert(value.clone()));
     if param.role == Role::Setting && values.len() != 1 {
-        return Err(format!("`{text}` gives {} values where one is meant", values.len()));
+        return Err(format!("`{text}` has {} values, but the setting takes one", values.len()));
     }
     Ok(values)
 }
@@ -153,7 +153,7 @@ pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
 fn integer(token: &str, unit: Unit) -> Result<Value, String> {
     match unit {
         Unit::Ns => humantime::parse_duration(token)
-            .map_err(|error| format!("`{token}` is no duration ({error}): type for example 20s"))
+            .map_err(|error| format!("`{token}` is not a duration ({error}): type for example 20s"))
             .and_then(|duration| {
                 u64::try_from(duration.as_nanos())
                     .map(Value::Int)

@@ -182,7 +182,7 @@ pub fn plan(
     }
     if planned.work.is_empty() && planned.skipped.is_empty() {
         return Err(NothingToDo(
-            "the selectors leave no experiment: `plumb list` names them all".to_owned(),
+            "no experiment matches the selectors: `plumb list` shows all".to_owned(),
         ));
     }
     planned.plan.stages.retain(|stage| !stage.is_empty());
@@ -289,7 +289,7 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
     };
     if let Some(unknown) = wanted.iter().find(|far| !names().any(|name| name == **far)) {
         return Err(NothingToDo(format!(
-            "{}: no far end is called `{unknown}` ({}): give it with --peer {}URL",
+            "{}: unknown far end `{unknown}` ({}): add it with --peer {}URL",
             card.id,
             names().collect::<Vec<_>>().join(", "),
             if *unknown == "peer" { String::new() } else { format!("{unknown}=") },
@@ -427,7 +427,7 @@ pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
             .then(|| Skip::because("it needs root").needs("run it as root")),
         Need::Directory => site.dir.is_none().then(|| {
             Skip::because(
-                "no directory for files: the current one cannot be written, or lies in memory",
+                "no directory for files: the current one is not writable, or is in memory",
             )
             .needs("--dir DIR on a real file system")
         }),

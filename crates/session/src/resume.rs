@@ -32,7 +32,7 @@ pub fn resume(
     let shown = path.display();
     if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
         bail!(Usage(format!(
-            "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures anew"
+            "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures again"
         )));
     }
     let identity = Host::read(&root(None)?).identity.hash;
@@ -50,8 +50,8 @@ pub fn resume(
     }
     if header.format != FORMAT {
         bail!(Usage(format!(
-            "{shown} was begun by an earlier plumb, whose figures are estimated in another way (format {}, here \
-             {FORMAT}); start a new `plumb run`",
+            "{shown} was started by an earlier plumb, which estimates figures differently (format \
+             {}, here {FORMAT}); start a new `plumb run`",
             header.format
         )));
     }
@@ -74,15 +74,16 @@ pub fn resume(
     let mut setup = Setup::new(wanted, stop)?;
     if let Some(difference) = difference(plan, &setup.planned.plan) {
         bail!(Usage(format!(
-            "{shown} has another plan than this plumb makes here ({difference}); start a new `plumb run`"
+            "the plan of {shown} differs from what this plumb would plan here ({difference}); \
+             start a new `plumb run`"
         )));
     }
     // The quietest CPU of today may be another one: a run stays where it began.
     let usable = setup.site.host.cpu.usable();
     if let Some(gone) = header.cpus.iter().find(|cpu| !usable.contains(cpu)) {
         bail!(Usage(format!(
-            "{shown} was measured on CPU {gone}, which this process may not use now; allow it, or start a new \
-             `plumb run`"
+            "{shown} was measured on CPU {gone}, which this process may no longer use; allow it, \
+             or start a new `plumb run`"
         )));
     }
     setup.site.cpus.clone_from(&header.cpus);
@@ -95,7 +96,7 @@ pub fn resume(
 fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<()> {
     if !now.is_empty() && now != then {
         bail!(Usage(format!(
-            "a resumed run keeps its far ends ({}): leave --peer out, or start a new `plumb run`",
+            "a resumed run keeps its far ends ({}): omit --peer, or start a new `plumb run`",
             then.join(", ")
         )));
     }
@@ -109,8 +110,8 @@ fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<
     let repeated: Vec<String> =
         then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
     bail!(Usage(format!(
-        "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
-         plumb run --resume {} {}",
+        "{} is not in the store, and it would start far ends with the commands it contains; to \
+         allow that, repeat them: plumb run --resume {} {}",
         path.display(),
         quoted(path),
         repeated.join(" ")
@@ -142,7 +143,7 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
             format!("{label} has other settings")
         } else {
             let (then, now) = (then.cases.len(), now.cases.len());
-            format!("{label}: {then} cases then, {now} now, or others")
+            format!("{label}: {then} cases then, {now} now, or different ones")
         }
     })
 }
@@ -155,15 +156,15 @@ pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, 
     let run = recording.run;
     let shown = path.display();
     if run.header.is_crosscheck() {
-        bail!(Usage(format!("{shown} is a crosscheck, no run: leave --into out")));
+        bail!(Usage(format!("{shown} is a crosscheck, not a run: omit --into")));
     }
     if run.header.identity != identity {
         bail!(Usage(format!(
-            "{shown} was measured on another machine: leave --into out, or compare there"
+            "{shown} was measured on another machine: omit --into, or run the crosscheck there"
         )));
     }
     if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
-        bail!(Usage(format!("{shown} has no end yet: `plumb run --resume {name}` first")));
+        bail!(Usage(format!("{shown} is not complete: run `plumb run --resume {name}` first")));
     }
     Ok((file, run))
 }

@@ -207,13 +207,13 @@ fn far_end<'a>(
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
         let remote = setup.remotes.get(far);
-        remote.with_context(|| format!("there is no far end `{far}`"))
+        remote.with_context(|| format!("unknown far end `{far}`"))
     });
     let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
         Some(remote) => remote.start(stop),
         None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
     }
-    .context("the far end cannot be started")?;
+    .context("cannot start the far end")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
     match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
@@ -246,8 +246,12 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let mut near = Worker::start()?;
     near.order(&ToWorker::Round(Box::new(RoundOrder { far: Some(endpoint), ..order })))?;
     let met = collect(&mut near, Instant::now() + LINK_TIME, stop);
-    met.map_err(|error| with_far(error, worker.as_mut(), stop))
-        .with_context(|| format!("the far end {far} was not found where its agent says"))?;
+    met.map_err(|error| with_far(error, worker.as_mut(), stop)).with_context(|| {
+        format!(
+            "cannot reach the far end {far} at the address that its agent \
+                                  gave"
+        )
+    })?;
     worker.order(&ToWorker::Drain)?;
     collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
     remote.met().set(true);

@@ -108,14 +108,14 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         .collect();
     let Some(first) = matched.first() else {
         return Err(BadSelector(format!(
-            "no experiment or family is called `{pattern}`{} `plumb list` names them all",
+            "unknown experiment or family `{pattern}`{} `plumb list` shows all",
             near(pattern, families)
         )));
     };
     if let Some(filter) = filter {
         if matched.len() > 1 {
             return Err(BadSelector(format!(
-                "`{text}` filters {} experiments at once: name one, for example {}:{filter}",
+                "`{text}` applies a filter to {} experiments: name one, for example {}:{filter}",
                 matched.len(),
                 first.card().id
             )));
@@ -154,10 +154,10 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
         let setting = card.params.iter().any(|param| param.name == name);
         let way_out = match case_params(card).join(", ") {
             _ if setting => format!(
-                "`{name}` is a setting, not a part of its cases: type --set {}.{name}={text}",
+                "`{name}` is a setting, not a parameter of its cases: type --set {}.{name}={text}",
                 card.id
             ),
-            names if names.is_empty() => "its one case has none".to_owned(),
+            names if names.is_empty() => "its only case has no parameters".to_owned(),
             names => format!("it has {names}"),
         };
         return Err(BadSelector(format!("{} has no case parameter `{name}`: {way_out}", card.id)));

@@ -146,7 +146,7 @@ impl Setup {
         let budget = budget_of(&options)?;
         ensure!(
             peers.is_empty() || host_tree.is_none(),
-            Usage("a recorded machine reaches no far end: leave --peer out".to_owned())
+            Usage("--peer does not work with a recorded machine: omit it".to_owned())
         );
         // Until when others are told that the agents are busy.
         let takes = name.as_ref().map_or(PLANNING, |_| budget);
@@ -209,10 +209,7 @@ impl Setup {
             }
         }
         reasons.truncate(3);
-        bail!(Usage(format!(
-            "nothing that was selected can be measured here: {}",
-            reasons.join("; ")
-        )))
+        bail!(Usage(format!("nothing selected can be measured here: {}", reasons.join("; "))))
     }
 
     /// Makes the run's own directory below the one of `--dir`, and those that series have
@@ -260,7 +257,7 @@ fn budget_of(options: &Options) -> Result<Duration> {
     let budget = Duration::try_from_secs_f64(options.budget_s).ok();
     budget.filter(|budget| *budget <= BUDGET_MAX).ok_or_else(|| {
         Usage(format!(
-            "the record's budget of {} s is none; it is damaged: start a new `plumb run`",
+            "the record's budget ({} s) is invalid; the file is damaged: start a new `plumb run`",
             options.budget_s
         ))
         .into()
@@ -279,8 +276,8 @@ fn connect(
     let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
     if let Some(peer) = peers.iter().find(listens).filter(|_| options.key_file.is_none()) {
         bail!(Usage(format!(
-            "--peer {}: an agent that listens has a key: give its file with --key-file (`plumb agent \
-             --new-key FILE` makes one for both hosts)",
+            "--peer {}: a listening agent needs a key: set --key-file FILE (`plumb agent --new-key \
+             FILE` makes a key for both hosts)",
             peer.text
         )));
     }

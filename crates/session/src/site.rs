@@ -102,7 +102,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     let asked = parse_cpus(list);
     if !list.split(',').all(well_formed) {
         return Err(BadSite(format!(
-            "`--cpu {list}` is no list of CPUs, such as 1 or 0,2-3; {usable}"
+            "`--cpu {list}` is not a list of CPUs such as 1 or 0,2-3; {usable}"
         )));
     }
     for id in &asked {
@@ -116,7 +116,8 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
                 all.sort_unstable();
                 all.dedup();
                 format!(
-                    "is isolated: only programs that are placed on it use it: `taskset -c {} plumb …`",
+                    "is isolated, so programs run there only if they are pinned to it: `taskset -c \
+                     {} plumb …`",
                     format_cpus(&all)
                 )
             }
@@ -145,7 +146,7 @@ fn dir_facts(
         .max_by_key(|mount| mount.target.len());
     if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
         return Err(BadSite(format!(
-            "--dir {}: {DEVICES} holds devices and no files; name another directory",
+            "--dir {}: {DEVICES} contains devices, not files; name another directory",
             dir.display()
         )));
     }
@@ -166,13 +167,16 @@ fn told(dir: &Path, refused: &Refused) -> String {
     let shown = dir.display();
     match refused {
         Refused::Unreachable(error) => {
-            format!("--dir {shown}: {error}; name a directory that exists")
+            format!("--dir {shown}: {error}; name an existing directory")
         }
         Refused::Other(what) => {
-            format!("--dir {shown} is {what}, in which no file is made; name another directory")
+            format!(
+                "--dir {shown} is {what}, where files cannot be created; name another \
+                     directory"
+            )
         }
         Refused::Unwritable(error) => {
-            format!("--dir {shown} cannot be written: {error}; name another directory")
+            format!("cannot write to --dir {shown}: {error}; name another directory")
         }
         Refused::Interrupted => format!("--dir {shown} did not answer before the interruption"),
         Refused::Hangs { leaves } => {

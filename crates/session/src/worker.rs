@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Serves one order from standard input and returns. Errors: the session cannot be read or written;
 /// failures of the order itself are its answer.
 pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
-    metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
+    metal::process::die_with_parent(parent).context("cannot bind the worker to its session")?;
     offer_as_victim();
     let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else { return Ok(()) };
     let answered = match order {
@@ -63,7 +63,7 @@ fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let mut voice = Voice::new(io::stdout());
     let mut alive = || voice.alive(began.elapsed().as_secs_f64());
     let files = find(catalogue, &order)?.prepare(&order.series, &dir, &mut alive)?;
-    voice.finish().context("sending a sign of life")?;
+    voice.finish().context("sending a heartbeat")?;
     Ok(vec![FromWorker::Prepared(files)])
 }
 
@@ -84,7 +84,7 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
             }
             bail!("{}: {}", first.case, first.reason);
         }
-        bail!("the round of {} gave no samples", series.label());
+        bail!("the round of {} produced no samples", series.label());
     }
     Ok(messages(written))
 }

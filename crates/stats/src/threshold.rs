@@ -194,8 +194,8 @@ impl Found {
             );
         };
         let near = match self.near {
-            0 => "none within a sixth of it".to_owned(),
-            near => format!("{near} within a sixth of it"),
+            0 => "none within a sixth of the threshold".to_owned(),
+            near => format!("{near} within a sixth of the threshold"),
         };
         format!(
             "{own}; they are sparse at {} ({near}), which parts the loop's own spread (up to {}) from \

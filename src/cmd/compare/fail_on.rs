@@ -202,7 +202,7 @@ mod tests {
             ("slower:5", "`5` is not a percentage; type for example slower:5%"),
             ("slower:-5%", "is not a percentage"),
             ("slower:nan%", "is not a percentage"),
-            ("slower@memry", "no experiment or family is called `memry`"),
+            ("slower@memry", "unknown experiment or family `memry`"),
             ("never:5%", "neither a size nor a selector"),
             ("missing:5%", "missing takes no size"),
         ] {

@@ -124,50 +124,51 @@ pub(super) const CAUSES: &[Cause] = &[
             .so("measure when the host is quieter, or on a guest with CPUs of its own"),
     cause(THROTTLED, &[], NOISE, Share("throttled_ns", 0.005),
         "the control group's CPU quota throttled its rounds")
-            .so("raise the control group's cpu.max, or measure outside of it"),
-    cause("run_delay", ALONE, NOISE, RunDelay(0.05), "other programs had its CPU (run delay)")
+            .so("raise the control group's cpu.max, or measure outside the group"),
+    cause("run_delay", ALONE, NOISE, RunDelay(0.05), "other programs used its CPU (run delay)")
             .so("stop other programs, or give plumb other CPUs (--cpu)"),
     cause("run_delay_after_wait", &[], NOISE, Share("minded_run_delay_ns", 0.05),
-        "other programs had its CPUs when its device had answered (run delay)")
+        "other programs held its CPUs when its device answered (run delay)")
             .so("stop other programs, or give plumb other CPUs (--cpu)"),
     cause("foreign_switches", &["os.schedule"], EITHER, Sum("foreign_switches", 0.0),
-        "others ran on the CPU between its processes, by the kernel's count of switches")
+        "other programs ran on the CPU between its processes (the kernel's count of switches)")
             .so("stop other programs, or give plumb other CPUs (--cpu)"),
     cause("clock_moved", &[], SLOWER, ClockMoved(0.02),
         "the core clock moved during a round (turbo, power or heat limit)")
-            .so("fix the frequency (governor, turbo) or let the machine cool, and measure again"),
+            .so("fix the frequency (governor, turbo) or let the machine cool down, and measure \
+                 again"),
     cause("migrations", &[], NOISE, Sum("migrations", 0.0), "the measuring thread was migrated"),
     cause("major_faults", &["memory.", "fs.", "os."], NOISE, Sum("major_faults", 0.0),
-        "pages had to be read from a device during its rounds")
+        "pages were read from a device during its rounds (major faults)")
             .so("free memory, and measure again"),
     cause("page_table_isolation", KERNEL, SLOWER, Host("/kernel/mitigations", Contains("PTI")),
         "page-table isolation is on (every entry and exit switches page tables)")
             .counted_as(Counted::PageTableIsolation)
             .so("expect it with this mitigation on"),
     cause("seccomp", KERNEL, SLOWER, Host("/kernel/seccomp", MoreThan(0.0)),
-        "a seccomp filter looks at every system call").counted_as(Counted::Seccomp)
-            .so("measure outside of the container to compare"),
+        "a seccomp filter checks every system call").counted_as(Counted::Seccomp)
+            .so("measure outside the container to compare"),
     cause("hypervisor", &["os.switch", "os.process", "os.thread", "net.", "noise.", "clock.read"], NOISE, GUEST,
-        "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor")
+        "in a virtual machine, interrupts, idle and timer accesses may exit to the hypervisor")
             .counted_as(Counted::Hypervisor),
     cause("nested_paging", MEMORY, SLOWER, GUEST,
         "nested paging (a TLB miss walks two page tables)")
             .counted_as(Counted::NestedPaging).of(Scope::BeyondTlb)
             .so("use huge pages, in the guest and on its host"),
     cause("disk_in_memory", FILES, FASTER, GUEST,
-        "a virtual machine's disk may lie in its host's memory")
+        "a virtual machine's disk may be cached in its host's memory")
             .counted_as(Counted::VirtualDisk).of(Scope::Device),
     cause("disk_limited", FILES, SLOWER, GUEST,
-        "a virtual machine's disk is shared with others, and often limited in rate")
+        "a virtual machine's disk is shared with other guests, and its rate is often limited")
             .counted_as(Counted::VirtualDisk).of(Scope::Device)
             .so("compare with the rate that the host grants the disk"),
     cause("write_cache", &["fs.sync"], FASTER, Host("/block/disks", Present),
-        "the device's write cache may survive a loss of power (capacitors, a battery), or \
-         the device ignores requests to flush").counted_as(Counted::WriteCache)
-            .so("make sure that the device keeps its cache when power fails"),
+        "the device's write cache may survive a power loss (capacitors, a battery), or the device \
+         ignores flush requests").counted_as(Counted::WriteCache)
+            .so("check that the device keeps its cache when power fails"),
     cause("journal", &["fs.sync", "fs.metadata"], SLOWER, Host("/block/disks", Present),
-        "a sync waits for others' changes in the same journal, and where CPUs are taken for the \
-         turn of the kernel's own threads").counted_as(Counted::Journal),
+        "a sync also waits for other changes in the same journal, and on busy CPUs for the \
+         kernel's own threads to be scheduled").counted_as(Counted::Journal),
     cause("turbo", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.1),
         "the core runs well above the counter's nominal rate (turbo)")
             .counted_as(Counted::CoreClock),
@@ -185,7 +186,7 @@ pub(super) const CAUSES: &[Cause] = &[
         "transparent huge pages are off (large footprints miss the TLB)")
             .so("set transparent huge pages to madvise"),
     cause("huge_pages_always", &["memory.", "os.process"], EITHER, Host("/memory/thp/enabled", Is("always")),
-        "transparent huge pages are always on and khugepaged may change pages meanwhile")
+        "transparent huge pages are always on, and khugepaged may change pages during a round")
             .so("set transparent huge pages to madvise"),
     cause("numa_balancing", &["memory."], SLOWER, Host("/memory/numa_balancing", Is("true")),
         "automatic NUMA balancing unmaps pages to see which threads use them")
@@ -197,14 +198,14 @@ pub(super) const CAUSES: &[Cause] = &[
         "swap is in use")
             .so("free memory, and measure again"),
     cause("smt", &["cpu.", "memory.", "os.", "noise."], NOISE, Host("/cpu/smt_active", Is("true")),
-        "SMT is active (whatever runs on the sibling shares the core)")
+        "SMT is active (programs on the sibling CPU share the core)")
             .so("keep the sibling CPUs idle, and measure again"),
     cause("cpu_quota", &[], NOISE, Host("/limits/cpu_quota", Present),
         "a CPU quota is set for this control group")
-            .so("raise the control group's cpu.max, or measure outside of it"),
+            .so("raise the control group's cpu.max, or measure outside the group"),
     cause("io_limit", FILES, SLOWER, Host("/limits/io/0", Present),
         "a control group limits reads and writes of a disk")
-            .so("raise the control group's io.max, or measure outside of it"),
+            .so("raise the control group's io.max, or measure outside the group"),
     cause("clock_source", &["clock.", "os.syscall", "noise."], SLOWER, Host("/kernel/clock_source/current", IsNot("tsc")),
         "the kernel's clock source is not the TSC").counted_as(Counted::ClockSource)
             .so("see why the kernel does not use the TSC"),

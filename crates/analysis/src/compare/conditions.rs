@@ -88,7 +88,7 @@ pub fn about(run: &Run) -> About {
             Some(End::Complete | End::Budget) => None,
             Some(End::Interrupted) => Some("interrupted"),
             None if run.header.is_published() => None,
-            None => Some("killed, or under way"),
+            None => Some("killed, or still running"),
         },
     }
 }

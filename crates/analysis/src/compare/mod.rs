@@ -152,10 +152,10 @@ impl Untested {
             Untested::NoInterval => "no interval in one of the runs",
             Untested::NotPositive => "a value or an end of its interval is not positive",
             Untested::Derived => {
-                "derived, and fewer than three stored runs of this machine have it; its cases are \
-                 tested"
+                "derived, and in fewer than three stored runs of this machine; its cases are \
+                 tested instead"
             }
-            Untested::OtherSize => "measured on another size, or by another number of threads",
+            Untested::OtherSize => "measured with another size or another number of threads",
             Untested::NoScatter => "nothing scatters",
         }
     }

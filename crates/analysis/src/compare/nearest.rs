@@ -8,7 +8,7 @@ use record::key::{Key, PLACEMENT, Value};
 use std::collections::HashMap;
 
 /// How a published figure differs from one that is the same but for its placement.
-const PLACED: &str = "does not say on which CPU its thread ran; ours does";
+const PLACED: &str = "does not name the CPU of its thread; plumb's case does";
 
 /// What that does to it.
 const EITHER: &str = "either way";

@@ -57,7 +57,7 @@ fn run_delay(base_run: &Run, new_run: &Run, one: &Compared) -> Option<String> {
     let (base, new) = (of(base_run, one.base)?, of(new_run, one.new)?);
     ((new - base).abs() >= RUN_DELAY).then(|| {
         format!(
-            "other programs had its CPU (run delay) for {} → {} % of the time",
+            "other programs used its CPU (run delay) for {} → {} % of the time",
             digits(base * 100.0),
             digits(new * 100.0)
         )

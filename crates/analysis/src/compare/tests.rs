@@ -183,7 +183,7 @@ fn a_cpu_that_others_took_is_told() {
     let told = against.conditions.iter().find(|one| one.name.contains("run delay"));
     assert_eq!(told.unwrap().new, "40 %");
     let reasons = &against.findings()[0].reasons;
-    let expected = "other programs had its CPU (run delay) for 0 → 40 % of the time";
+    let expected = "other programs used its CPU (run delay) for 0 → 40 % of the time";
     assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
     // A run that does not record it says nothing of it.
     let comparison = compared(&base, &new, &History::default());

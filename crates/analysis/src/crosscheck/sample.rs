@@ -17,7 +17,7 @@ pub fn row(name: &str, goal: Goal) -> Row {
         statistic: "value".into(),
         unit: Unit::Ns,
         goal,
-        difference: "perf counts interrupts, plumb leaves such rounds out".into(),
+        difference: "perf counts interrupts; plumb leaves such rounds out".into(),
     }
 }
 

@@ -101,7 +101,7 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     let words = words(metric);
     let found = found(figure);
     let Some(predicted) = predicted(figure) else {
-        return format!("nothing was predicted of {words}{place}; measured {found}");
+        return format!("no prediction for {words}{place}; measured {found}");
     };
     let source = source(figure).map_or_else(String::new, |source| bracketed(&source));
     let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
@@ -159,7 +159,7 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
         return Some(format!("{words}{cases}: {measured}{}", furthest(names, figures)));
     }
     let Some(range) = first else {
-        return Some(format!("nothing was predicted of {words} ({count} cases); {measured}"));
+        return Some(format!("no prediction for {words} ({count} cases); {measured}"));
     };
     let factor = match value(least) > 0.0 && !is_one {
         true if is_alike(value(least), value(most)) => ", about the same".to_owned(),
@@ -190,7 +190,7 @@ fn furthest(names: &Names, figures: &[&Figure]) -> String {
         )
     });
     let lacking = figures.iter().filter(|figure| predicted(figure).is_none()).count();
-    let lacking = (lacking > 0).then(|| format!("nothing was predicted for {lacking} of them"));
+    let lacking = (lacking > 0).then(|| format!("no prediction for {lacking} of them"));
     let parts: Vec<String> = furthest.into_iter().chain(lacking).collect();
     match parts.is_empty() {
         true => String::new(),

@@ -101,7 +101,7 @@ fn parts(measured: &[&Figure]) -> Option<String> {
             format!("{} {shown}", words(name))
         })
         .collect();
-    Some(format!("a share of {} of the time was lost; by cause {}", found(whole), listed(&largest)))
+    Some(format!("{} of the time was lost; by cause {}", found(whole), listed(&largest)))
 }
 
 /// Some metrics, each with its value or its least and greatest.

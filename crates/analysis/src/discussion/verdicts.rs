@@ -128,7 +128,7 @@ fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> St
     let what = match verdict {
         Verdict::Above => "above what was predicted",
         Verdict::Below => "below what was predicted",
-        Verdict::Impossible => "beyond a bound that no correct figure passes",
+        Verdict::Impossible => "beyond a physical bound",
         other => other.text(),
     };
     let most = if missed.len() == 1 { "" } else { "at most " };
@@ -149,13 +149,13 @@ fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> St
     let reach = "what was predicted";
     let text = match (uncertain, missed.len()) {
         (0, _) => text,
-        (1, 1) => return format!("{text}, but its interval reaches into {reach}"),
-        (2, 2) => return format!("{text}, but both intervals reach into {reach}"),
+        (1, 1) => return format!("{text}, but its interval overlaps {reach}"),
+        (2, 2) => return format!("{text}, but both intervals overlap {reach}"),
         (some, all) if some == all => {
-            return format!("{text}, but the intervals of all {all} reach into {reach}");
+            return format!("{text}, but the intervals of all {all} overlap {reach}");
         }
-        (1, _) => format!("{text}, while the interval of another one reaches into {reach}"),
-        (some, _) => format!("{text}, while the intervals of {some} others reach into {reach}"),
+        (1, _) => format!("{text}; the interval of another one overlaps {reach}"),
+        (some, _) => format!("{text}; the intervals of {some} others overlap {reach}"),
     };
     let causes: Vec<String> = causes::of(run, &missed).into_iter().take(CAUSES).collect();
     match causes.as_slice() {

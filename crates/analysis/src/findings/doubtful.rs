@@ -70,8 +70,8 @@ fn unended(figures: &[Figure], named: &Named) -> Option<Finding> {
     });
     let first: Vec<String> = first.collect();
     let text = format!(
-        "{} events that never ended (lost, timed out, or never begun) and count as longer than all \
-         that did: {}",
+        "{} events that never ended (lost, timed out or never started), counted as longer than all \
+         others: {}",
         counted(having.len(), "has", "have"),
         with_more(&first, having.len())
     );
@@ -105,8 +105,8 @@ fn disturbed(run: &Run, figures: &[Figure], named: &Named) -> Option<Finding> {
     );
     let finding = Finding::new(Severity::Warning, "disturbed", text).about(about);
     Some(finding.so(
-        "stop other programs, fix the core's frequency if you can, and measure again, or give more \
-         time with --budget",
+        "stop other programs and fix the core's frequency if you can, then measure again, or raise \
+         --budget",
     ))
 }
 
@@ -116,10 +116,10 @@ fn cached(figures: &[Figure], named: &Named) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{} in part or whole from a cache and not from the device: {}",
+        "{} partly or fully from a cache instead of the device: {}",
         counted(cached.len(), "comes", "come"),
         named.listed(&cached)
     );
     let finding = Finding::new(Severity::Warning, "cache", text).about(about(&cached));
-    Some(finding.so("measure files larger than that cache, or in another directory (--dir)"))
+    Some(finding.so("use files larger than that cache, or another directory (--dir)"))
 }

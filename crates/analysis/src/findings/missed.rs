@@ -65,9 +65,12 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
     }
     all.extend(left.values().filter_map(|own| {
         let about = about(&figures_of(own));
-        let text = format!("{}; nothing recorded explains most of it", told(own, about, named)?);
+        let text = format!(
+            "{}; no recorded condition explains most of the difference",
+            told(own, about, named)?
+        );
         let finding = Finding::new(Severity::Note, UNEXPLAINED, text).about(about);
-        Some(finding.so("`plumb explain ID` has what a prediction rests on, --full every figure"))
+        Some(finding.so("`plumb explain ID` shows the basis of a prediction, --full every figure"))
     }));
     let much = Much::of(figures, &better);
     for (cause, own) in causes::parted(run, &better).0 {
@@ -84,8 +87,8 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
     let percent = |share: f64| format!("{} %", digits(share * 100.0));
     let shared = health.shared.filter(|share| *share > SHARED).map(|share| {
         let text = format!(
-            "another tenant used the core beside {} of the samples; figures that could be are those of \
-             the core alone",
+            "another tenant used the core during {} of the samples; where possible, figures use \
+             only samples with an exclusive core",
             percent(share)
         );
         (SHARED_CORE, text)

@@ -31,14 +31,14 @@ fn ended(run: &Run) -> Vec<Finding> {
     let end = match run.footer.as_ref().map(|footer| footer.end) {
         None => Some(warning(
             "killed",
-            "the record has no last line: the run was killed, or is still under way; figures rest \
-             on what was written",
+            "the record is incomplete: the run was killed or is still running; figures use the \
+             rounds written so far",
         )),
         // Of a budget that ran out, the quality of the run tells.
         Some(End::Complete | End::Budget) => None,
         Some(End::Interrupted) if is_crosscheck => Some(warning(
             "interrupted",
-            "the crosscheck was interrupted: what had not had its turns is missing",
+            "the crosscheck was interrupted: comparisons without turns are missing",
         )),
         Some(End::Interrupted) => {
             Some(warning("interrupted", "the run was interrupted").so("continue it with --resume"))
@@ -48,7 +48,7 @@ fn ended(run: &Run) -> Vec<Finding> {
     let debug = is_debug.then(|| {
         warning(
             "debug_build",
-            "a debug build measured: loops around the timed kernels are not optimised",
+            "measured with a debug build: the loops around timed kernels are not optimised",
         )
         .so("measure with a release build")
     });
@@ -67,15 +67,15 @@ fn clocks(run: &Run) -> Vec<Finding> {
     let falls_back = clocks.vdso_falls_back.then(|| {
         warning(
             "clock_by_system_call",
-            "reading the clock makes a system call here: event times contain it",
+            "reading the clock takes a system call here, and event times include it",
         )
     });
     let is_unconfirmed = clocks.core_source == "chains" && clocks.multiply_cycles.is_none();
     let unconfirmed = is_unconfirmed.then(|| {
         warning(
             "core_clock_unconfirmed",
-            "the core clock could not be confirmed (multiply over rotate is no integer): figures in \
-             cycles are doubtful",
+            "the core clock is unconfirmed (the ratio of multiply to rotate is not an integer): \
+             figures in cycles are doubtful",
         )
     });
     [drift, falls_back, unconfirmed].into_iter().flatten().collect()
@@ -85,15 +85,15 @@ fn clocks(run: &Run) -> Vec<Finding> {
 fn probe(run: &Run) -> Vec<Finding> {
     let unusable = run.width(0).and_then(|width| width.unusable).map(|why| {
         let text = format!(
-            "no usable width probe: {}; every figure is as found, whoever else used the core",
+            "no usable width probe: {}; figures may include time that others used the core",
             no_probe(why)
         );
         warning("no_width_probe", text)
     });
     let fast = seen(run).share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST).map(|fast| {
         let text = format!(
-            "the width probe's level drifted: {} % of the samples read above it, so which of them \
-             were alone is not certain",
+            "the width probe's level drifted: {} % of the samples read above it, so it is \
+             uncertain which samples had the core alone",
             digits(fast * 100.0)
         );
         warning("width_probe_drift", text)

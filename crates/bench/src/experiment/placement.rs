@@ -19,8 +19,9 @@ pub const OTHER: &str = record::key::OTHER;
 /// for each of its values; laws and derivations see cases without it.
 pub const PLACEMENT_PARAM: Param = Param {
     name: PLACEMENT,
-    doc: "where the threads run that wait for the device: free (on any CPU of the run, as the scheduler \
-          places them), interrupt (on the one that takes the device's interrupts), other (on another)",
+    doc: "CPU of the threads that wait for the device: free (any CPU of the run, chosen by the \
+          scheduler), interrupt (the CPU that takes the device's interrupts), other (a different \
+          CPU)",
     domain: Domain::Symbols(&[FREE, INTERRUPT, OTHER]),
     defaults: [FREE; 3],
     role: Role::Case,
@@ -78,11 +79,11 @@ impl Device<'_> {
             )
             .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts"),
             Device::Interface(interface) => Skip::because(format!(
-                "the interface {} has no interrupts of its own that the kernel reports",
+                "the kernel reports no interrupts for the interface {}",
                 interface.name
             ))
-            .needs("a way over a device whose interrupts /proc/interrupts counts"),
-            Device::Nowhere => Skip::because("no route tells the interface that leads there"),
+            .needs("a route over a device whose interrupts /proc/interrupts counts"),
+            Device::Nowhere => Skip::because("no route to that address names an interface"),
         }
     }
 }
@@ -104,14 +105,14 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
         (Taken::Each, INTERRUPT) => return Ok(cpus),
         (Taken::Each, _) => {
             return Err(Skip::because(
-                "the device has a queue for each CPU, and each CPU takes its own interrupts",
+                "the device has one queue per CPU, and each CPU takes its own interrupts",
             ));
         }
         (Taken::Chosen, _) => {
             return Err(Skip::because(
                 "the interface has queues on several CPUs and chooses one by the connection's addresses and ports",
             )
-            .needs("all of its interrupts on one CPU (/proc/irq/N/smp_affinity_list)"));
+            .needs("all interrupts of the device on one CPU (/proc/irq/N/smp_affinity_list)"));
         }
         (Taken::Untold, _) => return Err(device.untold()),
     };

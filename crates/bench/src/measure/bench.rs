@@ -114,7 +114,7 @@ impl Bench {
         let level = self.order.level_alone();
         let mut done = self.around.leave();
         if let Some(voice) = self.voice {
-            voice.finish().context("sending a sign of life")?;
+            voice.finish().context("sending a heartbeat")?;
         }
         let book = self.book;
         if let Some(level) = level {

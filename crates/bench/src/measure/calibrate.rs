@@ -147,10 +147,10 @@ fn tsc_trust(leaves: &[Leaf], sources: Option<&str>) -> Result<&'static str, &'s
         leaves.any(|leaf| leaf.leaf == number && leaf.edx >> bit & 1 == 1)
     };
     if !says(0x8000_0001, 27) {
-        return Err("the processor has no rdtscp, which ends timed windows");
+        return Err("the processor lacks rdtscp, which ends timed windows");
     }
     if !says(0x8000_0007, 8) {
-        return Err("the processor does not say that its counter is constant and non-stop");
+        return Err("the processor does not report its counter as constant and non-stop");
     }
     match sources {
         Some(sources) if !sources.contains("tsc") => {

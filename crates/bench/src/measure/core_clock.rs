@@ -183,7 +183,8 @@ fn judge(rotate: &mut [f64], multiply: &mut [f64], counted: Option<&mut [f64]>) 
         (_, Some(_)) => estimate.hz = rotate_hz,
         (Some(ratio), None) => {
             estimate.reason = Some(format!(
-                "multiply over rotate is {ratio:.3}, not within 1 % of an integer 3 to 6"
+                "the ratio of multiply to rotate is {ratio:.3}, not within 1 % of an integer from \
+                 3 to 6"
             ));
         }
         (None, None) => {

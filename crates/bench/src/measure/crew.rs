@@ -307,7 +307,10 @@ impl Crew {
 
 /// A member began after the others' end: the machine was busy, and another attempt may do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the crew on CPUs {cpus:?} was never at work together: a member began after the end")]
+#[error(
+    "the threads on CPUs {cpus:?} never ran at the same time: one began after the end of \
+         another"
+)]
 pub struct NeverTogether {
     /// One entry for each member.
     pub cpus: Vec<usize>,
@@ -315,7 +318,7 @@ pub struct NeverTogether {
 
 /// Another member failed, so this one ended.
 #[derive(Debug, thiserror::Error)]
-#[error("another member of the crew failed")]
+#[error("another thread of the group failed")]
 struct OtherFailed;
 
 impl Meeting {

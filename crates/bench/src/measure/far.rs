@@ -52,7 +52,7 @@ impl FarEnd {
         let token = token()?;
         let endpoint = Endpoint { addrs, token: token.clone() };
         frame::send(&mut self.writer, &FromWorker::Listening(endpoint))
-            .context("telling the session where the far end listens")?;
+            .context("reporting the address of the far end to the session")?;
         Ok(token)
     }
 
@@ -62,7 +62,7 @@ impl FarEnd {
             .context("waiting for the near end to be done")?;
         match message {
             Some(ToWorker::Drain) => Ok(()),
-            Some(_) => bail!("the session gave another order while the far end was serving"),
+            Some(_) => bail!("the session sent another order while the far end was serving"),
             None => bail!("the session ended while the far end was serving"),
         }
     }

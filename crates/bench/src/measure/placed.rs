@@ -29,9 +29,7 @@ const THP_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Huge pages were asked for and not given: there are none, or the free memory is in small pieces.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "huge pages were asked for, and only {share:.3} of the memory is in them ({how}); {way_out}"
-)]
+#[error("only {share:.3} of the memory is in huge pages, as requested ({how}); {way_out}")]
 pub struct TooFewHuge {
     /// Share of the memory that is in them.
     pub share: f64,
@@ -58,9 +56,9 @@ impl TooFewHuge {
 fn more_huge(setting: Option<&str>) -> String {
     match setting {
         Some(setting) if setting.contains("[never]") => {
-            format!("the kernel is set to give none: echo madvise > {THP_SETTING}")
+            format!("the kernel setting disables them: echo madvise > {THP_SETTING}")
         }
-        _ => "free memory in large pieces helps: echo 1 > /proc/sys/vm/compact_memory".to_owned(),
+        _ => "compact free memory: echo 1 > /proc/sys/vm/compact_memory".to_owned(),
     }
 }
 
@@ -149,7 +147,7 @@ fn has_room(node: usize, room: Option<u64>, bytes: u64) -> Result<()> {
         Some(room) if room < bytes => {
             let full = io::Error::from(io::ErrorKind::OutOfMemory);
             Err(anyhow::Error::new(full).context(format!(
-                "node {node} has {} of memory, free or in pages of files, and {} are to be bound to it",
+                "node {node} has {} of free or file-backed memory, but {} are needed on it",
                 render(room as f64, Unit::B),
                 render(bytes as f64, Unit::B)
             )))
@@ -194,7 +192,7 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
     let elsewhere = nodes.iter().find(|(other, _)| **other != node);
     if let Some((other, pages)) = elsewhere {
         bail!(
-            "the memory was to be on node {node}, and {pages} of {all} sampled pages are on node \
+            "the memory was bound to node {node}, but {pages} of {all} sampled pages are on node \
              {other}"
         );
     }
@@ -210,7 +208,7 @@ pub fn verify_pages(mapping: &Mapping, as_they_came: Option<&str>) -> Result<f64
     let found = share()?;
     match (mapping.pages(), as_they_came) {
         (Pages::Base, _) => {
-            ensure!(found == 0.0, "base pages were asked for, and {found:.3} of them are huge");
+            ensure!(found == 0.0, "base pages were requested, but {found:.3} of them are huge");
             Ok(found)
         }
         (Pages::Huge, _) if found >= HUGE_SHARE_LEAST => Ok(found),

@@ -38,8 +38,8 @@ impl Settled {
     pub fn note(self) -> Option<String> {
         let bytes = self.unwritten_bytes.filter(|bytes| *bytes >= QUIET_BYTES)?;
         Some(format!(
-            "other processes' writes were still in memory when this was measured: {:.1} MiB, after {:.2} s \
-             of waiting",
+            "dirty pages of other processes were still in memory during the measurement: {:.1} \
+             MiB, after {:.2} s of waiting",
             bytes as f64 / QUIET_BYTES as f64,
             self.waited_ns / 1e9
         ))

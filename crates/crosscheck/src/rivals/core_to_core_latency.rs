@@ -31,10 +31,11 @@ const ROUND_TRIPS: u64 = 1000;
 /// A round trip takes about so long: samples are chosen by that.
 const ROUND_TRIP_S: f64 = 300e-9;
 
-const DIFFERENCE: &str = "Both print half a round trip of compare and swap, tried without pause. core-to-core-latency \
-    has one flag on its main thread's stack, so all depends on the home of that one line, and prints a mean with all \
-    interruptions; plumb takes lines on eight pages a round, and a median, because one interruption in a difference \
-    of two batches moves a mean either way.";
+const DIFFERENCE: &str = "Both print half a round trip of compare and swap, retried without pause. \
+    core-to-core-latency uses one flag on its main thread's stack, so its result depends on the \
+    home of that one line, and it prints a mean that includes interruptions. plumb uses lines on \
+    eight pages a round and takes a median, because one interruption in a difference of two \
+    batches moves a mean either way.";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cpus = conditions.pair();

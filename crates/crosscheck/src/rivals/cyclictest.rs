@@ -129,10 +129,12 @@ fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
     Pairing::new(sleep.name(), ours, theirs, rows(sleep)).unless(refused(conditions, sleep))
 }
 
-const MEDIAN: &str = "cyclictest counts whole µs, within which its median is interpolated; its clock is read by way \
-    of the C library, whose pages and lines the sleep has cooled (some hundred ns more), in a process whose main \
-    thread wakes every 10 ms on another CPU. Points that had passed when the sleeper came are left out of both";
-const P99: &str = "a percentile of about ten values: what else happened in this second, which the two do not share";
+const MEDIAN: &str = "cyclictest counts whole µs, so its median is interpolated. It reads the \
+    clock through the C library, whose pages and lines are cold after the sleep (some hundred ns \
+    more), in a process whose main thread wakes every 10 ms on another CPU. Both leave out \
+    wake-ups whose time had already passed";
+const P99: &str = "a percentile of about ten values, which depends on other events in that second; \
+                   the two tools measure different seconds";
 
 fn rows(sleep: Sleep) -> [Row; 2] {
     let row = |name: &str, statistic, goal, difference| Row {
@@ -255,25 +257,23 @@ fn refused(conditions: &Conditions, sleep: Sleep) -> Option<Skip> {
     let highest = host.limits.realtime_priority.map_or(Some(0), |limit| limit.soft);
     if !conditions.is_root && highest.is_some_and(|highest| highest < least) {
         return Some(
-            Skip::because("cyclictest ends where it may not have a real-time priority")
+            Skip::because("cyclictest exits if it may not use a real-time priority")
                 .needs(format!("root, CAP_SYS_NICE or `ulimit -r {least}`")),
         );
     }
     if sleep.idle_states == "held_off" {
         let states = &host.cpu.idle_states;
         if !states.iter().any(|state| state.name != "POLL" && !state.disabled) {
-            return Some(Skip::because("the kernel tells no idle states that could be held off"));
+            return Some(Skip::because("the kernel lists no idle states that could be disabled"));
         }
         if !conditions.is_root {
-            return Some(
-                Skip::because("/dev/cpu_dma_latency can be written by root alone").needs("root"),
-            );
+            return Some(Skip::because("only root can write /dev/cpu_dma_latency").needs("root"));
         }
     }
     let spinning = spun_on(conditions, sleep).len();
     if sleep.load == "others" && spinning == 0 {
         return Some(
-            Skip::because("there is one CPU to measure on, and no other that could be loaded")
+            Skip::because("only one CPU to measure on, so no other can be loaded")
                 .needs("a second CPU, allowed and named by --cpu"),
         );
     }

@@ -244,23 +244,29 @@ impl Work {
     }
 }
 
-const PSYNC: &str = "fio draws each place and throws the file out of the page cache inside of its time, which \
-                     it tells in whole milliseconds; plumb does both before. What the host of a virtual disk \
-                     does meanwhile is in neither's hands, and moves one turn against the next";
-const RING: &str = "fio submits one operation at a time (its default), plumb all that have completed, four by a system call, \
-                    which pays or costs by device: the pairing `batched` has fio submit together too. fio draws each place \
-                    inside of its time, which it tells in whole milliseconds. plumb's rate is that of a full \
-                    queue: filling and emptying it once is added to its time, because fio's has them";
-const BATCHED: &str = "both submit and reap what there is, fio by one system call, plumb by one for each four, so that the \
-                       device begins sooner. fio draws each place inside of its time, \
-                       which it tells in whole milliseconds; filling and emptying of the queue is added to \
-                       plumb's time, because fio's has them";
-const LIBAIO: &str = "fio goes by Linux AIO (io_submit, io_getevents), plumb by io_uring with registered file \
-                      and blocks at the same depth: two ways into the same block layer, of which a ring takes \
-                      fewer system calls and no page pinning";
-const CPU: &str = "both: user and system time of the thread that does the operations, and what interrupts took \
-                   of it; the kernel's workers for rings are left out. fio cuts both to whole milliseconds a \
-                   job: half of one is added to each that is not zero. fio's has drawing, filling and counting";
+const PSYNC: &str = "fio picks each offset and drops the file from the page cache within its time, \
+                     which it reports in whole milliseconds; plumb does both beforehand. Activity \
+                     on the host of a virtual disk shifts one turn against the next; neither tool \
+                     controls it";
+const RING: &str = "fio submits one operation at a time (its default); plumb resubmits all \
+                    completed ones, four per system call, which is faster or slower depending on \
+                    the device. The pairing `batched` has fio submit in batches too. fio picks \
+                    each offset within its time, which it reports in whole milliseconds. plumb's \
+                    rate is for a full queue: the time to fill and drain it once is added, because \
+                    fio's time includes both";
+const BATCHED: &str = "both submit and reap in batches: fio with one system call, plumb with one \
+                       per four operations, so that the device starts sooner. fio picks each \
+                       offset within its time, which it reports in whole milliseconds. The time to \
+                       fill and drain the queue is added to plumb's time, because fio's includes \
+                       both";
+const LIBAIO: &str = "fio uses Linux AIO (io_submit, io_getevents), plumb io_uring with registered \
+                      file and buffers at the same depth. Both lead to the same block layer; \
+                      io_uring needs fewer system calls and no page pinning";
+const CPU: &str = "both count user and system time of the thread that does the operations, \
+                   interrupts included, without the kernel's io_uring workers. fio truncates both \
+                   times to whole milliseconds a job, so half a millisecond is added to each that \
+                   is not zero. fio's time includes choosing offsets, filling buffers and \
+                   statistics";
 
 /// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
 fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
@@ -276,7 +282,7 @@ fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
             let is_its =
                 |samples: &&Samples| samples.round == rate.round && is_meant(samples, "cpu");
             let cost = all.iter().find(is_its).context("a round has no CPU time")?;
-            let count = of(rate, "operations").context("a round does not tell its operations")?;
+            let count = of(rate, "operations").context("a round does not report its operations")?;
             let each_ns = only(cost).context("a round has no CPU time")?;
             let workers_ns = of(cost, "workers_ns").unwrap_or(0.0);
             let per_s = only(rate).context("a round has no rate")?;

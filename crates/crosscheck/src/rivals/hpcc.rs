@@ -38,21 +38,25 @@ const BLOCK: [u32; 1] = [128];
 /// Bytes that HPL, with all else of hpcc, takes for each of its matrix.
 const TIMES_MATRIX: u64 = 3;
 
-const STREAM_DIFFERENCE: &str = "STREAM's best of ten passes over the same arrays, in loops as hpcc's compiler \
-                                 made them; plumb's best round, windows of several passes, each round in memory \
-                                 of its own. What the last cache holds of arrays stays there from pass to pass \
-                                 of STREAM, while plumb writes its own past the caches first";
-const STREAM_ALL_DIFFERENCE: &str = "the sum of what each process of STREAM had as its best of ten passes, which \
-                                     were not at the same time and so may be more than the memory ever moved; \
-                                     plumb's best round, in which all threads work at once. What the last cache \
-                                     holds of arrays stays there from pass to pass of STREAM, while plumb writes \
-                                     its own past the caches first";
-const HPL_DIFFERENCE: &str = "HPL's fastest of four block sizes, a solve each, by OpenBLAS; plumb's median of \
-                              many solves with block sizes of its own. Both count 2/3 n^3 + 3/2 n^2 operations \
-                              over factorisation and solution and check the same residual";
-const HPL_ALL_DIFFERENCE: &str = "HPL's fastest of four block sizes and all process grids, a solve each, by MPI \
-                                  processes of one OpenBLAS thread, which copy what plumb's threads share; \
-                                  plumb's median of many solves. Both count 2/3 n^3 + 3/2 n^2 operations over \
+const STREAM_DIFFERENCE: &str = "STREAM's best of ten passes over the same arrays, in loops as \
+                                 hpcc's compiler built them; plumb's best round, in windows of \
+                                 several passes, each round in fresh memory. Array data in the \
+                                 last cache survives from pass to pass of STREAM; plumb first \
+                                 writes its arrays past the caches";
+const STREAM_ALL_DIFFERENCE: &str = "the sum of the best of ten passes of each STREAM process; \
+                                     these passes were not simultaneous, so the sum may exceed the \
+                                     memory's actual bandwidth. plumb's best round, with all \
+                                     threads at once. Array data in the last cache survives from \
+                                     pass to pass of STREAM; plumb first writes its arrays past \
+                                     the caches";
+const HPL_DIFFERENCE: &str = "HPL's fastest of four block sizes, one solve each, with OpenBLAS; \
+                              plumb's median of many solves with its own block sizes. Both count \
+                              2/3 n^3 + 3/2 n^2 operations over factorisation and solution and \
+                              check the same residual";
+const HPL_ALL_DIFFERENCE: &str = "HPL's fastest of four block sizes and all process grids, one \
+                                  solve each, with MPI processes of one OpenBLAS thread each, \
+                                  which copy data that plumb's threads share; plumb's median of \
+                                  many solves. Both count 2/3 n^3 + 3/2 n^2 operations over \
                                   factorisation and solution and check the same residual";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {

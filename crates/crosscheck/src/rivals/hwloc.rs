@@ -57,7 +57,7 @@ fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
     let row = |name: String, level: u32, read: fn(&Run, &Row) -> Result<f64>| Row {
         statistic: Statistic::Own("as described", read),
         goal: Goal::Agree,
-        difference: "both read the kernel's description of the machine, plumb CPUID where that has none",
+        difference: "both read the kernel's description of the machine; plumb falls back to CPUID",
         ..sized(conditions, name, level)
     };
     let mut rows: Vec<Row> = levels
@@ -75,9 +75,10 @@ fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
 
 /// Where plumb finds the ends of the levels below the last.
 fn inner_levels(conditions: &Conditions, inner: &[(u32, u64)]) -> Pairing {
-    let difference = "plumb's size is where one load in ten already costs the next level, on a ladder of four \
-                      steps an octave. A cache without true least-recently-used replacement, or with physical \
-                      addresses, misses before it is full: six tenths of the described size, or all of it";
+    let difference = "plumb's size is the footprint at which one load in ten goes to the next \
+                      level, on a ladder of four steps an octave. A cache without true \
+                      least-recently-used replacement, or with physical addresses, misses before \
+                      it is full: the result is between six tenths and all of the described size";
     let rows = inner.iter().map(|(level, _)| measured(conditions, *level, difference)).collect();
     let footprints = match inner {
         [] => Vec::new(),
@@ -89,8 +90,9 @@ fn inner_levels(conditions: &Conditions, inner: &[(u32, u64)]) -> Pairing {
 
 /// Where plumb finds the end of the last level.
 fn last_level(conditions: &Conditions, levels: &[(u32, u64)], last: &[(u32, u64)]) -> Pairing {
-    let difference = "plumb's size is what one CPU has of the last level, where one load in ten already costs \
-                      memory: other CPUs, slices far away and classes of service leave it less than is described";
+    let difference = "plumb's size is the share of the last level that one CPU can use, where one \
+                      load in ten goes to memory: other CPUs, remote slices and classes of service \
+                      reduce it below the described size";
     let rows = last.iter().map(|(level, _)| measured(conditions, *level, difference)).collect();
     // From the first on: a level is told by its place among the others.
     let footprints = match (levels, last) {
@@ -103,13 +105,13 @@ fn last_level(conditions: &Conditions, levels: &[(u32, u64)], last: &[(u32, u64)
     } else if conditions.host.kernel.virtualisation.is_guest == Some(true) {
         Some(
             Skip::because(
-                "a virtual machine has a part of the last cache that nothing describes, and the ladder no edge \
-                 near the described size",
+                "a virtual machine gets an unknown share of the last cache, so the ladder has no \
+                 edge near the described size",
             )
             .needs("the machine itself; memory.latency's ladder shows the part"),
         )
     } else if most > conditions.memory_bytes {
-        Some(Skip::because("less memory may be touched than the last cache holds four times"))
+        Some(Skip::because("less memory is available than four times the last cache"))
     } else {
         None
     };
@@ -182,7 +184,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let (level, cpu) = what
         .split_once(" of CPU ")
         .and_then(|(level, cpu)| Some((level, cpu.parse::<usize>().ok()?)))
-        .ok_or_else(|| format!("hwloc tells no {what}"))?;
+        .ok_or_else(|| format!("hwloc reports no {what}"))?;
     if !said.stdout.contains("<topology") || !said.stdout.contains("</topology>") {
         return Err("no whole topology in XML".to_owned());
     }

@@ -28,9 +28,9 @@ const REHEARSED_MS: u64 = 50;
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
 
-const DIFFERENCE: &str = "ioping times one window where plumb has six, leaves its first request out, and reads \
-    the kernel's clock where plumb reads the counter; between its requests it draws the next place and keeps its \
-    statistics, so that the device waits longer for each";
+const DIFFERENCE: &str = "ioping times one window, plumb six; ioping omits its first request and \
+    reads the kernel's clock, plumb reads the counter. Between requests ioping picks the next \
+    offset and updates its statistics, so the device idles longer before each";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let modes: &[_] = if conditions.is_whole() { &["direct", "cached"] } else { &["direct"] };

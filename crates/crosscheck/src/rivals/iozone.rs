@@ -80,11 +80,12 @@ fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
     Pairing::new(name, ours, theirs, REPORTS.map(row)).unless(conditions.no_files())
 }
 
-const READ: &str = "IOzone goes over its file once and times the whole, checks of some bytes of each record \
-                    included, and at random seeks by a system call of its own before each; plumb times each \
-                    operation, and what checks it does come after";
-const WRITE: &str = "IOzone goes over its file of 16 MiB once and times the whole; plumb goes round in one of \
-                     8 MiB, changes eight bytes of each block before, and times each operation";
+const READ: &str = "IOzone goes over its file once and times the whole pass, including checks of \
+                    some bytes of each record and, for random access, a seek before each; plumb \
+                    times each operation and checks afterwards";
+const WRITE: &str = "IOzone goes over its 16 MiB file once and times the whole pass; plumb cycles \
+                     through an 8 MiB file, changes eight bytes of each block beforehand, and \
+                     times each operation";
 
 /// The report of this title, of one size and one length: three lines, rates in KiB/s.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {

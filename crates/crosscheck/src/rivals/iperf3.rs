@@ -27,17 +27,20 @@ pub static RIVAL: Rival = Rival {
 /// From this version each stream has a thread of its own at each end, which blocks in its reads.
 const THREADS_SINCE: &str = "3.16";
 
-const WHOLE: &str = "Both count whole connections of a second, start included; plumb those of six rounds, whose \
-    receiver reads a clock after each call and asks for a whole message by it. plumb's own figure leaves out \
-    what goes before the rate's change point.";
-const AWAKE: &str = "Both count whole connections of a second, start included. Up to iperf3 3.15 the receiver asks select for three sockets before each read, and is so \
-    slow by it that it seldom finds nothing and sleeps (of 4 KiB 400 to 1,000 times a second); one that blocks in its reads, as plumb's and that of iperf3 since 3.16, catches up with the \
-    sender 15,000 to 20,000 times a second, and has to be woken by it. iperf3 3.18 brings what plumb does.";
-const ONE_THREAD: &str = "Up to iperf3 3.15 one thread at each end serves all streams; plumb has one for \
-    each, on the same two CPUs.";
-const DATAGRAMS: &str = "Both receivers have the system's socket buffer, which a sender without a rate \
-    overruns; iperf3 reads clocks for each datagram at both ends and up to 3.15 asks select before it, \
-    plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
+const WHOLE: &str = "Both count whole connections of one second, including their start. plumb \
+    counts six rounds; its receiver requests a whole message per call and reads a clock after \
+    each. plumb's own figure omits the part before the rate's change point.";
+const AWAKE: &str = "Both count whole connections of one second, including their start. Up to \
+    iperf3 3.15 the receiver calls select for three sockets before each read. That makes it so \
+    slow that it seldom finds the socket empty and sleeps (with 4 KiB 400 to 1,000 times a \
+    second). A receiver that blocks in its reads, as in plumb and iperf3 since 3.16, catches up \
+    with the sender 15,000 to 20,000 times a second and must be woken each time. iperf3 3.18 \
+    reaches plumb's rate.";
+const ONE_THREAD: &str = "Up to iperf3 3.15 one thread at each end serves all streams; plumb has \
+    one thread per stream, on the same two CPUs.";
+const DATAGRAMS: &str = "Both receivers use the system's socket buffer, which a sender without a \
+    rate limit overruns. iperf3 reads clocks for each datagram at both ends, and up to 3.15 calls \
+    select first; plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
 
 /// What is sent.
 #[derive(Clone, Copy)]
@@ -140,7 +143,7 @@ fn whole(run: &Run, row: &Row) -> Result<f64> {
     for samples in of_row {
         let quantity = |name: &str| {
             let found = samples.quantities.get(name).copied();
-            found.with_context(|| format!("a round tells no {name}"))
+            found.with_context(|| format!("a round reports no {name}"))
         };
         bytes += quantity("sent_bytes")?;
         ns += quantity("send_ns")?;
@@ -157,7 +160,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     }
     let protocol = all["start"]["test_start"]["protocol"].as_str().unwrap_or_default();
     if !["tcp", "udp"].contains(&what) || !protocol.eq_ignore_ascii_case(what) {
-        return Err(format!("it tells of {:?}, not of {what}", line(protocol)));
+        return Err(format!("it reports {:?}, not {what}", line(protocol)));
     }
     let end = &all["end"];
     let number = |part: &str, name: &str| {

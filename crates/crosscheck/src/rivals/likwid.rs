@@ -82,15 +82,17 @@ const LOOPS: [Loop; 24] = [
     all(past("copy", Preset::Thorough)),
 ];
 
-const DIFFERENCE: &str = "likwid-bench's rate is the mean over one run of a second and more, its first pass \
-                          and whatever interrupted it included, with one loop; plumb's is the mean of its \
-                          rounds, in the faster of two loops beyond the first cache (one prefetches; in main \
-                          memory those of narrower vectors beside), each \
-                          round in memory of its own. In main memory likwid-bench has twice plumb's bytes, \
-                          because its repeated passes would find a part of fewer in the last cache";
-const DIFFERENCE_L1: &str = "likwid-bench's rate is the mean over one run of a second and more, whatever \
-                             interrupted it included; plumb's is the mean of its rounds. Where arrays lie in \
-                             their pages differs, which a first cache's rate depends on by some per cent";
+const DIFFERENCE: &str = "likwid-bench's rate is the mean over one run of at least a second with \
+                          one loop, including its first pass and interruptions. plumb's is the \
+                          mean of its rounds, each in fresh memory, with the faster of two loops \
+                          beyond the first cache (one prefetches; in main memory also loops with \
+                          narrower vectors). In main memory likwid-bench has twice plumb's \
+                          bytes, because its repeated passes would find part of a smaller array \
+                          in the last cache";
+const DIFFERENCE_L1: &str = "likwid-bench's rate is the mean over one run of at least a second, \
+                             interruptions included; plumb's is the mean of its rounds. The \
+                             arrays' offsets within their pages differ, which changes the rate of \
+                             a first cache by some per cent";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let rank = |preset: Preset| match preset {

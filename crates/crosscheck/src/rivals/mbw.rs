@@ -47,9 +47,10 @@ const WAYS: [Way; 3] = [
         method: "MEMCPY",
         stores: "nontemporal",
         goal: Goal::AtLeast,
-        difference: "mbw copies by the C library's memcpy, which for arrays of this size chooses between stores \
-                     past the caches, regular ones and `rep movsb` by thresholds of its own; plumb's stores \
-                     pass the caches. mbw's copied bytes count twice here, as STREAM counts them",
+        difference: "mbw copies with the C library's memcpy, which for arrays of this size chooses \
+                     between stores that bypass the caches, regular stores and `rep movsb` by its \
+                     own thresholds; plumb's stores bypass the caches. mbw's copied bytes count \
+                     twice here, as STREAM counts them",
     },
     Way {
         name: "loop",
@@ -57,9 +58,9 @@ const WAYS: [Way; 3] = [
         method: "DUMB",
         stores: "regular",
         goal: Goal::AtLeast,
-        difference: "mbw copies by a loop as its compiler made it (8 bytes at a time where that did not use \
-                     vectors); plumb's loads and stores are of the fastest vectors. mbw's copied bytes count \
-                     twice here, as STREAM counts them",
+        difference: "mbw copies with a compiled loop (8 bytes at a time if the compiler did not \
+                     use vectors); plumb uses the fastest vector loads and stores. mbw's copied \
+                     bytes count twice here, as STREAM counts them",
     },
     Way {
         name: "memcpy-regular",
@@ -67,8 +68,9 @@ const WAYS: [Way; 3] = [
         method: "MEMCPY",
         stores: "regular",
         goal: Goal::Explained,
-        difference: "mbw copies by the C library's memcpy, which for arrays of this size may store past the \
-                     caches, where plumb's regular stores read each line before they write it",
+        difference: "mbw copies with the C library's memcpy, which may bypass the caches for \
+                     arrays of this size, while plumb's regular stores read each line before they \
+                     write it",
     },
 ];
 

@@ -63,9 +63,9 @@ fn theirs(conditions: &Conditions, args: &[&str], cpus: &[usize]) -> Theirs {
     conditions.theirs("mlc", &[args, &[&seconds]].concat()).on(cpus).within(120)
 }
 
-const WALK: &str = "How far MLC's random walk goes before it leaves a page is its own and not documented in full, \
-    and so is how many misses of the TLB are in its figure; plumb's order is uniform over all of the footprint, \
-    on base pages. Compare with `pages=huge` where MLC was given huge pages.";
+const WALK: &str = "How long MLC's random walk stays in a page is not fully documented, so the \
+    number of TLB misses in its figure is unknown; plumb's order is uniform over the whole \
+    footprint, on base pages. Compare with `pages=huge` if MLC has huge pages.";
 
 fn idle(conditions: &Conditions) -> Pairing {
     let bytes = match conditions.preset {
@@ -86,9 +86,9 @@ fn idle(conditions: &Conditions) -> Pairing {
     )
 }
 
-const PEAK: &str = "MLC has, unless told otherwise, buffers of a fixed size for each thread, and prints one window \
-    of each mix; plumb's arrays are four times the last caches where the limit allows, and the mean of its rounds \
-    stands here. Bytes are those that the program names on both sides.";
+const PEAK: &str = "By default MLC uses buffers of a fixed size per thread and prints one window \
+    of each mix; plumb's arrays are four times the last caches if the limit allows, and its figure \
+    here is the mean of its rounds. Both count the bytes that the program loads and stores.";
 
 fn peak(conditions: &Conditions) -> Pairing {
     let moved = |op: &str, stores: &str| {
@@ -112,8 +112,9 @@ fn peak(conditions: &Conditions) -> Pairing {
     )
 }
 
-const LOADED: &str = "What a load waits depends on what the others draw, and there the two differ: MLC's loaders \
-    and plumb's have other loops, and buffers of other sizes. Compare at equal bandwidth only.";
+const LOADED: &str = "The latency depends on the bandwidth that the load threads use, and there \
+    the two differ: their loops and buffer sizes are not the same. Compare at equal bandwidth \
+    only.";
 
 fn loaded(conditions: &Conditions) -> Pairing {
     let cpus = &conditions.cpus;
@@ -135,9 +136,9 @@ fn loaded(conditions: &Conditions) -> Pairing {
     .unless(conditions.alone("one CPU cannot be measured beside load"))
 }
 
-const HANDED: &str = "MLC reads lines, one load after another, that another core of its own choice has modified \
-    and left in its second cache: one way, in no race. plumb's transfer is half a round trip of compare and swap \
-    on one line, where each also waits for the other to notice.";
+const HANDED: &str = "MLC reads lines, one load after another, that another core (chosen by MLC) \
+    has modified and left in its second cache: one way, without contention. plumb's transfer is \
+    half a round trip of compare and swap on one line, where each side also waits for the other.";
 
 fn hand_over(conditions: &Conditions) -> Pairing {
     let (ours, row) = conditions.hand_over(&conditions.pair(), HITM, HANDED);

@@ -82,7 +82,7 @@ fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     let at_once = is(&thp.defrag, &["always", "defer+madvise", "madvise"]);
     (!given || !at_once).then(|| {
         Skip::because(
-            "huge pages are not given on request, and multichase would change the kernel's setting",
+            "the kernel gives no huge pages on request, and multichase would change that setting",
         )
         .needs("transparent_hugepage: enabled and defrag at madvise")
     })
@@ -110,9 +110,9 @@ fn chased(conditions: &Conditions, first: &[&str], arena_of: (u64, u64, bool)) -
     theirs
 }
 
-const CHASED: &str = "multichase takes the loads of half a second in one mapping, with a locked addition \
-    after each 200 of them and all interruptions; plumb the median of six mappings, loads alone. On base pages \
-    the placement of pages differs from mapping to mapping.";
+const CHASED: &str = "multichase times the loads of half a second in one mapping, with a locked \
+    addition after every 200 loads and with interruptions; plumb takes the median of six mappings, \
+    loads only. On base pages the placement of pages differs from mapping to mapping.";
 
 fn chase(conditions: &Conditions, name: &str, walk: Walk, bytes: u64) -> Pairing {
     let huge = walk == Walk::Random { huge: true };
@@ -131,10 +131,10 @@ fn chase(conditions: &Conditions, name: &str, walk: Walk, bytes: u64) -> Pairing
     pairing.unless(huge.then(|| huge_pages(conditions)).flatten())
 }
 
-const CHAINED: &str = "multichase's chains are cycles of their own over the same lines, each through another \
-    word of them, so a line may still be in a cache since another chain was there; plumb's chains are evenly \
-    spaced on one cycle and meet each line once around. The larger the last cache beside the walk, the more \
-    multichase gains by that.";
+const CHAINED: &str = "multichase's chains are separate cycles over the same lines, each through \
+    another word of a line, so a line may still be cached from another chain's visit. plumb's \
+    chains are evenly spaced on one cycle and visit each line once per cycle. The larger the last \
+    cache relative to the walk, the more multichase gains.";
 
 fn chains(conditions: &Conditions, bytes: u64) -> Pairing {
     let [chains, most] = [CHAINS.to_string(), bytes.to_string()];
@@ -147,11 +147,12 @@ fn chains(conditions: &Conditions, bytes: u64) -> Pairing {
     pairing.unless(huge_pages(conditions))
 }
 
-const LOADED_LATENCY: &str = "What a chase waits depends on what the others draw from the memory, and there the \
-    two differ: multiload's loaders sum words as the compiler made the loop, plumb's are the fastest of the \
-    processor's vector loads. Compare at equal bandwidth only.";
-const LOADED_BANDWIDTH: &str = "multiload's loaders sum words as the compiler made the loop, and its figure is \
-    whole passes over their arrays; plumb's are the fastest of all vector loads, and the chase's own lines count.";
+const LOADED_LATENCY: &str = "The latency depends on the bandwidth that the load threads use, and \
+    there the two differ: multiload's threads sum words in a compiled loop, plumb's use the \
+    processor's fastest vector loads. Compare at equal bandwidth only.";
+const LOADED_BANDWIDTH: &str = "multiload's threads sum words in a compiled loop, and its figure \
+    counts whole passes over their arrays; plumb's use the fastest vector loads, and plumb also \
+    counts the lines of the chase.";
 
 fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
     // It puts its chase on the first of the CPUs that it may use, in the order of their numbers.
@@ -167,7 +168,7 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
     };
     let memory = bytes.saturating_mul(cpus.len() as u64);
     let too_much = || {
-        let why = format!("{} MiB for each CPU are more memory than there is", bytes / MIB);
+        let why = format!("{} MiB for each CPU exceed the available memory", bytes / MIB);
         let skip = Skip::because(why).needs("fewer CPUs by --cpu");
         (memory > conditions.memory_bytes).then_some(skip)
     };
@@ -186,9 +187,10 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
     .unless(skip.or_else(too_much).or_else(|| huge_pages(conditions)))
 }
 
-const HANDED: &str = "Both hand one line over by compare and swap without pause and count half a round trip. \
-    multichase's pingpong has one line, looks at a flag between two tries, and prints the best of five quarters \
-    of a second; plumb has lines on eight pages a round, whose homes differ, and takes the median.";
+const HANDED: &str = "Both hand over one line by compare and swap without pause and count half a \
+    round trip. multichase's pingpong uses one line, checks a flag between two attempts, and \
+    prints the best of five quarters of a second; plumb uses lines on eight pages a round, with \
+    different homes, and takes the median.";
 
 fn hand_over(conditions: &Conditions) -> Pairing {
     let mut cpus = conditions.pair();

@@ -52,27 +52,31 @@ done
 taskset -pc \"$2\" \"$child\" > /dev/null || exit 1
 wait $perf";
 
-const CALL: &str = "perf calls getppid through the C library in a counted loop and takes the mean of one window, \
-                    interrupts included. plumb calls its own function of that instruction, n times against 2n, and takes the \
-                    mean of all rounds, in which interrupts count too; left out are batches in which it lost \
-                    its CPU.";
-const PIPE: &str = "perf's figure is the mean of one window, the making of its parties and whatever ran in \
-                    between included; plumb's is twice the mean of the hand-overs of all rounds, made in short \
-                    batches, without those in which others ran.";
-const PIPE_FAR: &str = "perf starts both parties on one CPU, and its child is moved while it runs. A hypervisor \
-                        or an idle governor adapts to CPUs that are halted most of the time, so plumb plays 512 \
-                        round trips in a row; perf plays for a second without pause.";
-const MESSAGES: &str = "perf has 20 senders and 20 receivers take turns on the CPU, each sender writing to every \
-                        receiver's UNIX socket, so that hundreds of messages lie between two switches and 40 \
-                        processes share the caches; its time ends when all have exited. plumb has one sender, one \
-                        receiver and one socket pair, with messages of the same size, and a round's value is \
-                        that of its median batch.";
-const COPY: &str = "perf calls memcpy for each array anew, in base pages, for a quarter of a second or more. plumb \
-                    copies by the widest loads and stores within huge pages where there are some, and takes the \
-                    mean of six windows of some ms, so that a disturbance of a second makes all of its figure. \
-                    Copies that are written 1 to 63 B past the place in a page that they are read from run at \
-                    half the rate on some processors: perf's library call has both at the same place, its other \
-                    functions have not, plumb's are 1344 B apart. Both count bytes read and bytes written.";
+const CALL: &str = "perf calls getppid through the C library in a counted loop and takes the mean \
+                    of one window, interrupts included. plumb executes the system call instruction \
+                    directly, n times against 2n, and takes the mean of all rounds, interrupts \
+                    included, without the batches in which it lost its CPU.";
+const PIPE: &str = "perf's figure is the mean of one window, including the creation of its \
+                    processes and other programs that ran meanwhile. plumb's is twice the mean of \
+                    the hand-overs of all rounds, made in short batches, without those in which \
+                    other programs ran.";
+const PIPE_FAR: &str = "perf starts both processes on one CPU, and the scheduler moves its child \
+                        while it runs. A hypervisor or an idle governor adapts to CPUs that are \
+                        halted most of the time, so plumb makes 512 round trips in a row; perf \
+                        runs for a second without pause.";
+const MESSAGES: &str = "In perf 20 senders and 20 receivers take turns on the CPU, and each sender \
+                        writes to every receiver's UNIX socket, so hundreds of messages pass \
+                        between two switches, 40 processes share the caches, and the time ends \
+                        when all have exited. plumb has one sender, one receiver and one socket \
+                        pair, with messages of the same size, and the value of a round is its \
+                        median batch.";
+const COPY: &str = "perf calls memcpy per array, in base pages, for a quarter of a second or more. \
+                    plumb copies with the widest loads and stores, in huge pages if available, and \
+                    takes the mean of six windows of some ms, so a disturbance of one second can \
+                    affect its whole figure. On some processors a copy runs at half the rate if \
+                    the destination is 1 to 63 B past the source's offset in a page: perf's \
+                    library call has both at the same offset, its other functions do not, plumb's \
+                    are 1344 B apart. Both count bytes read and bytes written.";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let mut all = vec![syscall(conditions), pipe(conditions, "processes")];
@@ -150,7 +154,7 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     let ours = ("os.switch", set.as_str());
     let mut pairing = beside(conditions, "sched-pipe-processes-far", ours, &[], rows);
     let Some(other) = other else {
-        let why = "there is one CPU, and a hand-over to another needs two";
+        let why = "a hand-over to another CPU needs two CPUs";
         let skip = Skip::because(why).needs("a second CPU, allowed and named by --cpu");
         return pairing.unless(Some(skip));
     };
@@ -201,7 +205,7 @@ fn memcpy(conditions: &Conditions) -> Pairing {
     let (size, loops) = (format!("{size}B"), count(conditions, per_s));
     let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
     let rows = [row("library", "memcpy default"), row("best", "memcpy best")];
-    let why = "no second cache of four times the first and more is described for this CPU";
+    let why = "the description of this CPU has no second cache of at least four times the first";
     beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows)
         .unless(array_bytes.is_none().then(|| Skip::because(why)))
 }
@@ -215,7 +219,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             Ok(rounds * SENDERS * RECEIVERS * MESSAGE_BYTES as f64 / seconds)
         }
         Some(("memcpy", function)) => copied(&said.stdout, function),
-        _ => Err(format!("perf bench tells no `{what}`")),
+        _ => Err(format!("perf bench reports no `{what}`")),
     }
 }
 
@@ -236,7 +240,7 @@ fn total_time(text: &str) -> Result<f64, String> {
     }
     let line = text.lines().find_map(|line| line.trim().strip_prefix("Total time:"));
     line.and_then(|line| line.strip_suffix("[sec]")?.trim().parse().ok())
-        .ok_or_else(|| "no line tells the total time".to_owned())
+        .ok_or_else(|| "no line with the total time".to_owned())
 }
 
 /// Bytes read and written a second by a function of `mem memcpy`, or by the best of them.
@@ -249,7 +253,7 @@ fn copied(text: &str, function: &str) -> Result<f64, String> {
         }
         let units = [(" GB/sec", K * K * K), (" MB/sec", K * K)];
         let found = units.iter().find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
-        let rate = found.ok_or_else(|| format!("no line tells the rate of `{name}`"))?;
+        let rate = found.ok_or_else(|| format!("no line with the rate of `{name}`"))?;
         best = Some(best.map_or(rate, |best| best.max(rate)));
     }
     // perf counts each byte once.

@@ -28,11 +28,11 @@ const ECHOES_PER_S: f64 = 20_000.0;
 const WARM_UP: usize = 20;
 /// The value that is read.
 const MEAN: &str = "mean of time=";
-const DIFFERENCE: &str = "Both take a time before the call that sends and the kernel's stamp of the answer. \
-    ping takes its first before it sums up the packet, sends to an address instead of by a connected \
-    socket, polls, and says a line by a call of its own after each echo, so that the next one finds caches \
-    colder: 0.08 of its 1.2 us on loopback, of which 0.03 are the address and 0.05 the line and poll. Its \
-    times are whole us, their mean is not.";
+const DIFFERENCE: &str = "Both read the clock before the send call and use the kernel's timestamp \
+    of the answer. ping reads the clock before it computes the checksum, sends to an address \
+    instead of on a connected socket, polls, and prints a line after each echo, so the next one \
+    finds colder caches. On loopback these are 0.08 of its 1.2 us: 0.03 for the address, 0.05 for \
+    the line and poll. Its times are whole us; their mean is not.";
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().next()?;
@@ -84,15 +84,15 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         let (_, rest) = line.split_once(" packets transmitted, ")?;
         rest.split_whitespace().next()?.parse::<usize>().ok()
     });
-    let told = told.ok_or("no line tells how many packets were received")?;
+    let told = told.ok_or("no line with the number of received packets")?;
     if told != times.len() {
-        return Err(format!("{told} packets received, {} lines of them", times.len()));
+        return Err(format!("{told} packets received, but {} lines for them", times.len()));
     }
     match times.get(WARM_UP..) {
         Some(times) if !times.is_empty() => {
             Ok(1e6 * times.iter().sum::<f64>() / times.len() as f64)
         }
-        _ => Err(format!("{told} answers are too few")),
+        _ => Err(format!("{told} answers are not enough")),
     }
 }
 

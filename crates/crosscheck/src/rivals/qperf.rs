@@ -20,9 +20,9 @@ pub static RIVAL: Rival = Rival {
 
 /// Its times are of one way.
 const WAYS: f64 = 2.0;
-const DIFFERENCE: &str = "qperf tells half of the mean round trip of one second, which is doubled here; \
-    plumb's is the mean of all round trips of six rounds with processes of their own. plumb checks what \
-    came back and reads the counter once a turn, qperf does neither.";
+const DIFFERENCE: &str = "qperf reports half of the mean round trip of one second; it is doubled \
+    here. plumb's figure is the mean of all round trips of six rounds in separate processes. plumb \
+    checks the answer and reads the counter once a turn; qperf does neither.";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let tcp = pairing(conditions, "tcp", true);
@@ -55,7 +55,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let mut lines = said.stdout.lines();
     let is_own = |line: &str| line.trim().strip_suffix(':') == Some(what);
     if !lines.any(is_own) {
-        return Err(format!("it tells nothing of {what}"));
+        return Err(format!("it does not report {what}"));
     }
     let value = lines.next().and_then(|line| {
         let value = line.trim().strip_prefix("latency")?.trim_start().strip_prefix('=')?;

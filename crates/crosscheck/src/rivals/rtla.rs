@@ -27,11 +27,11 @@ const WINDOW: &str = "100ms";
 /// Columns of the table that count noises by what they were.
 const KINDS: [&str; 5] = ["HW", "NMI", "IRQ", "Softirq", "Thread"];
 
-const LOST: &str = "the tracer's thread runs in the kernel, so an interrupt costs it neither the way out of a \
-    program nor the way back; it tells of noise from 1 µs on, plumb of gaps above the threshold that it found; \
-    they watch one after the other";
-const GAPS: &str = "the tracer counts each cause, so an interrupt with a soft interrupt behind it counts twice, and \
-    each cause however short; plumb counts gaps of 1 µs and more; they watch one after the other";
+const LOST: &str = "the tracer's thread runs in the kernel, so an interrupt does not include \
+    leaving and entering user mode. It reports noise of 1 µs and more, plumb gaps above its \
+    measured threshold. They run one after the other";
+const GAPS: &str = "the tracer counts each cause, however short, so an interrupt followed by a \
+    soft interrupt counts twice; plumb counts gaps of 1 µs and more. They run one after the other";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cpu = conditions.cpus[0];
@@ -86,7 +86,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
                 KINDS.iter().map(|kind| table.number(kind)).collect();
             Ok(counts?.iter().sum::<f64>() / (runtime_us / 1e6))
         }
-        other => Err(format!("rtla osnoise tells no {other}")),
+        other => Err(format!("rtla osnoise reports no {other}")),
     }
 }
 

@@ -21,10 +21,10 @@ pub static RIVAL: Rival = Rival {
 
 /// The value that is read, as it is printed.
 const MEDIAN: &str = "percentile 50.000";
-const DIFFERENCE: &str = "Both are medians of whole round trips. Each end of sockperf reads the processor's \
-    counter, fills in and checks a head and looks through a table of its sockets for each message; plumb \
-    checks what came back, and reads the counter once a turn. sockperf's is one second of one process, of \
-    which it leaves out 0.4 s, plumb's six rounds with processes of their own.";
+const DIFFERENCE: &str = "Both are medians of whole round trips. For each message, each end of \
+    sockperf reads the processor's counter, fills in and checks a header, and searches a table of \
+    its sockets; plumb checks the answer and reads the counter once a turn. sockperf runs one \
+    process for one second and omits 0.4 s; plumb runs six rounds in separate processes.";
 
 /// What is exchanged, and whether the ends share a CPU.
 const EXCHANGES: [(&str, &str, bool); 3] =
@@ -69,12 +69,12 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         return Err("no such value is read".to_owned());
     }
     if !text.contains("Summary: Round trip is ") {
-        return Err("it does not tell whole round trips".to_owned());
+        return Err("it does not report whole round trips".to_owned());
     }
     if !text
         .contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0")
     {
-        return Err("messages were lost, or it does not tell of them".to_owned());
+        return Err("messages were lost, or it does not report losses".to_owned());
     }
     let value = text.lines().find_map(|line| {
         let (_, rest) = line.split_once(what)?;

@@ -99,12 +99,13 @@ impl Ran {
     }
 }
 
-const DIFFERENCE: &str = "STREAM's best of its passes over static arrays (on base pages unless its loader or \
-                          the kernel gives others) in loops as its compiler made them; plumb's best round, \
-                          windows of several passes over arrays in huge pages. Where four times the last \
-                          caches are less than STREAM's arrays, plumb's are smaller; arrays that the last cache \
-                          may hold stay there from pass to pass of STREAM, while plumb writes its own past the \
-                          caches first (then there is no goal: compile STREAM with larger arrays)";
+const DIFFERENCE: &str = "STREAM's best pass over static arrays (on base pages unless its loader \
+                          or the kernel uses others), in loops as its compiler built them; plumb's \
+                          best round, in windows of several passes over arrays in huge pages. If \
+                          four times the last caches are less than STREAM's arrays, plumb's arrays \
+                          are smaller. Arrays that fit the last cache stay there from pass to pass \
+                          of STREAM, while plumb first writes its own past the caches (then there \
+                          is no goal: compile STREAM with larger arrays)";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let facts = Facts::heard(&conditions.version);
@@ -124,9 +125,10 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         limit: bytes / cpus.len() as u64,
     };
     let skip = match &facts {
-        None => {
-            Some(Skip::because("what is called so is not STREAM: its file has no version of it"))
-        }
+        None => Some(Skip::because(
+            "the program with this name is not STREAM: its file contains no \
+                                version string of STREAM",
+        )),
         Some(_) if bytes < THREAD_LEAST => Some(
             Skip::because("its static arrays have less than 1 MiB")
                 .needs("compile it with a larger STREAM_ARRAY_SIZE"),

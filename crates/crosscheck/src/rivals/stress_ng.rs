@@ -45,29 +45,36 @@ const COPIED_LIST_SINCE: &str = "0.15.05";
 /// The first versions that tell how long one fault and one swap take.
 const TIMES_SINCE: &str = "0.15";
 
-const FORK: &str = "Both make a child that makes the same ten system calls and exits, from a parent of as many areas \
-                    of memory that clears 125 KiB before each. stress-ng takes the mean over a second without pause; \
-                    plumb that of six windows of 12 ms, each over before the kernel frees what it frees later.";
-const OTHER_FORK: &str = "A child of this version of stress-ng makes other system calls before it exits than the ten of \
-                          versions 0.12.07 to 0.17.05, which are those of plumb's case: before, no yield; since, no \
-                          session, no hang-up, no yield and no name.";
-const VFORK: &str = "Both make a child that shares the memory and exits at once, from a parent that clears 125 KiB \
-                     before each. stress-ng takes the mean over a second, its start included; plumb that of six \
-                     stretches of a quarter of a second, each after as long a lead. stress-ng's program has the larger \
-                     working set.";
-const PTHREAD: &str = "CPU time per thread on both sides: real time holds the sleep of a millisecond that each of \
-                       stress-ng's threads makes. plumb's make the same 45 system calls as those of version 0.15.06; \
-                       later versions look for unused process numbers less often.";
-const OTHER_PTHREAD: &str = "CPU time per thread on both sides. Threads of this version of stress-ng make fewer system \
-                             calls than those of 0.15.05 and later, which plumb's are like, and leave their robust \
-                             lists in order, which spares the kernel 2048 rounds at the exit of each.";
-const FAULT: &str = "Both make and map a file of one page and time four touches of each turn one by one, the clock's \
-                     reads included, and both take the mean of all. stress-ng keeps times as seconds since 1970 in \
-                     doubles (steps of 238 ns) and asks for its signal mask twice a turn.";
-const CONTEXT: &str = "stress-ng swaps three contexts within one thread by the C library's swapcontext: a system call \
-                       that changes the signal mask, the registers saved and loaded, and here a reading of the clock. \
-                       plumb swaps no contexts: beside it stands the system call alone. It is no context switch of the \
-                       kernel, which os.switch measures.";
+const FORK: &str = "Both create a child that makes the same ten system calls and exits, from a \
+                    parent with the same number of memory areas that clears 125 KiB before each. \
+                    stress-ng takes the mean over a second without pause; plumb takes the mean of \
+                    six windows of 12 ms, each too short to include the kernel's deferred \
+                    freeing.";
+const OTHER_FORK: &str = "plumb's child makes the ten system calls of stress-ng 0.12.07 to \
+                          0.17.05. This version's child makes others: older versions do not yield; \
+                          newer ones have no session, no hang-up, no yield and no name.";
+const VFORK: &str = "Both create a child that shares the memory and exits at once, from a parent \
+                     that clears 125 KiB before each. stress-ng takes the mean over a second, \
+                     including its start; plumb takes the mean of six periods of a quarter of a \
+                     second, each after a lead-in of the same length. stress-ng's program has the \
+                     larger working set.";
+const PTHREAD: &str = "CPU time per thread on both sides, because each of stress-ng's threads \
+                       sleeps a millisecond. plumb's threads make the same 45 system calls as \
+                       version 0.15.06; later versions search for unused process numbers less \
+                       often.";
+const OTHER_PTHREAD: &str = "CPU time per thread on both sides. plumb's threads match those of \
+                             stress-ng 0.15.05 and later. Threads of this version make fewer \
+                             system calls and leave their robust lists in order, which saves the \
+                             kernel 2048 iterations at the exit of each.";
+const FAULT: &str = "Both create and map a file of one page, time the four touches of each turn \
+                     separately, including the clock reads, and take the mean of all. stress-ng \
+                     stores times as seconds since 1970 in doubles (steps of 238 ns) and reads its \
+                     signal mask twice a turn.";
+const CONTEXT: &str = "stress-ng swaps three contexts within one thread with the C library's \
+                       swapcontext: a system call that changes the signal mask, saving and loading \
+                       registers, and here a clock read. plumb does not swap contexts: its figure \
+                       is the system call alone. Neither is a context switch of the kernel, which \
+                       os.switch measures.";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let mut all = vec![process(conditions, "fork"), fault(conditions)];
@@ -169,7 +176,7 @@ fn fault(conditions: &Conditions) -> Pairing {
             pairing.ours.dir = Some(dir.clone());
         }
         None => {
-            let skip = Skip::because("its files need a directory, and none can be written");
+            let skip = Skip::because("its files need a directory, and none is writable");
             pairing.skip = Some(skip.needs("--dir with a directory that can be written"));
         }
     }
@@ -195,7 +202,7 @@ fn context(conditions: &Conditions) -> Pairing {
 fn since(conditions: &Conditions, pairing: &mut Pairing) {
     if !conditions.has_version(TIMES_SINCE) {
         let reason = format!(
-            "stress-ng {} tells how many turns its {} stressor made, but not how long one takes",
+            "stress-ng {} reports how many turns its {} stressor made, but not how long one takes",
             conditions.version, pairing.name
         );
         let needed = format!("stress-ng {TIMES_SINCE} or later");
@@ -209,7 +216,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         Some((stressor, "cpu")) => Ok(1e9 / rates(said, stressor)?.cpu),
         Some(("fault", "ns")) => told(said, "fault", "nanosecs per page fault"),
         Some(("context", "each")) => Ok(1e9 / told(said, "context", "swapcontext calls per sec")?),
-        _ => Err(format!("stress-ng tells no `{what}`")),
+        _ => Err(format!("stress-ng reports no `{what}`")),
     }
 }
 

@@ -55,9 +55,9 @@ fn row(metric: &'static str, unit: Unit, what: &str, difference: &'static str) -
     Row { statistic, goal, ..Row::new(metric, unit, what, difference) }
 }
 
-const CPU: &str = "A turn of sysbench's loop divides a small number by a smaller one, and turns the divisor into \
-    floating point and compares it; every number that is looked at ends with a wrong guess of the loop's end. \
-    plumb divides at full width and does nothing else, so which of the two is slower depends on how the divider \
+const CPU: &str = "A turn of sysbench's loop divides a small number by a smaller one, converts the \
+    divisor to floating point and compares it; each number that it tests ends with a mispredicted \
+    loop exit. plumb only divides, at full width, so which is slower depends on how the divider \
     treats small numbers.";
 
 fn cpu(conditions: &Conditions) -> Pairing {
@@ -84,12 +84,12 @@ fn level(conditions: &Conditions, bytes: u64) -> &'static str {
     }
 }
 
-const MEMORY_1K: &str = "sysbench's block of 1 KiB is its default: its words are read in a few dozen ns, and what \
-    an event costs beside, clock reads and counting, takes longer. From 1.1 on it also walks over one word less \
+const MEMORY_1K: &str = "sysbench's default block is 1 KiB: reading its words takes a few dozen \
+    ns, less than the clock reads and counting of an event. Since 1.1 it also reads one word less \
     than it counts. plumb times windows of milliseconds.";
-const MEMORY_1M: &str = "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is \
-    an event that is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
-    of main memory, for which sysbench's is often taken.";
+const MEMORY_1M: &str = "sysbench reads words of 8 bytes in a compiled loop and times each block \
+    as an event; plumb's loop is unrolled assembly. Both stay in a cache, so neither figure is \
+    main memory bandwidth, although sysbench's is often quoted as such.";
 
 fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
     let (size, difference) = match block {
@@ -117,9 +117,9 @@ fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
     )
 }
 
-const FILEIO: &str = "sysbench draws blocks with replacement, reads a file full of zeros and validates nothing; \
-    its rate is of one second. plumb reads each block at most once in a round, of data that nothing can compress, \
-    in windows of 225 ms: a device that compresses, or that keeps what was read before, favours sysbench.";
+const FILEIO: &str = "sysbench picks blocks with replacement, reads a file of zeros and validates \
+    nothing, for one second. plumb reads each block at most once in a round, from incompressible \
+    data, in windows of 225 ms. A device that compresses or caches favours sysbench.";
 
 fn fileio(conditions: &Conditions) -> Pairing {
     let bytes = match conditions.is_whole() {

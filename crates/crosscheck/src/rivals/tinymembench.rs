@@ -57,16 +57,17 @@ fn once(
     let ours = Ours { preset: Preset::Quick, ..ours };
     let theirs = conditions.theirs("tinymembench", &[]).within(LIMIT_S);
     let skip = (!conditions.is_whole()).then(|| {
-        Skip::because("it measures everything in one run of minutes, and cannot be asked for less")
+        Skip::because("it measures everything in one run of minutes and has no option for less")
             .needs("--preset standard")
     });
     Pairing { skip, is_once: true, ..Pairing::new(name, ours, theirs, rows) }
 }
 
-const LATENCY: &str = "Both are a load's time less that of one that hits the first cache. tinymembench draws \
-    each address by a generator, any byte of the block again and again, so a cache beside the block answers its \
-    share of it; plumb walks over all lines before the first comes again, so a cache that is too small answers \
-    less. tinymembench takes the best of up to ten. Its run is long, so there is one turn, which judges nothing.";
+const LATENCY: &str = "Both report a load's time less that of a hit in the first cache. \
+    tinymembench draws random addresses with repetition, so a cache smaller than the block still \
+    serves its share; plumb visits all lines before it returns to the first, so such a cache \
+    serves less. tinymembench takes the best of up to ten. Its run is long, so there is one turn \
+    and no verdict.";
 
 fn latency(conditions: &Conditions) -> Pairing {
     let rows = BLOCKS.iter().flat_map(|(name, bytes)| {
@@ -112,10 +113,11 @@ fn kernels(arch: Arch) -> &'static [(&'static str, &'static str, &'static str, &
     }
 }
 
-const BANDWIDTH: &str = "Both are the best of a number of passes, of one thread over 64 MiB, and a copied byte \
-    counts once. tinymembench's buffers lie in base pages and their starts are staggered; its fills go over half \
-    as much. plumb's are in huge pages where there are any, and of all vector loops with and without prefetch \
-    instructions it takes the fastest. Its run is long, so there is one turn, which judges nothing.";
+const BANDWIDTH: &str = "Both report the best of several passes of one thread over 64 MiB, and a \
+    copied byte counts once. tinymembench's buffers are in base pages with staggered starts; its \
+    fills cover half as much. plumb's are in huge pages if available, and it takes the fastest \
+    vector loop with or without prefetch instructions. tinymembench's run is long, so there is one \
+    turn and no verdict.";
 
 fn bandwidth(conditions: &Conditions) -> Pairing {
     let kernels = kernels(conditions.host.cpu.arch);

@@ -2,28 +2,28 @@
 //!
 //! ## Question
 //!
-//! The reports time an operation by repeating it and take the loop's own cost away. What does an
+//! The reports time an operation by repeating it and subtract the cost of the loop. What does an
 //! empty iteration cost, with its counter in a register, in memory, and unrolled?
 //!
 //! ## Method
 //!
 //! Loops written in assembly, aligned to 64 bytes, that count to n: n iterations against 2n in ABBA
 //! quartets. `empty` adds, compares and branches on registers; `volatile` keeps the counter in a
-//! word of the stack and loads it again, as a compiler without optimisation does; `unrolled` shares
-//! one turn's control among 16 bodies. The loop's return value is checked.
+//! word of the stack and loads it again, as a compiler without optimisation does; `unrolled`
+//! divides the control of one iteration among 16 bodies. plumb checks the loop's return value.
 //!
 //! ## Prediction
 //!
 //! `empty`: one taken branch, 1 cycle on most cores and half a cycle on those that take two
-//! branches of a small loop a cycle. `volatile`: the way of a store to the next load of the same
-//! word and an addition, 4 to 7 cycles, or about 1 on cores that rename memory. Cycles are by core
+//! branches of a small loop a cycle. `volatile`: forwarding a store to the next load of the same
+//! word, and an addition, 4 to 7 cycles, or about 1 on cores that rename memory. Cycles are by core
 //! design; the clock is the stated one. Bound: no core takes more than four branches a cycle.
 //!
 //! ## Reading the result
 //!
-//! These are throughputs: a loop around an operation that takes time by itself hides below it, so
-//! subtracting this figure from a timed loop would take away too much. plumb never does: it takes
-//! differences of n and 2n. `volatile` in cycles tells whether the core renames memory.
+//! These are throughputs: a loop around a slower operation is hidden by it, so subtracting this
+//! figure from a timed loop would subtract too much. plumb never does: it uses differences of n and
+//! 2n. `volatile` in cycles shows whether the core renames memory.
 //!
 //! ## Pitfalls
 //!
@@ -32,9 +32,8 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "loop overhead". The table of core designs is written from memory of usual values
-//! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by
-//! row.
+//! R0, R1 and R2 "loop overhead". The table of core designs contains usual values (A. Fog, "The
+//! microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
 
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
@@ -77,7 +76,7 @@ rows! {
         Unrolled = "unrolled" => Row {
             body: LoopBody::Unrolled(LOOP_UNROLLING),
             bodies: LOOP_UNROLLING,
-            what: "one of 16 bodies to a turn",
+            what: "one of 16 bodies per iteration",
             run: loop_unrolled,
         },
     }

@@ -1,6 +1,6 @@
 //! Clocks: what they cost, how fine and how true they are.
 
-bench::family!("clock", "what reading a clock costs, how true the clocks are, what a loop adds", hidden: false, [
+bench::family!("clock", "cost and accuracy of reading the clocks, and the overhead of a loop", hidden: false, [
     read,
     rate,
     r#loop,

@@ -1,39 +1,39 @@
-//! How fast do the counter and the core run, and how true is the counter?
+//! How fast do the counter and the core run, and how accurate is the counter?
 //!
 //! ## Question
 //!
-//! The counter ticks at a nominal rate, the core at another that changes with load and heat. What
-//! are both, how do they relate, and does the counter keep step with the kernel's clock?
+//! The counter ticks at a nominal rate; the core runs at a rate that changes with load and heat.
+//! What are the two rates, what is their ratio, and does the counter agree with the kernel's clock?
 //!
 //! ## Method
 //!
 //! Ten windows, each a block. At both ends of a window the counter and CLOCK_MONOTONIC_RAW are read
-//! together: of 25 attempts the one in which two counter reads around the clock read lie closest,
-//! so that the ends are known to tens of ns. Within the window plumb looks at the core clock
-//! without pause, as it does around every other figure: 20 chains of about 50 µs, rotate (1 cycle a
-//! step) and multiply in turn, upper mode; where the kernel allows a cycle counter, that. Multiply
-//! over rotate must lie within 1 % of an integer from 3 to 6. A block's core clock is the median of
-//! the looks in which they agree.
+//! together: plumb takes the one of 25 attempts with the shortest time between two counter reads
+//! around the clock read, so the ends are known to tens of ns. Within the window plumb repeatedly
+//! measures the core clock, as it does around every other figure: 20 chains of about 50 µs,
+//! alternating rotate (1 cycle a step) and multiply, upper mode; or a cycle counter if the kernel
+//! allows it. The ratio of multiply to rotate must be within 1 % of an integer from 3 to 6. A
+//! block's core clock is the median of the measurements in which they agree.
 //!
 //! ## Prediction
 //!
-//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core:
-//! cpufreq's or CPUID's maximum less what load takes; in a virtual machine 1 to 1.6 times the
-//! counter. Drift: a kernel holds its counter within 50 ppm.
+//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core: the
+//! maximum from cpufreq or CPUID, less the reduction under load; in a virtual machine 1 to 1.6
+//! times the counter. Drift: a kernel keeps its counter within 50 ppm.
 //!
 //! ## Reading the result
 //!
-//! `counter_frequency` against CLOCK_MONOTONIC_RAW is what the kernel believes of the counter: both
-//! come from one crystal, so the crystal's own error (typically 20 ppm) does not show. `core_ratio`
-//! turns counter ticks into core cycles. `drift` is the time by the counter, at the rate calibrated
-//! at the start of the run, over the time by the clock: 1 is no drift; beyond 1 ± 0.00005 the run's
-//! times are in doubt. A core clock that changes from block to block is boost, heat or a
-//! neighbour.
+//! `counter_frequency` is relative to CLOCK_MONOTONIC_RAW, so it checks the kernel's calibration of
+//! the counter: both use the same crystal, whose own error (typically 20 ppm) is invisible.
+//! `core_ratio` turns counter ticks into core cycles. `drift` is the time by the counter, at the
+//! rate calibrated at the start of the run, over the time by the clock: 1 is no drift; outside 1 ±
+//! 0.00005 the run's times are doubtful. A core clock that changes from block to block indicates
+//! boost, heat or a neighbour.
 //!
 //! ## Pitfalls
 //!
-//! R1 and R2 counted ticks and called them cycles, with boost on (SLIPS). Additions of constants
-//! are done at rename by newer cores and would show twice the clock: neither chain is one. A
+//! R1 and R2 counted ticks and called them cycles, with boost on (SLIPS). Newer cores execute
+//! additions of constants at rename, which would show twice the clock: neither chain uses them. A
 //! hypervisor may scale the counter.
 //!
 //! ## Sources
@@ -117,8 +117,8 @@ impl Experiment for Rate {
                 1.0 - DRIFT,
                 1.0,
                 1.0 + DRIFT,
-                "counter and clock come from one crystal, and kernels hold their idea of the counter \
-                 within 50 ppm",
+                "counter and clock share a crystal, and kernels know the counter's rate within 50 \
+                 ppm",
             )),
         };
         Some(law.map_or_else(unknown, Law::prediction))
@@ -156,7 +156,7 @@ impl Experiment for Rate {
         let ratio = core_of(|core_hz, block| core_hz / block.counter_hz);
         ensure!(
             !ratio.is_empty(),
-            "in no window do the chains agree on a core clock: others use this CPU"
+            "the chains do not agree on a core clock in any window: other programs use this CPU"
         );
         bench.record(case, "core_ratio", Values::blocks(ratio))?;
         let samples =
@@ -166,8 +166,8 @@ impl Experiment for Rate {
         let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
-                "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
-                 6: the core clock moved within them",
+                "in up to {:.0} % of a window's readings the ratio of multiply to rotate was not \
+                 an integer from 3 to 6: the core clock moved within them",
                 100.0 * disagreed
             ));
         }

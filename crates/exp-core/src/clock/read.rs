@@ -1,52 +1,52 @@
-//! What does it cost to read a clock, and how fine is what it shows?
+//! What does it cost to read a clock, and what is its resolution?
 //!
 //! ## Question
 //!
-//! Every timed figure starts and ends with a clock read. What does one read cost, by each way that
-//! this machine has, and what is the smallest step that it can show?
+//! Every timed figure starts and ends with a clock read. What does one read cost, for each method
+//! of this machine, and what is the smallest step that it can resolve?
 //!
 //! ## Method
 //!
-//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without what
-//! starts and ends a batch. Reads that are instructions stand eight to a turn in assembly, so they
-//! overlap as far as the processor lets them: this is the cost to a program that reads often, not
-//! the time from the read to its result. Reads by the library stand one to a turn, and each holds
-//! its share of the turn, about a cycle: of `time` that is a visible part. The system call is made
-//! in a function that returns, as programs make it. `clock_gettime_vdso`, `clock_gettime_syscall`
-//! and `time` are those of os.syscall: both experiments run the same code.
+//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without the
+//! overhead of a batch. Reads by instruction are unrolled eight times in assembly, so they overlap
+//! as far as the processor allows: this is the cost to a program that reads often, not the time
+//! from the read to its result. Library reads are one per iteration, and each includes the loop,
+//! about a cycle: a visible part of `time`. The system call is made in a function that returns, as
+//! programs do. `clock_gettime_vdso`, `clock_gettime_syscall` and `time` run the same code as in
+//! os.syscall.
 //!
 //! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
-//! difference that is not zero, in 32 repetitions. The reads stand inline where they are
-//! instructions. Of `fenced_pair` and `cpuid_pair` the difference is that of start and end. The
-//! step of `time` is a second by definition and is not waited for.
+//! difference that is not zero, in 32 repetitions. Reads by instruction are inlined. For
+//! `fenced_pair` and `cpuid_pair` the difference is between start and end. The step of `time` is a
+//! second by definition and is not measured.
 //!
 //! ## Prediction
 //!
 //! Instructions: cycles by plumb's table of core designs, at the core clock that cpufreq or CPUID
-//! states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an
-//! ordered counter read and the kernel's arithmetic, if the clock source is one that the vDSO can
-//! read. System call: entry and exit by the mitigations in force, and the kernel's own read. A step
-//! of Arm's counter is whole ticks of the rate in CNTFRQ_EL0.
+//! states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an ordered counter read and
+//! the kernel's arithmetic, if the clock source is one that the vDSO can read. System call: entry
+//! and exit by the mitigations in force, and the kernel's own read. A step of Arm's counter is a
+//! whole number of ticks at the rate in CNTFRQ_EL0.
 //!
 //! ## Reading the result
 //!
-//! A window shorter than a thousand times `cost` of `fenced_pair` should not be trusted. If
-//! `clock_gettime_vdso` costs about what `clock_gettime_syscall` costs, the vDSO falls back to the
-//! system call. A `cpuid_pair` of microseconds is the hypervisor's trap. A `resolution` near the
-//! cost means that the clock is finer than a read of it takes; one far above it is the clock's own
-//! grain.
+//! Do not trust a window shorter than a thousand times `cost` of `fenced_pair`. If
+//! `clock_gettime_vdso` costs about as much as `clock_gettime_syscall`, the vDSO falls back to the
+//! system call. A `cpuid_pair` of microseconds is a trap to the hypervisor. A `resolution` near the
+//! cost means that reading limits the resolution; one far above it is the resolution of the clock
+//! itself.
 //!
 //! ## Pitfalls
 //!
-//! Counter ticks are not core cycles. Unordered reads move by tens of cycles against the code that
-//! they should bracket. The reports read `time` and called it a system call: the library answers
-//! it from memory (SLIPS, R0).
+//! Counter ticks are not core cycles. Unordered reads move by tens of cycles relative to the code
+//! that they should bracket. The reports call `time` a system call, but the library answers it from
+//! memory (SLIPS, R0).
 //!
 //! ## Sources
 //!
 //! R0, R1 and R2 "measurement overhead"; G. Paoloni, "How to Benchmark Code Execution Times on
-//! Intel IA-32 and IA-64", Intel 324264. The table of cycles is written from memory of usual values
-//! (A. Fog's instruction tables, uops.info), not looked up row by row.
+//! Intel IA-32 and IA-64", Intel 324264. The table of cycles contains usual values (A. Fog's
+//! instruction tables, uops.info), not looked up row by row.
 
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
@@ -116,7 +116,7 @@ static CARD: Card = Card {
     id: "clock.read",
     title: "Cost and resolution of reading a clock",
     metrics: metrics! {
-        "cost" => Ns Lower Os: "one read of the clock, among others like it";
+        "cost" => Ns Lower Os: "one read of the clock in a sequence of reads";
         "resolution" => Ns Lower Os: "smallest step between back-to-back reads";
     },
     params: Read::PARAMS,
@@ -223,7 +223,7 @@ fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
         ClockRead::CpuidPair => counter_read(site, CounterRead::Ordered),
         _ => cost,
     };
-    let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
+    let cost = shown.widened(1.1, 1.15, "a step is the time between two reads");
     if site.host.cpu.arch == Arch::Aarch64 {
         return of_ticks(site, read, cost).prediction();
     }
@@ -237,7 +237,7 @@ fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
         return step.widened(
             1.0,
             4.0,
-            "Arm's counter may tick only every 1 to 52 ns, and nothing tells how often",
+            "Arm's counter ticks every 1 to 52 ns, and the machine does not report the rate",
         );
     };
     let tick_ns = 1e9 / counter.range.likely;

@@ -8,12 +8,12 @@
 //!
 //! ## Method
 //!
-//! Caller and callee are written in assembly as a C compiler emits them: integers as immediates,
-//! floating constants from memory, the seventh integer and the ninth floating argument onwards on
-//! the stack (aarch64: the ninth of either). The callee adds its arguments and returns the sum,
-//! which proves that each arrived; eight calls stand in a turn. n calls against 2n in ABBA
-//! quartets, so that the loop and its set-up fall out. Each round is a new process, so placement
-//! of code and stack varies between rounds.
+//! Caller and callee are in assembly, as a C compiler would emit them: integers as immediates,
+//! floating constants from memory, from the seventh integer and the ninth floating argument on the
+//! stack (aarch64: from the ninth of either). The callee adds its arguments and returns the sum,
+//! which proves that each arrived; an iteration has eight calls. n calls against 2n in ABBA
+//! quartets, so that the loop and its set-up cancel. Each round is a new process, so placement of
+//! code and stack varies between rounds.
 //!
 //! `slope` and `linearity` come from a least-squares line over the direct calls with 1 to 7
 //! arguments.
@@ -21,16 +21,16 @@
 //! ## Prediction
 //!
 //! The slowest of: a call and return that do nothing (by core design), the instructions over the
-//! core's width, its stores and loads over its ports, and with `frame=spilled` the way of the
+//! core's width, its stores and loads over its ports, and with `frame=spilled` the latency of the
 //! frame pointer through memory. At the stated core clock, or at the one that clock.rate measured.
 //! Bound: call and return are two taken branches, of which no core does more than four a cycle.
 //!
 //! ## Reading the result
 //!
-//! With `frame=registers` the first few arguments are often free: a core of width 6 places them
-//! beside the call itself, and the slope is near zero or undecided (a `linearity` far below 1).
-//! With `frame=spilled` stores and loads add up to a line. `plt` less `direct` is what a shared
-//! library costs a call.
+//! With `frame=registers` the first few arguments are often free: a core of width 6 executes them
+//! in parallel with the call, and the slope is near zero or undefined (a `linearity` far below 1).
+//! With `frame=spilled` stores and loads add up to a line. `plt` less `direct` is the cost of
+//! calling into a shared library.
 //!
 //! ## Pitfalls
 //!
@@ -42,7 +42,7 @@
 //!
 //! R0 (with float and double), R1, R2 "procedure call overhead"; System V ABI, AMD64 supplement;
 //! Procedure Call Standard for the Arm 64-bit Architecture. Widths and ports of core designs are
-//! written from memory of usual values (A. Fog, uops.info, Arm's guides), not looked up row by row.
+//! usual values (A. Fog, uops.info, Arm's guides), not looked up row by row.
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
@@ -117,7 +117,7 @@ static CARD: Card = Card {
     id: "cpu.call",
     title: "Procedure call by arguments",
     metrics: metrics! {
-        "call" => Ns Lower Hardware: "one call and its return, arguments set up and used";
+        "call" => Ns Lower Hardware: "one call and its return, with arguments passed and used";
         "slope" => derived Ns Lower Hardware:
             "time that each argument of a direct call adds, from 0 to 7";
         "linearity" => derived Ratio None Hardware:
@@ -176,10 +176,10 @@ impl Experiment for Call {
         bench.each_of::<Called>(series, |bench, case, called| {
             let kind = kind(&called);
             bench.time(case, "call", |n| {
-                let sum = call(kind, n).context("so many arguments cannot be passed")?;
+                let sum = call(kind, n).context("this number of arguments cannot be passed")?;
                 ensure!(
                     sum == call_sum(kind, n),
-                    "the procedures returned {sum} in all, not what {n} calls return"
+                    "the procedures returned a sum of {sum}, which is wrong for {n} calls"
                 );
                 Ok(())
             })?;

@@ -1,4 +1,4 @@
-//! What does it cost to hand a cache line from one CPU to another?
+//! What does it cost to transfer a cache line from one CPU to another?
 //!
 //! ## Question
 //!
@@ -7,59 +7,57 @@
 //!
 //! ## Method
 //!
-//! Two threads, each pinned to its CPU, play on one word of one shared line: the first makes an
-//! even value odd, the second an odd one even, each by compare and swap, tried without pause until
-//! it succeeds (`lock cmpxchg`; on Arm `casal`, or `ldaxr` and `stlxr` where there is nothing else;
-//! which one stands in `at`). A turn of each is a round trip of two transfers. The first thread
-//! times n and 2n round trips in ABBA quartets with its own clock, so no two CPUs' clocks are
-//! compared. `transfer` is the difference per transfer: **half a round trip**, as
-//! core-to-core-latency prints it (RTT/2); the two ways of one trip are not told apart.
+//! Two pinned threads alternate on one word of one shared line: the first makes an even value odd,
+//! the second an odd one even, each by compare and swap, retried without pause until it succeeds
+//! (`lock cmpxchg`; on Arm `casal`, or `ldaxr` and `stlxr` on older processors; `at` records
+//! which). A turn of each is a round trip of two transfers. The first thread times n and 2n round
+//! trips in ABBA quartets with its own clock, so no two CPUs' clocks are compared. `transfer` is
+//! the difference per transfer: **half a round trip**, as core-to-core-latency prints it (RTT/2);
+//! the two directions of a trip are not separated.
 //!
-//! Where a line lives decides part of the answer, so every round takes `lines` fresh ones in turn,
-//! each on a page of its own that nobody touched before, at different places of their pages, and
-//! all held at once, so that the kernel cannot give the same page again. The first touch is by the
-//! one party or by the other: both directions are cases. The spread between the medians of the
-//! lines stands beside the figure (`line_low`, `line_high`, in ns).
+//! The home of a line affects the result, so every round uses `lines` fresh lines in turn, each on
+//! its own untouched page, at different offsets, and keeps all of them so that the kernel cannot
+//! return the same page. Either thread makes the first touch: both directions are cases. The
+//! samples record the range of the medians of the lines (`line_low`, `line_high`, in ns).
 //!
-//! Every line's value must in the end be the sum of both parties' turns, and each party must be
-//! found on its CPU. A party waits in bounded spins; one that hears nothing for two seconds ends
-//! the round.
+//! At the end every line's value must be the sum of both threads' turns, and each thread must be on
+//! its CPU. A thread waits in bounded spins; after two seconds without an answer it ends the round.
 //!
-//! A class is measured between the first CPU and its quietest partner. Cells are numbers of this
-//! machine's CPUs: compare them with runs of the same machine only. Where pairs are sampled, they
-//! are spread over the machine and always the same ones. A case of a class takes at most 6 ms of a
-//! round, a cell 2 ms, because the number of cells grows with the square of the CPUs.
+//! A class is measured between the first CPU and its quietest partner. Cells use this machine's CPU
+//! numbers: compare them only with runs of the same machine. Sampled pairs are spread over the
+//! machine and are the same in every run. A case of a class takes at most 6 ms of a round, a cell 2
+//! ms, because the number of cells grows with the square of the CPUs.
 //!
 //! ## Prediction
 //!
 //! By distance class and by what connects the cores: siblings share the first-level cache (cycles
 //! of two locked instructions), rings and core complexes run at the core's clock (cycles), meshes
-//! and links between dies and sockets at their own (ns); values of the published tables. A virtual
-//! machine's topology is not believed. Where the cost is one of cycles, the derived prediction
+//! and links between dies and sockets at their own (ns); values of the published tables. plumb does
+//! not trust a virtual machine's topology. Where the cost is in cycles, the derived prediction
 //! takes the core clock that clock.rate measured.
 //!
 //! ## Reading the result
 //!
-//! The steps between classes are what data structures shared across caches or sockets pay per
-//! hand-over. A cell that stands out in both directions is a far pair; one that differs from its
-//! mirror image shows where lines are homed. On a mesh, `line_low` and `line_high` differ because
-//! each line has a home slice of its own. In a virtual machine figures of one class that fall into
-//! two groups tell what the topology hides: 5 to 10 ns are siblings of one core.
+//! The steps between classes are the cost per hand-over for data structures shared across caches or
+//! sockets. A cell that is high in both directions is a distant pair; one that differs from its
+//! mirror image shows where lines have their home. On a mesh, `line_low` and `line_high` differ
+//! because each line has its own home slice. In a virtual machine, a class whose figures form two
+//! groups reveals hidden topology: 5 to 10 ns are siblings of one core.
 //!
 //! ## Pitfalls
 //!
-//! Measuring one line only answers for that line: rivals' asymmetric results come from that. Looks
-//! in vain take the line away from the party whose turn it is, so a transfer here is that of
-//! contended locks; a reader that only loads would wait a little differently. Core clocks of `from`
-//! are taken for the measuring CPU only, so cells of others have none. Idle CPUs may clock down or
-//! sleep between cells; each line is played for a while before it is timed. A hypervisor that takes
-//! a CPU away stops the game: such quartets are long, and steal marks the round.
+//! A result for one line holds for that line only: the asymmetric results of other tools come from
+//! that. Failed attempts take the line away from the thread whose turn it is, so a transfer here is
+//! that of contended locks; a reader that only loads would see a slightly different time. The core
+//! clock is measured for the measuring CPU only, so cells of other CPUs have none. Idle CPUs may
+//! clock down or sleep between cells, so each line has a warm-up. If a hypervisor takes a CPU away,
+//! the exchange stops: such quartets are long, and steal marks the round.
 //!
 //! ## Sources
 //!
-//! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on
-//! where the line lives, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean); the
-//! intervals' sources stand in `crates/laws/src/cpu/coherence.rs`.
+//! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on the
+//! home of the line, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean);
+//! `crates/laws/src/cpu/coherence.rs` lists the sources of the intervals.
 
 mod cells;
 mod game;
@@ -147,9 +145,9 @@ static CARD: Card = Card {
         Handed::PARAMS,
         settings! {
             "whole": Domain::count(0, CPU_MAX), ["0", "2", "64"] =>
-                "up to so many CPUs all ordered pairs of them are cells of the matrix";
+                "largest number of CPUs for which all ordered pairs are measured";
             "sample": Domain::count(0, 1000), ["0", "0", "8"] =>
-                "pairs that are sampled for each distance class where there are more CPUs";
+                "sampled pairs per distance class on machines with more CPUs";
             "lines": Domain::count(1, 1000), ["8"; 3] => "fresh lines of a case and round";
         }
     ],
@@ -192,7 +190,7 @@ impl Experiment for CoreToCore {
 
     fn series(site: &Site, cases: Vec<Handed>, params: &Params) -> Result<Offer, Skip> {
         if site.cpus.len() < 2 {
-            return Err(Skip::because("there is one CPU to measure on: nobody to hand a line to")
+            return Err(Skip::because("only one CPU to measure on: a hand-over needs two")
                 .needs("a second CPU, allowed and named by --cpu"));
         }
         let mut offer = Offer::default();

@@ -7,41 +7,43 @@
 //!
 //! ## Method
 //!
-//! A body is written once, as text: the assembler makes the loop from it and the record stores it
-//! (`body` beside each figure, `\r` standing for each of the registers that are named). Latency is
-//! a chain in which each operation needs the result of the one before, 32 a turn; throughput has 8
-//! (integers) or 12 (vectors) chains side by side, about 100 operations a turn, so that the loop's
-//! own branch costs under 1 %. n operations against 2n in ABBA quartets. Tests decode the machine
-//! code of each body and hold it against the text, the dependence and the independence.
+//! A body is written once, as text: the assembler builds the loop from it and the record stores it
+//! (`body` with each figure; `\r` stands for each of the named registers). Latency is a chain in
+//! which each operation needs the result of the previous one, 32 per iteration; throughput has 8
+//! (integers) or 12 (vectors) parallel chains, about 100 operations per iteration, so that the
+//! loop's branch costs under 1 %. n operations against 2n in ABBA quartets. Tests decode the
+//! machine code of each body and compare it with the text, and check that operations are dependent
+//! or independent as required.
 //!
 //! `branch_mispredicted` runs the same 64 branches a word over a table of random bits and over one
-//! that alternates; half of the random ones are guessed wrong, and both kinds take half of their
-//! branches. The figure is the difference for each wrong guess, in quartets of alternating, random,
+//! that alternates; half of the random ones are mispredicted, and both kinds take half of their
+//! branches. The figure is the difference per misprediction, in quartets of alternating, random,
 //! random, alternating, each after a short run over the same kind of table, so that the predictor
-//! has settled. The random table is made anew in each round, of 2 million bits, which no predictor
-//! learns.
+//! has settled. Each round draws a new random table of 2 million bits, which no predictor learns.
 //!
 //! Divisions have operands whose quotient and remainder are the operands of the next division, of
 //! full width. Floating values have full mantissas, stay normal, and hardly change.
 //!
-//! A name says what is done and to what (`add_f32x8` adds vectors of 8 floats), the same on all
-//! architectures; what an architecture or a processor lacks is skipped with the reason.
+//! A name gives operation and type (`add_f32x8` adds vectors of 8 floats) and is the same on all
+//! architectures; instructions that an architecture or a processor lacks are skipped with the
+//! reason.
 //!
 //! ## Prediction
 //!
 //! Published cycles of the core's design (tables with their sources in
 //! `crates/laws/src/cpu/instruction`) at the stated core clock, or at the one that clock.rate
-//! measured. Designs that no table has get the interval over all. Bound: a dependent instruction
-//! that the core executes takes a cycle at least; moves and values that pass through memory may be
-//! renamed away and have none.
+//! measured. Designs without a table get the interval over all tables. Bound: a dependent
+//! instruction takes at least a cycle; moves and values that pass through memory may be renamed
+//! away and have no bound.
 //!
 //! ## Reading the result
 //!
-//! The cycles beside the ns are the figures of instruction tables. A latency below one cycle is a
-//! renamed operation. Fences, pauses and branches have no result and so no latency; a wrong guess
-//! has no throughput. `mul_wide_u64` is the way through the low half of the product,
-//! `load_i64` an address that was just loaded, `fma` on x86-64 the way through a factor, on aarch64
-//! vectors through the sum. `gather_i32x8` and `div` bodies hold moves that set up their operands.
+//! The cycles correspond to the figures of instruction tables. A latency below one cycle is a
+//! renamed operation. Fences, pauses and branches have no result and so no latency; a misprediction
+//! has no throughput. `mul_wide_u64` is the latency through the low half of the product, `load_i64`
+//! that of an address that was just loaded, `fma` on x86-64 that through a factor, for aarch64
+//! vectors through the sum. `gather_i32x8` and `div` bodies include moves that set up their
+//! operands.
 //!
 //! ## Pitfalls
 //!
@@ -50,15 +52,15 @@
 //! bank. False dependences on the destination (bit counts of Intel before 2017) are avoided because
 //! source and destination are the same register. 512-bit floating code lowers the clock while it
 //! runs and for some microseconds after, which the core clock taken around the case misses (6 % on
-//! one Granite Rapids): these cases have ns and no `cycles`. A dense row of branches may exceed
-//! what the predictor keeps per line: branches stand 32 bytes apart where taken. Locked operations
-//! run on a line that no other CPU touches.
+//! one Granite Rapids): these cases have ns and no `cycles`. A dense row of branches may exceed the
+//! predictor's capacity per line: taken branches are 32 bytes apart. Locked operations run on a
+//! line that no other CPU touches.
 //!
 //! ## Sources
 //!
 //! A. Fog, "Instruction tables" (agner.org); A. Abel and J. Reineke, "uops.info: Characterizing
 //! Latency, Throughput, and Port Usage of Instructions", ASPLOS 2019; InstLatx64; Arm's software
-//! optimisation guides. Which figure is from where stands in the tables.
+//! optimisation guides. The tables name the source of each figure.
 
 mod mispredict;
 
@@ -100,9 +102,9 @@ static CARD: Card = Card {
     title: "Instructions",
     metrics: metrics! {
         LATENCY => Ns Lower Hardware:
-            "one operation that needs the result of the one before; branch_mispredicted: one \
-             wrong guess";
-        THROUGHPUT => Ns Lower Hardware: "one operation among others that do not need its result";
+            "one operation that needs the result of the previous one; branch_mispredicted: one \
+             misprediction";
+        THROUGHPUT => Ns Lower Hardware: "one operation in a sequence of independent ones";
     },
     params: Instructed::PARAMS,
     after: &["clock.rate"],
@@ -153,12 +155,9 @@ impl Experiment for Instructions {
         let (measure, undefined) = match metric.name == LATENCY {
             true => (
                 Measure::Latency,
-                "no latency is defined: it has no result that another could wait for",
+                "no latency: it has no result that another instruction could wait for",
             ),
-            false => (
-                Measure::Throughput,
-                "no throughput is defined: the time lost to one wrong guess ends before the next",
-            ),
+            false => (Measure::Throughput, "no throughput: mispredictions do not overlap"),
         };
         if !operation.row().defined.contains(&measure) {
             return facts.known.is_none().then(|| unknown(undefined));
@@ -214,7 +213,7 @@ fn time(
             samples.quantities.remove("core_hz");
             samples.notes.push(
                 "no cycles: a core may lower its clock for 64-byte arithmetic and raise it again \
-                 before it can be read; cpu.peak reads it at that width"
+                 before plumb can read it; cpu.peak measures it at that width"
                     .to_owned(),
             );
         }

@@ -2,8 +2,8 @@
 //!
 //! ## Question
 //!
-//! At what rate does one thread, and do all together, solve n equations in double precision with
-//! partial pivoting, and how much of the peak of the vector units is that?
+//! At what rate do one thread and all threads solve n equations in double precision with partial
+//! pivoting, and what share of the vector units' peak is that?
 //!
 //! ## Method
 //!
@@ -12,38 +12,38 @@
 //! the right-hand side is one more column, then the unknowns are found from the last up. The
 //! products, nearly all of the work, are those of the crate `gemm` (AVX-512 or AVX2 with FMA where
 //! present, NEON on aarch64); exchanges, panels of 8 columns and triangles of 16 rows are plumb's
-//! own loops, compiled for the same vectors. Threads are pinned, one to a CPU and one of each core
-//! first, and share the blocks
-//! in turn; the next panel is factored beside the updates by the one before. The matrix lies in
-//! huge pages where there are any, each block first touched by its thread.
+//! own loops, compiled for the same vectors. Threads are pinned, one thread per CPU, filling
+//! physical cores first, and share the blocks in turn; the next panel is factored in parallel with
+//! the updates of the previous one. The matrix is in huge pages if available, and each block is
+//! first touched by its thread.
 //!
-//! Timed, as by HPL, is factorisation and solution, from when all threads have their columns; not
-//! the making of the system. Each solve is an event, as many in a round as its time allows, at
-//! least one. `rate` counts `2/3 n^3 + 3/2 n^2` operations, as HPL does. After each solve the
-//! system is made again, column by column, and HPL's scaled residual computed,
+//! As in HPL, the time covers factorisation and solution, from when all threads have their columns,
+//! not the generation of the system. Each solve is an event; a round has as many as its time
+//! allows, at least one. `rate` counts `2/3 n^3 + 3/2 n^2` operations, as HPL does. After each
+//! solve plumb regenerates the system, column by column, and computes HPL's scaled residual,
 //! `|Ax-b| / (eps (|A| |x| + |b|) n)` in the infinity norm with eps = 2^-53; at 16 or more (HPL's
 //! threshold) the case fails.
 //!
 //! ## Prediction
 //!
 //! Operations at a share of the peak (lanes x units x 2 x core clock; once known, cpu.peak's
-//! figure), and some cycles for each element of the matrix beside the products, which threads
-//! divide only in part. Bound: the peak of the vector instructions that the crate uses, at the
-//! round's core clock.
+//! figure), and some cycles per matrix element besides the products, which threads share only in
+//! part. Bound: the peak of the vector instructions that the crate uses, at the round's core clock.
 //!
 //! ## Reading the result
 //!
-//! The rate grows with n, because products grow with n³ and all else with n². With `all` small
-//! systems gain little: there are few blocks to share, and panels stand in a row. Far below the
-//! prediction at large n: memory without huge pages, a lowered clock under vector load, or a
-//! neighbour on a core. The `residual` is normally 0.001 to 0.05 and says nothing about speed.
+//! The rate grows with n, because products grow with n³ and everything else with n². With `all`
+//! small systems gain little: there are few blocks to share, and panels are sequential. If the rate
+//! is far below the prediction at large n, check for: memory without huge pages, a lowered clock
+//! under vector load, or a neighbour on a core. The `residual` is normally 0.001 to 0.05 and says
+//! nothing about speed.
 //!
 //! ## Pitfalls
 //!
-//! A peak that ignores vector units or fused operations is passed by any good solver (R3 found
-//! more than 100 %). Two threads on one core share its units. HPL's rate at small n depends on its
-//! block size NB and process grid, so a comparison takes the best of several. The residual catches
-//! a wrong solution, which a rate alone does not.
+//! Any good solver exceeds a peak that ignores vector units or fused operations (R3 found more than
+//! 100 %). Two threads on one core share its units. HPL's rate at small n depends on its block size
+//! NB and process grid, so a comparison takes the best of several. The residual catches a wrong
+//! solution, which a rate alone does not.
 //!
 //! ## Sources
 //!
@@ -112,9 +112,9 @@ static CARD: Card = Card {
     title: "Dense system of linear equations",
     metrics: metrics! {
         "rate" => FlopPerS Higher Hardware:
-            "operations as HPL counts them over the time of factorisation and solution";
+            "operations (HPL's count) over the time of factorisation and solution";
         "residual" => Ratio None Hardware:
-            "HPL's scaled residual of the solution; at 16 or more it is wrong";
+            "HPL's scaled residual of the solution; 16 or more means a wrong solution";
     },
     params: Solved::PARAMS,
     after: &["clock.rate", "cpu.peak"],
@@ -271,7 +271,7 @@ fn unfit(site: &Site, case: &Solved, has_one: bool) -> Option<Skip> {
 /// Why a case that would take so long is left out.
 fn too_long(cost_ns: f64, limit_ns: f64) -> Skip {
     Skip::because(format!(
-        "a round of it would take about {}, and with the smaller sizes more than {}",
+        "a round of this size would take about {}, together with the smaller sizes more than {}",
         render(cost_ns, Unit::Ns),
         render(limit_ns, Unit::Ns)
     ))
@@ -305,8 +305,8 @@ fn residual_prior() -> Prediction {
         0.0005,
         0.007,
         0.1,
-        "base hardware: none; software: partial pivoting on even random elements leaves an error \
-         of a few roundings, which HPL's scale by n puts between 0.0005 and 0.1",
+        "base hardware: none; software: partial pivoting on uniform random elements leaves an \
+         error of a few roundings, which HPL's scaling by n puts between 0.0005 and 0.1",
     )
 }
 

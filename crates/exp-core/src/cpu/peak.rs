@@ -12,22 +12,24 @@
 //! 16 vector registers, 24 where there are 32), about 192 of them a turn, in assembly for each
 //! width; no memory, no moves, operands in registers, values that stay normal. The results of a few
 //! turns are compared with arithmetic in software in every lane, and every later run with the
-//! first. A window in which threads with CPUs of their own had less than 93 % of them (by their CPU
-//! time) is measured again, three times in all; what is kept then is told in the notes.
+//! first. If threads with their own CPUs had less than 93 % of them (by their CPU time), the window
+//! is repeated, up to three times; the notes say which result is used.
 //!
 //! Threads are pinned, warmed up by the same kernel, started together, and counted only while all
-//! of them work (case time; four times that where threads share CPUs). The steady rate is that of
-//! each thread's median step (about 50 µs), added up: what the units do, without what interrupts
-//! take now and then. `efficiency` rests on it. The rate of one thread is that too; of several only
-//! if they had at least 93 % of their CPUs and worked together in 90 % of the window, else that of
-//! the whole window, and a note says so: a quota or steal leaves the median step as it is.
-//! `window_rate` stands beside it always; where threads share CPUs it is all there is.
+//! of them work (case time; four times that where threads share CPUs). The steady rate is the sum
+//! over threads of the rate in the median step (about 50 µs): the rate of the units without
+//! occasional interruptions. `efficiency` uses it. The rate of one thread is the steady rate.
+//! Several threads have it only if they had at least 93 % of their CPUs and ran together in 90 % of
+//! the window; otherwise their rate is that of the whole window, and a note says so, because a
+//! quota or steal does not change the median step. `window_rate` is always recorded; if threads
+//! share CPUs it is the only rate.
 //!
 //! Each thread takes its core clock just before and just after, under the kernel: a chain of the
-//! same width between runs of it, whose step takes the published cycles of the core's design. Where
-//! none are published, the one whole number that puts this clock at 0.6 to 1.05 of the scalar one,
-//! or of several the one that makes both equal to 2 %; else there is no clock. So the clock that
-//! wide instructions cost is in the efficiency's denominator. A fused operation counts two.
+//! same width between runs of the kernel, whose step takes the published cycles of the core's
+//! design. Without published cycles, plumb uses the only whole number that puts this clock at 0.6
+//! to 1.05 of the scalar clock, or of several the one that makes both equal to 2 %; otherwise there
+//! is no clock. So the efficiency's denominator accounts for the lower clock of wide instructions.
+//! A fused operation counts as two.
 //!
 //! Vectors of i64 are multiplied by AVX-512DQ only.
 //!
@@ -44,17 +46,17 @@
 //! at 0.98 or more: the units are as the table says and were kept busy. Near 0.5 at 64 bytes: one
 //! unit of that width instead of two. `all` over `1` well below the number of CPUs: siblings of one
 //! core, boost, or, where the note on the whole window stands, a quota, steal or other load.
-//! `core_hz_at_width` below the run's core clock: what wide arithmetic costs.
+//! `core_hz_at_width` below the run's core clock: the clock reduction of wide arithmetic.
 //!
 //! ## Pitfalls
 //!
 //! The clock falls under wide kernels and rises again within microseconds, so a scalar probe after
 //! them reads too high a clock and finds 94 % where the units are full. AVX-512 and scalar kernels
-//! are series of their own. An addition of a constant may be done at rename; register operands are
-//! not. Threads that share a CPU are switched on purpose: their switches do not count as
-//! disturbance. Flat topologies of virtual machines hide siblings. On hybrid machines no one number
-//! of units holds for all CPUs: no efficiency there. Chains are timed, not programs: real code
-//! reaches less.
+//! are separate series. An addition of a constant may be done at rename; register operands are not.
+//! Threads that share a CPU are switched on purpose: their switches do not count as disturbance.
+//! Flat topologies of virtual machines hide siblings. On hybrid machines the number of units
+//! differs by CPU, so there is no efficiency. Chains are timed, not programs: real code reaches
+//! less.
 //!
 //! ## Sources
 //!
@@ -102,7 +104,7 @@ static CARD: Card = Card {
     metrics: metrics! {
         "flop_rate" => FlopPerS Higher Hardware:
             "floating-point operations of all threads, a fused one counted twice; in the median \
-             step if the threads had their CPUs, else in the whole window";
+             step if the threads had their CPUs, otherwise in the whole window";
         "rate" => OpPerS Higher Hardware:
             "integer operations of all threads, each lane counted; over the same time";
         "efficiency" => Ratio Higher Hardware:
@@ -166,7 +168,7 @@ impl Experiment for PeakRate {
             add(&mut offer, (&CARD, case.width.text(), Self::ORDER), &case, absent);
         }
         if offer.series.is_empty() {
-            return Err(Skip::because("this processor has none of the instructions asked for"));
+            return Err(Skip::because("this processor has none of the requested instructions"));
         }
         Ok(offer)
     }
@@ -197,7 +199,8 @@ impl Experiment for PeakRate {
                 if per_cycle(site, arithmetic, &thread_cpus(site, threads)).is_some() {
                     return Some(peak_efficiency(site, arithmetic, threads).prediction());
                 }
-                "unknown: these cores' units are not in the table, or they are of several designs"
+                "unknown: the execution units of these cores are not in the table, or the cores \
+                 differ in design"
             }
             _ => "unknown: floating types have a flop_rate, integers have a rate",
         };
@@ -241,8 +244,8 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     let steady = steady.filter(|_| !load.is_crowded);
     let together = load.had.steady_rate().filter(|_| !load.is_crowded);
     let note = (steady.is_some() && together.is_none()).then(|| {
-        "the rate is that of the whole window: the threads did not all have their CPUs all the time \
-         (a quota, steal or other load)"
+        "the rate covers the whole window: not all threads had their CPUs all the time (a quota, \
+         steal or other load)"
             .to_owned()
     });
     let rate = together.unwrap_or_else(|| shared.rate());

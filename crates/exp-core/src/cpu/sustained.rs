@@ -2,8 +2,8 @@
 //!
 //! ## Question
 //!
-//! What rate of arithmetic does the machine reach second by second under full load, does it fall as
-//! the chip warms or as others take their share, and which counter says why?
+//! What arithmetic rate does the machine reach second by second under full load, does it fall as
+//! the chip warms up or as other tenants take their share, and which counter explains it?
 //!
 //! ## Method
 //!
@@ -12,32 +12,32 @@
 //! CPU. A block is a second: pinned threads warm up for a tenth of it, then count in a shared
 //! window. Each takes its core clock under the kernel before and after. The counters of the CPUs
 //! (steal in /proc/stat; x86 shows throttling for heat in thermal_throttle) and of the control
-//! group (throttling) are read between blocks, and how much of their time the threads were on no
-//! CPU (taken by other load). Load pauses for a few milliseconds a second.
+//! group (throttling) are read between blocks, and the time in which the threads had no CPU (taken
+//! by other load). Load pauses for a few milliseconds a second.
 //!
 //! Levels are found by change point (ED-PELT, at least 3 s long, correlated values penalised). Each
-//! change of 1 % or more is named with its second, its levels, and the counter that moved with it
-//! by at least half as much; else it is unexplained. A clock that falls while more throttling
-//! events are counted is thermal throttling. Everything is in the trace; a column that is not known
-//! is 0, and a note says so.
+//! change of 1 % or more is reported with its second, its levels, and the counter that changed with
+//! it by at least half as much; otherwise it is unexplained. A falling clock with more throttling
+//! events is thermal throttling. The trace has everything; an unknown column is 0, and a note says
+//! so.
 //!
 //! ## Prediction
 //!
-//! The peak (that cpu.peak measured, else its law) less what a hypervisor takes and what heat and
-//! power limits take.
+//! The peak (as cpu.peak measured it, or its law) less the share of a hypervisor and the effect of
+//! heat and power limits.
 //!
 //! ## Reading the result
 //!
-//! The figure is the median second, its interval that of blocks. `changes` counts the named ones;
-//! `change_1` and so on tell them. A first level above all later ones is boost that heat ended.
-//! Steal and throttling are shares of the CPUs' time.
+//! The figure is the median second, with an interval over blocks. `changes` counts the reported
+//! changes; `change_1` and so on describe them. A first level above all later ones is boost that
+//! heat ended. Steal and throttling are shares of the CPUs' time.
 //!
 //! ## Pitfalls
 //!
-//! Steal is told in steps of 10 ms, 1 % of a second of one CPU. Guests see no throttling events,
-//! and power limits cause none: there a lower clock is the clock alone. A hypervisor that tells no
-//! steal leaves a change unexplained. Cores that lower their clock after the window only (firmware
-//! averages over seconds) show it a second later. Twenty seconds do not warm a heat sink:
+//! The kernel reports steal in steps of 10 ms, 1 % of a second of one CPU. Guests see no throttling
+//! events, and power limits cause none: then only the clock shows the change. A hypervisor that
+//! reports no steal leaves a change unexplained. Cores whose firmware averages over seconds lower
+//! their clock after the window and show it a second later. Twenty seconds do not warm a heat sink:
 //! thorough's ten minutes do.
 //!
 //! ## Sources
@@ -99,9 +99,9 @@ static CARD: Card = Card {
         Lasting::PARAMS,
         settings! {
             "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["auto", "20s", "600s"] =>
-                "how long the load lasts where all CPUs work; auto: quick measures nothing";
+                "duration of the load with all CPUs; auto: quick does not measure it";
             "duration_part": Domain::ns(1_000_000, 86_400_000_000_000), ["20s", "20s", "60s"] =>
-                "how long it lasts with fewer threads";
+                "duration with fewer threads";
             "block": Domain::ns(1_000_000, 60_000_000_000), ["1s"; 3] =>
                 "length of one block; each block gives one value";
         }
@@ -138,14 +138,14 @@ impl Experiment for Sustained {
         let cpus = site.cpus.len() as u64;
         (count >= cpus.max(2)).then(|| {
             Skip::because(format!(
-                "{count} threads are not fewer than the {cpus} CPUs to measure on: that is threads=all"
+                "{count} threads are all of the {cpus} CPUs to measure on: use threads=all"
             ))
         })
     }
 
     fn series(site: &Site, cases: Vec<Lasting>, params: &Params) -> Result<Offer, Skip> {
         if params.preset == Preset::Quick && params.chosen("duration").is_none() {
-            return Err(Skip::because("a load that is sustained outlasts the quick preset")
+            return Err(Skip::because("a sustained load takes longer than the quick preset")
                 .needs("--preset standard, or --set cpu.sustained.duration=20s"));
         }
         let setting = |name: &str| Some(Value::Int(*params.ints(name).first()?));

@@ -33,7 +33,7 @@ impl Arrays {
     /// ([`WrongResult`]).
     pub(super) fn demand_right(&self) -> Result<()> {
         let kernel = self.stream.kernel();
-        let wrong = || WrongResult(format!("{kernel:?} left other values than it must"));
+        let wrong = || WrongResult(format!("{kernel:?} left wrong values in memory"));
         ensure!(self.stream.is_right(), wrong());
         Ok(())
     }

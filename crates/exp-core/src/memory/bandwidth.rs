@@ -2,50 +2,51 @@
 //!
 //! ## Question
 //! What do one thread and all threads read, write, modify, copy and combine per second, in each
-//! cache and in main memory; how much of what instructions or channels allow is that; and what does
-//! a store cost the bus beside its own bytes?
+//! cache and in main memory; how does that compare with the limits of instructions and channels;
+//! and how much extra bus traffic does a store cause?
 //!
 //! ## Method
-//! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler
-//! can make a call of the C library of them. A thread's memory is mapped, bound to its node and
-//! first touched on its CPU, in huge pages where there are any (`huge_share`), when a case first
-//! needs so much; it serves the round's later cases. Arrays are written anew for each, past the
-//! caches, so that none is full of what must be written back, and start apart within a page.
+//! Kernels in assembly, one per instruction set, pass over each thread's own arrays; no compiler
+//! can turn them into a call of the C library. A thread's memory is mapped, bound to its node and
+//! first touched on its CPU, in huge pages if available (`huge_share`), when a case first needs it;
+//! later cases of the round reuse it. For each case the arrays are rewritten past the caches, so
+//! that no dirty lines remain, and they start at different offsets within a page.
 //!
 //! Threads start at a common tick and go on until all are past the end of the window (half the case
-//! time); bytes count only while all of them work (`overlap`: that share of the window), and of a
-//! step (about 0.1 ms) across an edge its part. A window in which threads had less than 93 % of
-//! their CPUs is measured again, three times in all. After it every array is compared with what the
-//! kernel must have left, and what was read with its sum (of vectors: what the last 16 registers
-//! hold); a difference fails the case. Where there are several nodes, the pages are asked for
-//! theirs again.
+//! time); bytes count only while all of them run (`overlap`: that share of the window), and a step
+//! (about 0.1 ms) across an edge counts in part. If threads had less than 93 % of their CPUs, the
+//! window is repeated, up to three times. Afterwards plumb checks every array against the expected
+//! content, and reads against their sum (vectors: the content of the last 16 registers); a
+//! difference fails the case. On machines with several nodes, plumb checks the nodes of the pages
+//! again.
 //!
-//! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of
-//! regular stores (for these the line is asked for with its bytes, so that the processor cannot
-//! save reading it), 1 KiB where stores are none or pass the caches; never in the first cache. In
-//! main memory `vector` has those of the narrower vectors too: there the lines that a core waits
-//! for are the limit (on Zen 4 the widest copy a fifth less than the narrowest). All threads try
-//! each loop for an eighth of the window before it, and work in the fastest (`loop`, `prefetch`).
-//! Words of 4 and 8 bytes, and aarch64, have one.
+//! Vectors have two loops on x86-64; one prefetches: 512 bytes ahead of loads and of regular stores
+//! (this requests the line with its content, so the processor cannot skip the read), 1 KiB without
+//! stores or with stores that bypass the caches; never in the first cache. In main memory `vector`
+//! also tries the loops of narrower vectors, because there the number of outstanding lines is the
+//! limit (on Zen 4 the widest copy is a fifth slower than the narrowest). All threads try each loop
+//! for an eighth of the window beforehand and use the fastest (`loop`, `prefetch`). Words of 4 and
+//! 8 bytes, and aarch64, have one loop.
 //!
 //! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
-//! eighths where the cache before is more than three sixteenths), and one pass warms them. In main
-//! memory the arrays of all threads together have four times the last caches they run under, as
-//! `memory.latency` measured them (else as described), and each thread's four times its private
-//! ones, cut to `limit` and to the memory that may be touched; a note says how many times the last
-//! cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped.
+//! eighths if the previous cache is more than three sixteenths), and one pass warms them. In main
+//! memory the arrays of all threads together are four times their last caches, as `memory.latency`
+//! measured them (otherwise as described), and each thread's are at least four times its private
+//! caches, limited by `limit` and by the available memory; if they are smaller, a note gives their
+//! size in last caches. `4xLLC` is exactly four times the last cache, the reports' choice, or
+//! skipped.
 //!
-//! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for
-//! each. A word that stands for its line counts as the line (`word_rate`: the words' bytes; not in
-//! L1, where no line moves). `bus_bandwidth` adds the line that a regular store reads before
-//! (write-allocate) where the program did not load it; it stands only where that differs. Some
-//! processors save that read for whole lines, and move less than it says.
+//! `bandwidth` counts bytes as STREAM does: each line once per load and once per store. A word that
+//! represents its line counts as the line (`word_rate`: the words' bytes; not in L1, where no line
+//! moves). `bus_bandwidth` adds the line that a regular store reads first (write-allocate), unless
+//! the program loads it anyway; it is reported only if it differs. Some processors skip that read
+//! for whole lines and move less than this figure.
 //!
 //! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their
 //! bus bandwidths' ratio. In each round a copy is checked against the read of its kind: beyond L1
 //! it moves no more on the bus than the law's highest ratio says (two reads' worth), in L1 it loads
-//! no more than 1.1 times the read. Where it seems to, both are measured again: the one that was
-//! wrong counts as failed in this round, both do while they contradict.
+//! no more than 1.1 times the read. If it seems to, both are measured again: the wrong one counts
+//! as failed in this round, or both if they still contradict each other.
 //!
 //! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
 //! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
@@ -57,38 +58,39 @@
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
 //! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
 //! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B
-//! by DMI or `--set host.memory.…`, else of what sockets of the core's time have. Where the
-//! channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4,
-//! non-temporal stores 1. One thread is limited by its lines in flight: reads before stores take
-//! some of them, write-backs none, so that its copy is 0.6 to 1.33 of its read in program bytes.
-//! Virtual machines share with others and widen. Bound: instructions x bytes x the round's core
-//! clocks; the channels' rate only warns.
+//! by DMI or `--set host.memory.…`, otherwise of the usual sockets of the core's generation. Where
+//! the channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad
+//! 3/4, non-temporal stores 1. One thread is limited by its lines in flight: reads before stores
+//! take some of them, write-backs none, so its copy is 0.6 to 1.33 of its read in program bytes. In
+//! virtual machines, which share the memory, the range is wider. Bound: instructions x bytes x the
+//! round's core clocks; the channels' rate only warns.
 //!
 //! ## Reading the result
-//! One thread reaches what its lines in flight allow, mostly a half or less of what all reach;
-//! `all` over one well below the number of CPUs is the memory's limit. `efficiency` is of memory
-//! instructions in a cache (so it falls from level to level) and of the channels in main memory.
-//! Writing at half of reading is write-allocate; non-temporal stores that are not faster, or a bus
-//! bandwidth of writes above that of reads, mean that the processor saves that read itself or that
-//! one thread's write buffers are the limit. A rate is that between two readings of the width
-//! probe, about 0.1 ms apart, added up over threads that had their CPUs together; else, and in
-//! `window_rate`, it is the whole window's. The rate of a cache is *alone* where no other tenant
-//! used the core. Rivals print their best round, which stands as the maximum.
+//! One thread reaches the limit of its lines in flight, mostly half or less of the rate of all
+//! threads; a ratio of `all` to one thread well below the number of CPUs shows the memory's limit.
+//! `efficiency` is relative to memory instructions in a cache (so it falls from level to level) and
+//! to the channels in main memory. Writing at half of reading is write-allocate; non-temporal
+//! stores that are not faster, or a bus bandwidth of writes above that of reads, mean that the
+//! processor skips that read itself or that one thread's write buffers are the limit. A rate is
+//! measured between two readings of the width probe, about 0.1 ms apart, and added up over threads
+//! that had their CPUs at the same time; otherwise, and in `window_rate`, it covers the whole
+//! window. The rate of a cache is *alone* if no other tenant used the core. Other tools print their
+//! best round; it is the maximum here.
 //!
 //! ## Pitfalls
-//! First touch by another thread puts memory on a wrong node; starts that differ count work that
-//! others were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a
+//! A first touch by another thread puts memory on a wrong node; with different start times, threads
+//! run partly without competition; a call of memcpy may use non-temporal stores or `rep movsb`; a
 //! cache's size is per slice, per guest or per class of service; arrays 4 KiB apart make loads wait
 //! for stores; wide stores lower the clock on some processors (the efficiency's denominator is
 //! taken just before and after, by a chain of the same width in caches). Flat topologies of virtual
-//! machines hide siblings. A neighbour on the same memory takes bandwidth that nothing here counts.
+//! machines hide siblings. A neighbour on the same memory takes bandwidth that plumb cannot count.
 //!
 //! ## Sources
 //! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995)
 //! and STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel
 //! Multi-Core CPUs: A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1
 //! (4 x last cache, first word of each line), R2 (8-byte words), R4 (mean of the four kernels).
-//! Tables of designs are written from memory of published values.
+//! Tables of designs contain published values, not looked up row by row.
 
 mod beside;
 mod kernels;
@@ -146,9 +148,9 @@ bench::experiment!(Bandwidth);
 
 const METRICS: &[Metric] = metrics! {
     "bandwidth" => BPerS Higher Hardware:
-        "bytes that the program loads and stores, of all threads in the shared window";
+        "bytes that the program loads and stores, all threads in their shared window";
     "bus_bandwidth" => BPerS Higher Hardware:
-        "the same and the lines that are read because they are stored to, where there are such";
+        "the same, plus the lines that stores read first (write-allocate)";
     "efficiency" => Ratio Higher Hardware:
         "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: \
          bus bandwidth over channels x rate x 8 B";
@@ -244,14 +246,13 @@ impl Experiment for Bandwidth {
         let site = facts.site;
         let (law, bound) = match &*metric.name {
             "bandwidth" => (law::bandwidth(facts, of), law::instructions_bound(site, of)),
-            "bus_bandwidth" if of.level == Level::L1 => (
-                Err("unknown: nothing lies behind the first cache for stores to read".into()),
-                None,
-            ),
+            "bus_bandwidth" if of.level == Level::L1 => {
+                (Err("unknown: in the first cache, stores read no further lines".into()), None)
+            }
             "bus_bandwidth" => {
                 let bound = law::nominal_bound(site).filter(|_| of.level.is_memory());
                 let law = match of.bus_ratio() {
-                    1.0 => Err("unknown: the bus moves what the program names".to_owned()),
+                    1.0 => Err("unknown: the bus moves exactly the program's bytes".to_owned()),
                     ratio => law::bandwidth(facts, of).map(|law| law.times(ratio)),
                 };
                 (law, bound)
@@ -289,8 +290,8 @@ impl Experiment for Bandwidth {
                     let again = run(bench, &mut rates, other)?;
                     ensure!(
                         contradicted(series, &of, &rates).is_none(),
-                        "{} moves {} and {} {}: a copy loads more than a read does, so one of them \
-                         is not what it says",
+                        "{} moves {} and {} {}: a copy cannot load faster than a read, so one of \
+                         the two is wrong",
                         case.id,
                         render(moved.rate(), Unit::BPerS),
                         other.id,

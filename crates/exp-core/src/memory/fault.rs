@@ -2,112 +2,112 @@
 //!
 //! ## Question
 //!
-//! How long does a load or store take whose page is not there: where the kernel only has to find or
-//! clear memory (a minor fault), and where a device has to read it (a major one)?
+//! How long does a load or store to an unmapped page take: if the kernel only finds or clears
+//! memory (a minor fault), and if a device reads it (a major fault)?
 //!
 //! ## Method
 //!
-//! A touch is one load or store of a word, volatile, one per page, on one pinned thread. Pages are
-//! made fresh outside of every window. A page faults once, so n touches of fresh pages stand
-//! against 2n in ABBA quartets, and around every batch the kernel's count of the thread's faults
-//! (getrusage) must rise by exactly as many as were touched: a quartet in which it does not is
-//! void, and a case in which it never does has failed with both numbers.
+//! A touch is one load or store of a word, volatile, one per page, on one pinned thread. Fresh
+//! pages are prepared outside the windows. A page faults once, so n touches of fresh pages are
+//! compared with 2n in ABBA quartets, and in every batch the kernel's count of the thread's faults
+//! (getrusage) must rise by exactly the number of touches: otherwise the quartet is void, and a
+//! case without valid quartets fails and reports both numbers.
 //!
 //! Minor faults:
 //!
-//! - `anonymous`: first store to a base page of private memory (huge pages refused): a page is
-//!   taken, cleared and entered. Pages are dropped between batches (MADV_DONTNEED), so that they
-//!   come from the CPU's own list of free pages, the last batch's first; tables of pages stay
-//!   (kernels from 6.14 on free empty ones: then one in 512 faults makes one).
-//! - `zero`: first load of one: the zero page is entered.
-//! - `huge`: first store to a huge page (asked for, verified in smaps), all of which is cleared.
-//! - `file`: first load of a file's page that is in the page cache (checked by mincore), and
-//!   nothing else: each page is a mapping of its own with no neighbour in the file, so that the
-//!   kernel has nothing around it to map: `pages_per_fault`, touches over faults, is 1.
-//! - `file_around`: the same in a whole mapping, where a fault maps the cached pages around it as
-//!   well. How many is counted first, by touching all pages of the file (`pages_per_fault`); then
-//!   one page of so many is touched, each a fault.
-//! - `shared`: first store to a page of shared memory of no file.
-//! - `copy`: first store to a page that a waiting child shares since a fork: it is copied. The
-//!   pages are 16 MiB, written long before: neither they nor their copies are in an inner cache.
-//! - `protect`: a store to a page that is there and protected; the handler of SIGSEGV calls
-//!   mprotect for that page and returns, and the store is made again. Deliveries are counted, not
-//!   faults.
+//! - `anonymous`: first store to a base page of private memory (huge pages refused): the kernel
+//!   takes, clears and maps a page. Pages are dropped between batches (MADV_DONTNEED), so that they
+//!   come from the CPU's own list of free pages, the last batch's first; page tables stay (kernels
+//!   from 6.14 free empty ones: then one in 512 faults allocates one).
+//! - `zero`: first load of such a page: the kernel maps the zero page.
+//! - `huge`: first store to a huge page (requested, verified in smaps), which is cleared
+//!   completely.
+//! - `file`: first load of a file's page that is in the page cache (checked by mincore), mapped
+//!   alone: each page is a separate mapping without a neighbour in the file, so that the kernel
+//!   cannot map pages around it: `pages_per_fault`, touches over faults, is 1.
+//! - `file_around`: the same in a whole mapping, where a fault also maps the cached pages around
+//!   it. plumb first counts them by touching all pages of the file (`pages_per_fault`), then
+//!   touches one page per group, so that each touch is a fault.
+//! - `shared`: first store to a page of shared memory without a file.
+//! - `copy`: first store to a page that is shared with a waiting child after a fork: the kernel
+//!   copies it. The pages are 16 MiB, written long before: neither they nor their copies are in an
+//!   inner cache.
+//! - `protect`: a store to a mapped but protected page; the handler of SIGSEGV calls mprotect for
+//!   that page and returns, and the store is repeated. Signals are counted, not faults.
 //!
-//! - `stress` (only where it is asked for): a turn of stress-ng's fault stressor, which makes and
-//!   maps a file of one page and times four touches one by one: new, dropped, paged out, and one of
-//!   shared memory, the clock's reads included. Its figure is their mean. What the kernel frees of
-//!   the turns it frees later (RCU), in part within touches: with the setting `steady` turns are
-//!   made for so long before those that are recorded, and at least as long while they are.
+//! - `stress` (only on request): a turn of stress-ng's fault stressor, which creates and maps a
+//!   file of one page and times four touches separately: new, dropped, paged out, and one of shared
+//!   memory, including the clock reads. Its figure is their mean. The kernel frees memory of
+//!   earlier turns later (RCU), partly during touches: the setting `steady` runs turns for that
+//!   time before the recorded ones, and records at least as long.
 //!
-//! The file of `file` and `file_around` has no name, lies in the directory for files (where there
-//! is none, among the temporary files, which may be memory) and has other random bytes in each
-//! page.
+//! The file of `file` and `file_around` has no name, is in the directory for files (or, without
+//! one, in the directory for temporary files, which may be in memory) and has different random
+//! bytes in each page.
 //!
 //! Major faults need a directory on a file system of a block device: the current one, or `--dir`.
-//! The file is written once with unique random data and synced. Before each round what others wrote
-//! goes to the device (syncfs) until less than 1 MiB of it is in memory, for at most a tenth of the
-//! time that the round measures (`settle_ns`, `unwritten_bytes`), and all of the file must lie in
-//! written extents of the device (FIEMAP). Before each case the file is evicted
-//! (POSIX_FADV_DONTNEED), after which mincore must find none of it in memory, nor, right before
-//! each touch and once the device has answered what was read ahead, its page. A touch counts if it
-//! was one major fault and the device read at least a page for this thread (/proc/thread-self/io);
-//! the device's own counter (/proc/diskstats) must have risen by as much, or where the kernel
-//! counts no thread's reads by a page for every touch. Touches that do not add up are `cached`:
-//! left out and told, and with more than a tenth of them the case has failed.
+//! The file is written once with unique random data and synced. Before each round, dirty pages of
+//! other programs are written to the device (syncfs) until less than 1 MiB remains in memory, for
+//! at most a tenth of the round's measuring time (`settle_ns`, `unwritten_bytes`), and the whole
+//! file must be in written extents of the device (FIEMAP). Before each case the file is evicted
+//! (POSIX_FADV_DONTNEED), after which mincore must find no page in memory; right before each touch,
+//! once the device has completed the readahead, the touched page must not be in memory either. A
+//! touch counts if it was one major fault and the device read at least a page for this thread
+//! (/proc/thread-self/io); the device's own counter (/proc/diskstats) must rise by the same amount,
+//! or by a page per touch if the kernel does not count reads per thread. Other touches are
+//! `cached`: left out and reported; with more than a tenth of them the case fails.
 //!
 //! - `page`: one page, then the next at a distance that readahead does not reach.
-//! - `random`: one page anywhere in the file, as R0's program, which opens and maps anew each time
-//!   (and so does this one: after a hundred misses the kernel stops reading around faults of an
-//!   open file).
-//! - `window`: 16 MiB in order, every page touched, as R1's text describes.
+//! - `random`: one page anywhere in the file, as in R0's program, which reopens and remaps the file
+//!   each time (plumb does too, because after a hundred misses the kernel stops reading around
+//!   faults of an open file).
+//! - `window`: 16 MiB in order, every page touched, as described in R1.
 //!
 //! `readahead=off` is MADV_RANDOM and POSIX_FADV_RANDOM.
 //!
 //! ## Prediction
 //!
-//! An exception's way in and out (half of a third to three times a system call's), the kernel's
-//! work in cycles, and the bytes cleared or copied at the rate of memory. What memory.bandwidth
-//! measured of one thread says it where it ran: for `anonymous` and `shared` what it wrote to the
-//! second cache (or the nearest level that is known), for `huge` what it wrote to main memory, for
-//! `copy` what it copied there; else what one CPU usually does. `protect`: os.signal's refused
-//! store and a call.
+//! Entry and exit of an exception (half of a third to three times those of a system call), the
+//! kernel's work in cycles, and the bytes cleared or copied at the rate of memory. The rate is that
+//! of one thread in memory.bandwidth if it ran: for `anonymous` and `shared` writes to the second
+//! cache (or the nearest known level), for `huge` writes to main memory, for `copy` copies there;
+//! otherwise the usual rate of one CPU. `protect`: os.signal's protection fault and a call.
 //!
-//! Major faults: what the device's class takes for a read, and the bytes that are read ahead at its
-//! rate. A random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from
-//! a disk that spins 2 to 30 ms. What a hypervisor shows may be any of them or the host's memory:
-//! there the interval goes from 12 µs to 25 ms, and is of little use but to catch what cannot be.
+//! Major faults: the read latency of the device's class, and the readahead's bytes at its rate. A
+//! random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from a
+//! rotating disk 2 to 30 ms. A virtual disk may be any of these or the host's memory: its range is
+//! 12 µs to 25 ms, which only catches impossible values.
 //!
 //! ## Reading the result
 //!
-//! `latency` is one minor fault, `major_latency` one that a device answered, with the bytes that it
-//! read for it (`bytes_per_fault`). `zeroing` is the slope from the base page to the huge page:
-//! what clearing a byte costs; `base_part` is what is left of `anonymous` without it. `file` times
-//! `pages_per_fault` less `file_around` is what fault-around saves. `window` over its pages is
-//! `per_page`: far below `page`, because the kernel reads ahead while the pages before are touched.
-//! `bytes_per_fault` of `page` and `random` with readahead is large where the device's window is: a
-//! read_ahead_kb of 8192 has one touch fetch 8 MiB, and its latency is that transfer's. With
-//! `window` it counts what was read behind the end too. Major faults have no cycles: the core
-//! sleeps.
+//! `latency` is one minor fault, `major_latency` one that a device served, with the bytes read for
+//! it (`bytes_per_fault`). `zeroing` is the slope from the base page to the huge page: the cost of
+//! clearing a byte; `base_part` is `anonymous` without it. `file` times `pages_per_fault` less
+//! `file_around` is the saving of fault-around. `window` over its pages is `per_page`: far below
+//! `page`, because the kernel reads ahead while earlier pages are touched. `bytes_per_fault` of
+//! `page` and `random` with readahead is large if the device's readahead window is: with a
+//! read_ahead_kb of 8192 one touch fetches 8 MiB, and its latency is that of the transfer. With
+//! `window` it includes bytes read beyond the end. Major faults have no cycles: the core sleeps.
 //!
 //! ## Pitfalls
 //!
-//! R0 prints 15,228 ns for a "major" fault of a disk that spins (a turn alone takes 8 ms), and 53
+//! R0 prints 15,228 ns for a "major" fault of a rotating disk (one rotation takes 8 ms), and 53
 //! million cycles for it; R1 prints 876 µs for a window of 16 MiB, 18 GB/s from a disk of 480 MB/s:
 //! both must have come from memory. Hosts of virtual machines cache their guests' disks: such a
-//! read is no read of a medium, and only its time can tell. The major faults of this experiment are
-//! planned and disturb no round. Free huge pages may be few: then the kernel gathers memory inside
-//! the fault, or the case fails and says so. A guest's first use of memory may fault in the host
-//! too. `ulimit -l`, mlockall and overcommit_memory=2 can have pages there before they are touched:
-//! the counts show it. Memory of a full control group is reclaimed inside the fault.
+//! read does not reach a medium, and only its time can show that. The major faults of this
+//! experiment are expected and do not mark a round as disturbed. Free huge pages may be few: then
+//! the kernel gathers memory inside the fault, or the case fails and says so. A guest's first use
+//! of memory may fault in the host too. `ulimit -l`, mlockall and overcommit_memory=2 can map pages
+//! before they are touched: the counts show it. In a full control group, memory is reclaimed inside
+//! the fault.
 //!
 //! ## Sources
 //!
-//! R0 "servicing page faults", R1 table X, R2 5.3; lmbench `lat_pagefault` (whose pages stay in the
+//! R0 "servicing page faults", R1 table X, R2 5.3; lmbench `lat_pagefault` (its pages stay in the
 //! cache, and fault-around maps 16 at a time); stress-ng `stress-fault.c`; will-it-scale
 //! `page_fault1`; getrusage(2), mincore(2), madvise(2), posix_fadvise(2); Linux mm/memory.c,
-//! mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead). The intervals' sources stand in
-//! `predict/memory/fault.rs`.
+//! mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead). `predict/memory/fault.rs` lists the
+//! sources of the intervals.
 
 mod major;
 mod minor;
@@ -158,9 +158,9 @@ static CARD: Card = Card {
     metrics: metrics! {
         "latency" => Ns Lower Os: "one minor fault";
         "pages_per_fault" => Count None Os: "pages touched over faults counted";
-        "major_latency" => Ns Lower Io: "one fault that a device answered";
+        "major_latency" => Ns Lower Io: "one fault that is served by a device";
         "bytes_per_fault" => B None Io: "bytes that the device read for a major fault";
-        "window" => Ns Lower Io: "every page of a window of a cold file touched in order";
+        "window" => Ns Lower Io: "touching every page of a window of a cold file, in order";
         "per_page" => Ns Lower Io: "that time over the window's pages";
         "bandwidth" => BPerS Higher Io: "the window's bytes over that time";
         "zeroing" => derived NsPerB Lower Os:
@@ -175,8 +175,8 @@ static CARD: Card = Card {
             "window": Domain::bytes(64 << 10, 1 << 36), ["16MiB"; 3] =>
                 "size of a window of that file; at most half the file";
             "steady": Domain::ns(0, 60_000_000_000), ["0"; 3] =>
-                "of stress, time for which turns are made before those that are recorded, and \
-                 while they are at least; 0: none before, and the case's own";
+                "fault=stress: time of unrecorded turns before the recorded ones, and least time \
+                 of the recorded ones; 0: none before, and the case's own time";
         },
         &[PLACEMENT_PARAM],
     ),
@@ -370,7 +370,7 @@ fn absent(site: &Site, fault: Touch) -> Option<Skip> {
     let memory = site.memory_bytes;
     if memory < MEMORY_BYTES {
         return Some(Skip::because(format!(
-            "{} MiB of memory may be touched here, of {} MiB",
+            "{} MiB of memory may be used here, {} MiB are needed",
             memory / MIB,
             MEMORY_BYTES / MIB
         )));
@@ -389,13 +389,13 @@ fn absent(site: &Site, fault: Touch) -> Option<Skip> {
     let thp = &site.host.memory.thp;
     if thp.enabled.as_deref() == Some("never") {
         return Some(
-            Skip::because("transparent huge pages are off: every fault is one of a base page")
+            Skip::because("transparent huge pages are off: every fault is on a base page")
                 .needs("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
         );
     }
     let large = thp.page_bytes.filter(|large| large * HUGE_SHARE > memory)?;
     Some(Skip::because(format!(
-        "a huge page has {} MiB here, too much of the {} MiB that may be touched",
+        "a huge page has {} MiB here, too much for the {} MiB that may be used",
         large / MIB,
         memory / MIB
     )))

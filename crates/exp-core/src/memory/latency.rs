@@ -1,114 +1,114 @@
-//! How long a load takes whose address is the value of the load before, over footprints from a
+//! How long a load takes if its address is the value of the previous load, over footprints from a
 //! handful of lines to a gibibyte.
 //!
 //! ## Question
-//! What does each level of the memory hierarchy answer in, how large is it, how long is a line, how
-//! much do the prefetchers hide, and what do the TLBs cover and cost?
+//! What is the latency of each level of the memory hierarchy, how large is the level, how long is a
+//! line, how much do the prefetchers hide, and what do the TLBs cover and cost?
 //!
 //! ## Method
 //! Slots of one line each are linked into one cycle over a footprint, and the measuring thread
-//! walks it: every address is the value of the load before, so n loads take n latencies. A slot
-//! holds the address of the next slot and its index; `load` says which of them is walked by. Walks
-//! go on where the one before stopped; they are timed as n against 2n loads in ABBA quartets. A
-//! turn has 256 loads, each an instruction of its own: Zen 4 learns by an instruction which lines
-//! of a page follow, and where 32 walk a page whose lines are in random order, it fetches many of
-//! them ahead.
+//! walks it: every address is the value of the previous load, so n loads take n latencies. A slot
+//! holds the address of the next slot and its index; `load` selects which one the walk uses. Each
+//! walk continues where the previous one stopped; walks are timed as n against 2n loads in ABBA
+//! quartets. An iteration has 256 separate load instructions: Zen 4 learns per instruction which
+//! lines of a page follow, and with only 32 of them it prefetches many lines of a page in random
+//! order.
 //!
 //! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
 //!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
-//!   measuring CPU, and grows the ring from case to case; in even rounds it takes the insertions
-//!   back from case to case, so that footprints come downwards.
+//!   measuring CPU, and grows the ring from case to case; in even rounds it undoes the insertions
+//!   from case to case, so that footprints shrink.
 //! - `page-random`: base pages in random order, all slots of a page in random order before the
 //!   next.
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
 //! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
 //!
-//! Huge pages are asked for by madvise and verified in smaps: where less than 95 % of the largest
-//! footprint are in them, the round gives up every case that is larger than what was, with that
-//! reason, and walks the others; no figure under `pages=huge` is of base pages. Where huge pages
-//! are switched off, base pages take their part under their own name. A round with any huge page
-//! where base pages were asked for is void. Where there are several memory nodes, the memory is
-//! bound to the measuring CPU's before it is touched, and a round is void if any sampled page is
-//! elsewhere. The huge series keeps small footprints in the same huge mapping.
+//! Huge pages are requested by madvise and verified in smaps: if less than 95 % of the largest
+//! footprint are in huge pages, the round skips every larger case with that reason and walks the
+//! others; figures of `pages=huge` never come from base pages. If huge pages are disabled, base
+//! pages replace them under their own name. A round with any huge page is void if base pages were
+//! requested. On machines with several memory nodes, the memory is bound to the measuring CPU's
+//! node before it is touched, and a round is void if any sampled page is elsewhere. The huge series
+//! keeps small footprints in the same huge mapping.
 //!
 //! Up to twice the last cache a footprint is warmed by one load of every line in the order of
 //! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
-//! ones are not, since nothing of them would stay. Then the ring is walked for up to 65,536 loads,
-//! because a sweep drives the page tables out of the caches and the first random loads behind it
-//! would time that (a quarter more at 1 GiB in a virtual machine). Once a round the ring is walked
-//! with a count for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as
-//! were linked, and back at the start. Above that the insertion rule, which is tested, stands for
-//! it.
+//! ones are not, because they would not stay cached. Then the ring is walked for up to 65,536
+//! loads, because the sweep evicts the page tables from the caches, which would slow the first
+//! random loads (a quarter more at 1 GiB in a virtual machine). Once a round, for every footprint
+//! up to 1 MiB and the largest up to 64 MiB, plumb counts the slots of the ring: it must visit all
+//! linked slots and return to the start. For larger footprints it relies on the insertion rule,
+//! which has tests.
 //!
-//! Beyond the caches that a core has for itself, 24 loads of other lines of the same memory, in
-//! random order, stand before each quartet, where it has 64 MiB or more: their time
-//! (`memory_probe_ns`) says what main memory was like, because others share it. It filters nothing;
-//! a note says how far the figure follows it.
+//! Beyond a core's private caches, 24 loads of other lines of the same memory, in random order,
+//! precede each quartet if the memory has 64 MiB or more: their time (`memory_probe_ns`) shows the
+//! state of main memory, which other tenants share. It filters nothing; a note gives its
+//! correlation with the figure.
 //!
 //! The session gives six or more such rounds, each with a new process and mapping, so that the
 //! placement of pages is part of the interval.
 //!
-//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages where
-//! there are none): change points of its logarithm by optimal partitioning, segments of half an
-//! octave or more, neighbours less than a factor 1.5 apart taken as one. A level's latency is the
-//! median of its rungs up to three eighths of its size; its size is where one load in ten already
-//! costs the next level. It takes the name of the cache that sysfs or CPUID describes within a
-//! factor of two; one behind all caches but the last that ends below the last one's size is the
-//! part of it that the program gets; any other plateau is a note beside its neighbour. *Line size*:
-//! slots of a page at random, 16 to 512 bytes apart, in 128 KiB, which lie between the first and
-//! the second cache (else the look is skipped); the time grows with the distance until every load
-//! meets a new line. Strides forward cannot show it: prefetchers fetch pairs of lines, so their
-//! time goes on growing after the line. *Prefetch gain*: random over forward by 64 bytes, at the
-//! largest footprint with both. *TLB reach and miss*: what base pages cost more than huge ones,
-//! fitted by `cost x (1 - reach / footprint)`, the misses of a table of that reach under random
-//! loads, away from the edges of the caches and up to 32 times the second cache: beyond, the page
-//! tables themselves miss it. *Huge gain*: random on base pages over random on huge ones, at 1, 16
-//! and 256 MiB: inside the reach of the second TLB, near its end and far beyond it, on most cores
-//! since 2013.
+//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages if
+//! there are none): change points of its logarithm by optimal partitioning, with segments of at
+//! least half an octave, and neighbours less than a factor 1.5 apart merged. A level's latency is
+//! the median of its rungs up to three eighths of its size; its size is the footprint at which one
+//! load in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes
+//! within a factor of two. A plateau beyond all caches but the last that ends below the last
+//! cache's size is the program's part of that cache. Any other plateau is a note with its
+//! neighbour. *Line size*: slots of a page at random, 16 to 512 bytes apart, in 128 KiB, a
+//! footprint between the first and the second cache (otherwise this step is skipped); the time
+//! grows with the distance until every load reaches a new line. Forward strides cannot show it:
+//! prefetchers fetch pairs of lines, so their time keeps growing beyond a line. *Prefetch gain*:
+//! random over forward by 64 bytes, at the largest footprint with both. *TLB reach and miss*: the
+//! extra time of base pages over huge pages, fitted by `cost x (1 - reach / footprint)`, the misses
+//! of a table of that reach under random loads, away from the edges of the caches and up to 32
+//! times the second cache; beyond that, the page tables themselves miss that cache. *Huge gain*:
+//! random on base pages over random on huge ones, at 1, 16 and 256 MiB: inside the reach of the
+//! second TLB, near its end and far beyond it, on most cores since 2013.
 //!
-//! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one to the
-//! octave up to four times the last cache, at most 256 MiB. In `standard` it has four to the octave
-//! up to 1 GiB, on base pages two to the octave up to 256 MiB, and walks that depart from it in one
-//! of pattern, load and pages one to two octaves up to 64 MiB. `thorough` has all combinations:
-//! random ladders four to the octave up to 1 GiB, other walks up to 64 MiB and then 1 GiB, fewer
-//! the more they depart from what the reports have.
+//! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one per octave
+//! up to four times the last cache, at most 256 MiB. In `standard` it has four per octave up to 1
+//! GiB, on base pages two per octave up to 256 MiB; walks that differ in one of pattern, load and
+//! pages have one per two octaves up to 64 MiB. `thorough` has all combinations: random ladders
+//! with four per octave up to 1 GiB, other walks up to 64 MiB and then 1 GiB, with fewer footprints
+//! the more they differ from the reports.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
-//! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
-//! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
-//! pages add misses of the TLBs by their entries, which makes the gain of huge pages: none within
-//! the reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in order show
-//! a share of the random time, the rest of which prefetchers hide. Once `clock.rate` has measured
-//! the core clock, cycles are turned into ns by that. Bound: no x86-64 core answers a dependent
-//! load in under 3 cycles.
+//! CPUID; main memory by its generation behind the last cache. Between two levels, the hit rates
+//! blend them. A virtual machine may get only a part of the last cache, and shares the memory. Base
+//! pages add TLB misses according to the TLBs' entries, which gives the gain of huge pages: none
+//! within the reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in
+//! order show a share of the random time; prefetchers hide the rest. Once `clock.rate` has measured
+//! the core clock, it converts cycles to ns. Bound: no x86-64 core completes a dependent load in
+//! under 3 cycles.
 //!
 //! ## Reading the result
-//! Flat stretches are levels; the step between two lies where the inner one is full. The random
-//! pointer ladder on huge pages is *the* latency; `forward` is what a scan sees. A step inside a
-//! level on huge pages, near 4 KiB times the entries of the TLB, means that a hypervisor backs the
-//! guest by base pages: then base pages cost no more than huge ones, no TLB is derived, and the
-//! TLB's cost is in the ladder. A last level much smaller than described is the part that the guest
-//! gets. A random ladder cannot fall: if it does by more than both half widths and 3 %, something
-//! other than the footprint changed.
+//! Flat parts are levels; the step between two is where the inner one is full. The random pointer
+//! ladder on huge pages is *the* latency; `forward` is the latency of a scan. A step inside a level
+//! on huge pages, near 4 KiB times the entries of the TLB, means that a hypervisor backs the guest
+//! with base pages: then base pages cost no more than huge ones, no TLB is derived, and the ladder
+//! includes the TLB's cost. A last level much smaller than described is the guest's part. A random
+//! ladder cannot fall: if it does, by more than both half widths and 3 %, something other than the
+//! footprint changed.
 //!
 //! ## Pitfalls
 //! - Prefetchers: a uniformly drawn cycle has no stride. The prefetcher of line pairs brings a
 //!   neighbour that is as likely the next slot as any other: it costs bandwidth, not latency. With
-//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung by more
-//!   than the rounds differ, apart from the edges, which move out because half as many lines are
-//!   walked.
+//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung beyond the
+//!   variation of the rounds, except at the edges, which move out because the walk has half as many
+//!   lines.
 //! - Page placement: base pages of a cache indexed physically collide by chance, so edges are soft
 //!   and differ from round to round; huge pages make them sharp.
 //! - 4 KiB aliasing does not arise: there are no stores in the timed walk.
-//! - Zero page, merging, swap: every word is written with values that differ before anything is
-//!   linked; the mapping is not mergeable; major faults disturb a round.
+//! - Zero page, merging, swap: every word gets a different value before the slots are linked; the
+//!   mapping is not mergeable; major faults mark a round as disturbed.
 //! - First touch on the measuring CPU; pinned before.
 //! - Core clock: taken around each case; cycles are never counter ticks.
-//! - Last cache per slice, per guest, per class of service: the ladder finds what there is.
-//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size. Where
-//!   a limit is lower than it says, or sinks while it is measured, the footprints that meet it fail
-//!   with that reason and the others go on.
+//! - Last cache per slice, per guest, per class of service: the ladder finds the effective size.
+//! - Memory limits: footprints beyond the available memory are skipped with the limit's size. If a
+//!   limit is lower than stated, or falls during the run, the footprints that exceed it fail with
+//!   that reason and the others continue.
 //!
 //! ## Sources
 //! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
@@ -116,7 +116,7 @@
 //! Saavedra and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark
 //! Runtimes" (1995); B. Jackson et al., "An algorithm for optimal partitioning of data on an
 //! interval" (2005); reports R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The
-//! cycles of core designs are written from memory of usual values, not looked up row by row.
+//! cycles of core designs are usual values, not looked up row by row.
 
 mod cost;
 mod derive;
@@ -160,17 +160,19 @@ const WARM_LOADS: u64 = 1 << 16;
 bench::experiment!(Latency);
 
 const METRICS: &[Metric] = metrics! {
-    "latency" => Ns Lower Hardware: "Time of one load whose address is the load before";
+    "latency" => Ns Lower Hardware: "Time of one load whose address is the result of the previous \
+                                     load";
     "level_latency" => derived Ns Lower Hardware:
         "Latency of a level: its plateau on the random ladder";
     "level_latency_cycles" => derived Cycle Lower Hardware:
         "Latency of a level in core cycles, by clock.rate's core clock";
     "level_size" => derived B None Hardware: "Footprint at which one load in ten misses a level";
-    "line_size" => derived B None Hardware: "Distance from which on every load meets a new line";
+    "line_size" => derived B None Hardware: "Smallest distance at which every load reaches a new \
+                                             line";
     "prefetch_gain" => derived Ratio Higher Hardware:
         "Random over forward latency at one line a step";
     "tlb_reach" => derived B None Hardware: "Bytes of base pages that a TLB covers";
-    "tlb_miss" => derived Ns Lower Hardware: "What a load costs more that misses a TLB";
+    "tlb_miss" => derived Ns Lower Hardware: "Extra time of a load that misses a TLB";
     "huge_gain" => derived Ratio None Hardware:
         "Random latency on base pages over that on huge ones";
 };

@@ -154,7 +154,8 @@ pub(super) fn touch_ns(site: &Site) -> f64 {
 /// The setting of [`most`].
 pub(super) const MOST: Param = Param::setting(
     "most",
-    "most bytes walked over, and of a loader's arrays; auto: 128 MiB, in thorough 1 GiB",
+    "largest footprint of the walk and of a load thread's arrays; auto: 128 MiB, in thorough 1 \
+     GiB",
     Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
     ["auto"; 3],
 );
@@ -174,7 +175,7 @@ pub(super) fn most(params: &Params) -> u64 {
 pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Result<(), Skip> {
     if params.preset == Preset::Quick && params.chosen(parameter).is_none() {
         return Err(Skip::because(
-            "memory beyond all caches takes longer to make than the quick preset has",
+            "preparing memory beyond all caches takes longer than the quick preset allows",
         )
         .needs(format!("--preset standard, or --set {way}")));
     }
@@ -222,7 +223,7 @@ fn in_cache(facts: Facts, level: Level) -> Result<u64, Skip> {
     let footprint = (4 * inner).min(quiet_part(bytes));
     if footprint < 2 * inner {
         return Err(Skip::because(format!(
-            "{} ({}) is not four times the cache before it ({})",
+            "{} ({}) is less than four times the previous cache ({})",
             level.text(),
             render(bytes as f64, Unit::B),
             render(inner as f64, Unit::B)
@@ -238,14 +239,14 @@ fn in_memory(site: &Site, last: u64, most: u64) -> Result<(u64, Option<String>),
     let bytes = if bytes > GRAIN { bytes / GRAIN * GRAIN } else { bytes };
     if bytes < MIB {
         return Err(Skip::because(format!(
-            "{} of memory may be touched, which is no main memory's worth",
+            "{} of memory may be used, too little to measure main memory",
             render(site.memory_bytes as f64, Unit::B)
         ))
         .needs("more free memory or a higher limit"));
     }
     let note = (bytes < last.saturating_mul(2)).then(|| {
         format!(
-            "{} are less than twice the last cache ({}): it may answer a part of the loads",
+            "{} are less than twice the last cache ({}), which may answer a part of the loads",
             render(bytes as f64, Unit::B),
             render(last as f64, Unit::B)
         )

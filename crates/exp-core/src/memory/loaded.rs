@@ -2,71 +2,72 @@
 //!
 //! ## Question
 //!
-//! How does the latency of main memory rise with the bandwidth that other CPUs draw from it, from
-//! an idle memory to a saturated one?
+//! How does the latency of main memory rise with the bandwidth that other CPUs use, from an idle
+//! memory to a saturated one?
 //!
 //! ## Method
 //!
-//! A chaser on the first CPU walks a cycle of lines in uniformly drawn order, each address the
-//! value of the load before, over more than the last cache (see `memory.mlp`). The other CPUs of
-//! its memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`,
-//! by vectors. All are pinned, touch and verify their memory themselves, begin at a common tick,
-//! and count only while all are at work; each round has new processes and memory.
+//! A latency thread (the chaser) on the first CPU walks a cycle of lines in uniformly drawn order,
+//! each address the value of the previous load, over more than the last cache (see `memory.mlp`).
+//! Load threads (the loaders) on the other CPUs of its memory node pass over their own arrays with
+//! the vector kernels of `memory.bandwidth`. All are pinned, touch and verify their memory
+//! themselves, start at a common tick, and count only while all are running; each round has new
+//! processes and memory.
 //!
-//! Each round the loaders pass over their arrays once, then run without pause for a half window:
-//! that is the most. A step of `load` percent is that rate shared among the loaders and spread
-//! evenly over time: each moves what is due in 3 µs, then waits awake until the counter says that
-//! the next piece is due. One that comes late does not make up for more than one piece, so there
-//! are no bursts; at 100 nobody waits. At 0 the loaders wait all the time, so that only the traffic
-//! differs from the other steps. The chaser must end where its loads lead by the order that was
-//! drawn, else the case has failed; the loaders' arrays must hold what their passes leave, and all
-//! memory must be on the node where it was placed, else all cases have. Each loader's loop is the
-//! fastest here of those of all vectors with and without prefetch instructions, found by short
-//! trials.
+//! Each round the loaders pass over their arrays once, then run without pause for half a window:
+//! this is the maximum rate. A step of `load` percent is that share of the maximum, divided among
+//! the loaders and spread evenly over time: each moves the bytes for 3 µs, then spins until the
+//! next piece is due. A late loader catches up by at most one piece, so there are no bursts; at 100
+//! no loader waits. At 0 the loaders wait all the time, so that only the traffic differs from the
+//! other steps. The chaser must end at the slot that follows from the drawn order, otherwise the
+//! case fails; the loaders' arrays must have the expected content, and all memory must be on its
+//! node, otherwise all cases fail. Each loader uses the fastest vector loop, with or without
+//! prefetch instructions, found by short trials.
 //!
-//! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in
-//! the same window: bytes of the loaders with the lines that regular stores read first, and the
-//! chaser's own lines.
+//! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` counts the bytes that
+//! memory moved in the same window: those of the loaders including the lines that regular stores
+//! read first, and the chaser's own lines.
 //!
-//! Memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the caches;
-//! write, regular), or writes alone. Loaders' arrays together are four times the last caches under
-//! their CPUs, each 16 MiB to `most`. CPUs that share a core with the chaser would slow its core
-//! and not the memory: by default they do not load.
+//! The traffic is reads only, two reads per write (copy, regular), one to one (copy past the
+//! caches; write, regular), or writes only. Loaders' arrays together are four times the last caches
+//! under their CPUs, each 16 MiB to `most`. CPUs that share the chaser's core would slow the core,
+//! not the memory: by default they have no loader.
 //!
 //! ## Prediction
 //!
-//! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
-//! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy
-//! a memory is at 100 % depends on how many lines the loaders have in flight against its channels,
-//! so the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth`
-//! measured for the same kernel in main memory with as many CPUs, else with all, else of its law.
+//! Idle latency as `memory.latency` measured it at the nearest footprint (otherwise its law), plus
+//! a queue with fixed service times (M/D/1) and a mean wait of half a service time x u / (1 - u).
+//! The utilisation of the memory at 100 % depends on the loaders' lines in flight relative to its
+//! channels, so the interval widens with the load. Bandwidth: the step's share of the figure of
+//! `memory.bandwidth` for the same kernel in main memory with the same number of CPUs, otherwise
+//! with all CPUs, otherwise its law.
 //!
 //! ## Reading the result
 //!
 //! Plot `latency` over `bandwidth`: flat, then a knee, then a wall at the peak. At 0 `latency` is
 //! that of `memory.latency`; `idle_ratio` is their ratio. One loader rarely saturates a memory:
 //! then the curve ends before the knee. A curve that falls at small loads is power management:
-//! memory and mesh clock up under load. `load` is a share of what these loaders reach with this op,
-//! so steps of different ops are compared by bandwidth.
+//! memory and mesh clock up under load. `load` is relative to the maximum of these loaders with
+//! this op, so compare steps of different ops by bandwidth.
 //!
 //! ## Pitfalls
 //!
-//! - Siblings: see `sibling`. A virtual machine may not tell which CPUs share a core: then none is
-//!   known to, and `latency` may contain a shared core's losses at every step but none at 0.
-//! - Waiting loaders spin, so that the clock does not change from step to step by cores that sleep.
+//! - Siblings: see `sibling`. A virtual machine may hide which CPUs share a core: then `latency`
+//!   may contain a shared core's losses at every step except 0.
+//! - Waiting loaders spin, so that sleeping cores do not change the clock from step to step.
 //! - Granularity: a piece in 3 µs, at least 2 KiB of each array (one in 4 µs at 0.5 GB/s). Each
-//!   look at the time waits for the loads before it, about a latency, which the pause absorbs up to
-//!   90 %.
-//! - Arrays in a last cache that is larger than they: a note says so, and the load is then partly
-//!   the cache's.
-//! - Preempted loaders lower the bandwidth, which is counted, not assumed; the overlap of the
-//!   members is in the figures.
+//!   clock read waits for the preceding loads, about one latency, which the pause absorbs up to 90
+//!   %.
+//! - If the last cache is larger than the arrays, a note says so, and the load is partly on the
+//!   cache.
+//! - Preempted loaders lower the bandwidth, which is counted, not assumed; the figures include the
+//!   overlap of the threads.
 //!
 //! ## Sources
 //!
 //! Intel Memory Latency Checker (loaded latency by injection delay); google/multichase (multiload);
 //! X-Mem; Arm loaded-latency (common start and stop); R. Jain, "The Art of Computer Systems
-//! Performance Analysis" (M/D/1). No report has it.
+//! Performance Analysis" (M/D/1). No published report has this figure.
 
 mod members;
 
@@ -129,18 +130,20 @@ static CARD: Card = Card {
     id: ID,
     title: "Memory latency under load",
     metrics: metrics! {
-        "latency" => Ns Lower Hardware: "time of one load of the chaser, in its median step";
+        "latency" => Ns Lower Hardware: "time of one load of the latency thread, in its median \
+                                         step";
         "bandwidth" => BPerS Higher Hardware:
-            "what memory moved in the shared window: loaders' bytes with write-allocate, and the \
-             chaser's lines";
+            "bytes that memory moved in the shared window: those of the load threads with \
+             write-allocate, and the lines of the latency thread";
         "idle_ratio" => derived Ratio None Hardware:
-            "latency beside waiting loaders over memory.latency's at the nearest footprint";
+            "latency with waiting load threads over that of memory.latency at the nearest \
+             footprint";
     },
     params: bench::params!(
         Load::PARAMS,
         settings! {
             "sibling": Domain::Symbols(&["out", "in"]), ["out"; 3] =>
-                "whether CPUs of the chaser's core load too";
+                "whether SMT siblings of the latency thread load too";
         },
         &[MOST],
     ),
@@ -316,7 +319,7 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
         return Err(Skip::because("no CPU to measure on"));
     };
     if others.is_empty() {
-        return Err(Skip::because("one CPU: a memory is loaded by a second one")
+        return Err(Skip::because("only one CPU: the load needs a second one")
             .needs("a second CPU, allowed and named by --cpu"));
     }
     let cpu = &site.host.cpu;
@@ -336,7 +339,7 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
     cpus.sort_by_key(|other| class(*other));
     if cpus.is_empty() {
         return Err(Skip::because(
-            "all other CPUs share the chaser's core, whose time they would take",
+            "all other CPUs share the core of the latency thread and would take its time",
         )
         .needs(format!("--set {ID}.sibling=in, or CPUs of another core by --cpu")));
     }

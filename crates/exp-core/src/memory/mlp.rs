@@ -2,56 +2,56 @@
 //!
 //! ## Question
 //!
-//! By how much does the time per load fall when several chains of dependent loads run beside each
-//! other, from how many chains on does it not fall any more, and so how many lines has a core in
-//! flight?
+//! By how much does the time per load fall with several parallel chains of dependent loads, at how
+//! many chains does it stop falling, and so how many lines can a core have in flight?
 //!
 //! ## Method
 //!
-//! All slots of a footprint, one to a line, stand in one cycle in an order drawn uniformly. k
-//! chains enter the cycle at places that are evenly spaced along it and walk it by pointers: a turn
-//! in assembly is k loads, each from the address that the same chain loaded in the turn before, so
-//! loads of a chain wait for each other and those of different chains do not. Chains share no line:
-//! together they come to each once before any of them reaches where another began, so for the
-//! caches k chains are one chain. (With k rings of their own, a lone chain would walk a k-th of the
-//! footprint only.) Timed as n against 2n turns in ABBA quartets, and given per load.
+//! All slots of a footprint, one per line, form one cycle in a uniformly drawn order. k chains
+//! start at evenly spaced places of the cycle and follow its pointers: an iteration in assembly is
+//! k loads, each from the address that the same chain loaded in the previous iteration, so loads of
+//! one chain wait for each other and those of different chains do not. Chains share no line:
+//! together they visit each line once before any chain reaches another's start, so for the caches k
+//! chains are one chain. (With k separate rings, a single chain would walk only a k-th of the
+//! footprint.) Timed as n against 2n turns in ABBA quartets, and given per load.
 //!
-//! After each case every chain must stand where so many loads lead by the order that was drawn,
-//! else the case has failed. Memory is touched and verified on the measuring CPU's node, in huge
-//! pages where they are to be had; else base pages, which a note says. Caches are warmed by a walk
-//! once around.
+//! After each case every chain must be at the slot that follows from the drawn order, otherwise the
+//! case fails. Memory is touched and verified on the measuring CPU's node, in huge pages if
+//! available; otherwise in base pages, and a note says so. One full walk warms the caches.
 //!
 //! **Derived.** `parallelism`: time of one chain over time per load of k. `lines_in_flight`: the
-//! median of the parallelisms that are within 5 % of the largest. By Little's law that is how many
-//! lines are in flight if each takes as long as a lone one; where many wait longer each, more are.
+//! median of the parallelisms that are within 5 % of the largest. By Little's law this is the
+//! number of lines in flight if each takes as long as a single one; if each waits longer, there are
+//! more.
 //!
-//! A cache's footprint is four times the cache before it, at most three eighths of itself; main
-//! memory's is four times the last cache as `memory.latency` measured it (else as described), at
-//! least 64 MiB; `most` cuts that, and a note says where it is less than twice the last cache.
+//! A cache's footprint is four times the previous cache, at most three eighths of its own size;
+//! main memory's is four times the last cache as `memory.latency` measured it (otherwise as
+//! described), at least 64 MiB; `most` limits it, and a note says if it is less than twice the last
+//! cache.
 //!
 //! ## Prediction
 //!
-//! Latency (as `memory.latency` measured it at the nearest footprint, else its law) over the lesser
-//! of k and the miss buffers of the core's first cache (plumb's table by design: 10 line-fill
-//! buffers from Nehalem, 12 in Ice Lake, 16 in Golden Cove, 22 to 24 in Zen …), with a knee
-//! between.
+//! Latency (as `memory.latency` measured it at the nearest footprint, otherwise its law) over the
+//! smaller of k and the miss buffers of the core's first cache (plumb's table by design: 10
+//! line-fill buffers from Nehalem, 12 in Ice Lake, 16 in Golden Cove, 22 to 24 in Zen …), with a
+//! knee between.
 //!
 //! ## Reading the result
 //!
-//! `load_time` falls as 1/k, bends, and stays: the bend is the number of buffers. Lines in flight x
-//! line / latency is what one thread can read from that level without prefetchers. A plateau well
-//! below the buffers in a virtual machine is table walks: each load there misses the TLB if the
-//! hypervisor backs the memory by base pages. A rise after the plateau is queueing.
+//! `load_time` falls as 1/k, bends, and stays constant: the bend is the number of buffers. Lines in
+//! flight x line / latency is the bandwidth of one thread from that level without prefetchers. A
+//! plateau well below the buffers in a virtual machine is table walks: each load there misses the
+//! TLB if the hypervisor backs the memory by base pages. A rise after the plateau is queueing.
 //!
 //! ## Pitfalls
 //!
-//! - Registers: on x86-64 13 chains stand in general registers, 16 in vector registers (about three
-//!   cycles more a load) and the last three on the stack (a forwarded store, about five); on Arm 28
-//!   and 4. That is little beside main memory, and up to a third beside an L2 hit.
-//! - A footprint that the last cache holds in part (see `most`) gives a mixture of both.
+//! - Registers: on x86-64 13 chains are in general registers, 16 in vector registers (about three
+//!   more cycles a load) and the last three on the stack (a forwarded store, about five); on Arm 28
+//!   and 4. That is little compared with main memory, and up to a third of an L2 hit.
+//! - A footprint that is partly in the last cache (see `most`) gives a mixture of both.
 //! - Prefetchers: a uniformly drawn order has no stride; a prefetcher of line pairs takes buffers
 //!   of the second cache, not of the first.
-//! - Other tenants at the memory, and a sibling on the same core, which shares the buffers.
+//! - Other tenants share the memory, and a sibling on the same core shares the buffers.
 //! - Out-of-order reach: 32 loads and their control are a fraction of any reorder buffer from 128
 //!   entries; in-order cores stop at the first use and show one or two.
 //!
@@ -59,7 +59,8 @@
 //!
 //! J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961); google/multichase (parallel
 //! chases, and mixing against collisions); clamchowder's mlp mode; D. Lemire, "Measuring
-//! memory-level parallelism" (2018); Intel 248966 (fill buffers). No report has it.
+//! memory-level parallelism" (2018); Intel 248966 (fill buffers). No published report has this
+//! figure.
 
 use super::had;
 use super::levels::{self, MOST, Sized};
@@ -116,10 +117,9 @@ static CARD: Card = Card {
     metrics: metrics! {
         "load_time" => Ns Lower Hardware: "time per load of all chains together";
         "parallelism" => derived Ratio Higher Hardware:
-            "time of one chain's load over the time per load of so many chains";
+            "time of a load in one chain over the time per load with several chains";
         "lines_in_flight" => derived Count Higher Hardware:
-            "plateau of the parallelism: lines in flight, each counted as long as a lone one \
-             takes";
+            "plateau of the parallelism: lines in flight, in units of a single load's time";
     },
     params: bench::params!(Chased::PARAMS, &[MOST]),
     after: &["clock.rate", "memory.latency"],
@@ -285,7 +285,7 @@ fn lines(level: Level, gains: &[(u64, f64)]) -> Option<DerivedValue> {
     derived.at.insert("from_chains".to_owned(), Value::from(from));
     if gains.iter().map(|(chains, _)| *chains).max() == Some(from) {
         derived.notes.push(format!(
-            "still rising at {from} chains, the most that were measured: a lower bound"
+            "still rising at {from} chains, the largest measured number: a lower bound"
         ));
     }
     Some(derived)

@@ -3,86 +3,85 @@
 //!
 //! ## Question
 //!
-//! On a machine with several memory nodes, how fast do the CPUs of each node stream over, and how
-//! long do they wait for, the memory of each node; and is the firmware's table of distances right?
+//! On a machine with several memory nodes, what bandwidth and latency do the CPUs of each node
+//! reach with the memory of each node, and is the firmware's table of distances right?
 //!
 //! ## Method
 //!
-//! A case is a node whose CPUs work and a node that has the memory; nodes without CPUs are columns
-//! only. A round against one memory node places its memory once (mbind, touched on that node's CPUs
-//! where it has any) and measures every row in random order:
+//! A case is a CPU node and a memory node; nodes without CPUs are columns only. A round for one
+//! memory node places its memory once (mbind, touched on that node's CPUs if it has any) and
+//! measures every row in random order:
 //!
-//! - `bandwidth`: as R4 did it, one CPU at a time, with STREAM's four kernels (copy, scale, add,
-//!   triad; doubles, regular stores, vectors, in assembly). A CPU's value is the arithmetic mean of
-//!   its four rates, the node's that of its CPUs' values. R4 ran every CPU of the node once; here a
-//!   round draws `cpus` of them anew, so that the rounds go through the node, and the spread
-//!   between CPUs is part of the interval. R4 took the best of ten passes, a round here takes one
-//!   window.
+//! - `bandwidth`: as in R4, one CPU at a time, with STREAM's four kernels (copy, scale, add, triad;
+//!   doubles, regular stores, vectors, in assembly). A CPU's value is the arithmetic mean of its
+//!   four rates, a node's value the mean over its CPUs. R4 ran every CPU of the node once; here
+//!   each round draws `cpus` of them, so that the rounds cover the node, and the spread between
+//!   CPUs is part of the interval. R4 took the best of ten passes; a round here takes one window.
 //! - `node_bandwidth`: one CPU of each core of the node at the same time, their rates added up,
-//!   mean of the four kernels: what the node gets of that memory, which R4 did not ask. Threads
-//!   start together, and bytes count in the shared window only, whose share of the one asked for is
-//!   `overlap`.
-//! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot,
-//!   every address the value of the load before); time over loads, mean over CPUs.
+//!   mean of the four kernels: the node's bandwidth to that memory, which R4 did not measure.
+//!   Threads start together, and bytes count only in the shared window; `overlap` is its share of
+//!   the requested window.
+//! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines per slot,
+//!   every address the value of the previous load); time over loads, mean over CPUs.
 //!
-//! A CPU alone counts by its median step (256 KiB, 256 loads; of the team 32 KiB), so that an
-//! interrupt is not in it. Rates are of the program's bytes (copy and scale 16, add and triad 24 B
-//! an element); a regular store reads the line first, so the bus carries a half more for copy and
-//! scale and a third more for add and triad. Before each window the team moves a quarter of its
-//! arrays, as much as the last caches hold, so that these are as such a stream keeps them, whatever
-//! was in them (stored lines of another kernel or node would be written back in the window, an
-//! empty cache would keep stores from the memory); then each CPU alone moves 3 MiB, more than its
-//! own caches, before each of its windows, and waits for 16384 loads before the walk. Each part of
-//! the memory has the loop that its own CPU moves it fastest by, of all vectors with and without
-//! prefetch instructions, found by short trials. Windows are timed by CLOCK_MONOTONIC, one clock
-//! for all CPUs. The streams together are four times the last caches of a whole node, the walk goes
-//! on where it stopped, and what linking the ring left in a cache the streams have driven out.
+//! A single CPU's rate is that of its median step (256 KiB, 256 loads; for the team 32 KiB), which
+//! excludes interrupts. Rates are of the program's bytes (copy and scale 16, add and triad 24 B an
+//! element); a regular store reads the line first, so the bus carries half more for copy and scale
+//! and a third more for add and triad. Before each window the team moves a quarter of its arrays,
+//! as much as the last caches hold. This brings the caches into the steady state of such a stream
+//! (dirty lines of another kernel or node would be written back in the window, an empty cache would
+//! absorb stores). Then each single CPU moves 3 MiB, more than its private caches, before each of
+//! its windows, and makes 16384 loads before the walk. Each part of the memory uses the fastest
+//! vector loop of its own CPU, with or without prefetch instructions, found by short trials.
+//! CLOCK_MONOTONIC times the windows, one clock for all CPUs. The streams together are four times
+//! the last caches of a whole node, the walk continues where it stopped, and the streams have
+//! evicted what linking the ring left in a cache.
 //!
-//! Each thread is found by getcpu on its CPU and node after its window, or the case fails with both
-//! named. After all windows move_pages tells the node of the pages that were used (up to 4096 of
-//! each mapping): one page elsewhere, or a kernel that does not answer, voids the round. The arrays
-//! must hold what the kernels compute.
+//! After its window each thread must be on its CPU and node (getcpu), or the case fails and names
+//! both. After all windows move_pages reports the node of the used pages (up to 4096 of each
+//! mapping): one page elsewhere, or a kernel that does not answer, voids the round. The arrays must
+//! have the content that the kernels compute.
 //!
 //! *Derived*: `bandwidth_ratio`, `node_bandwidth_ratio` (over the same CPUs' rate on their own
-//! node's memory) and `latency_ratio`, each with the firmware's distances beside it: `distance` and
+//! node's memory) and `latency_ratio`, each with the firmware's distances: `distance` and
 //! `local_distance` in `at`.
 //!
-//! `quick` looks at four pairs at most: the row of the first CPU's node, one node of each distance
-//! before others. Where no cache is described a node counts as 32 MiB.
+//! `quick` measures at most four pairs: the row of the first CPU's node, first one node of each
+//! distance. If no cache is described, a node counts as 32 MiB.
 //!
 //! ## Prediction
 //!
-//! Local figures by the laws of memory.latency and memory.bandwidth (by their measured figures once
-//! there are any), times what the firmware's distance (SLIT) adds, of which a quarter to a bit more
-//! than all is usual. A lone CPU's rate falls as the latency rises, since its lines in flight are
-//! the same. What a whole node gets of another depends on links that nothing describes: wide. A
-//! virtual machine's distances are what somebody typed.
+//! Local figures follow the laws of memory.latency and memory.bandwidth (or their measured
+//! figures), scaled by the extra distance of the firmware's table (SLIT); usually a quarter to
+//! slightly more than all of it applies. A single CPU's rate falls as the latency rises, since its
+//! lines in flight stay the same. A whole node's bandwidth to another depends on links that no
+//! table describes, so the range is wide. A virtual machine's distances are set by hand.
 //!
 //! ## Reading the result
 //!
 //! Rows are CPU nodes, columns memory nodes (R4's table has them the other way round). The diagonal
 //! is local. `latency_ratio` near `distance` over `local_distance`: the firmware's table is right.
-//! `bandwidth_ratio` is about one over it; where it is near 1 although the latency is not,
+//! `bandwidth_ratio` is about its reciprocal; if it is near 1 although the latency is not,
 //! prefetchers hide the distance. `node_bandwidth_ratio` far below that: the link between the nodes
-//! is full. Equal columns whatever the row, as R4 printed them, would mean that threads were not
-//! where they were sent: here that fails.
+//! is full. Columns that do not depend on the row, as in R4, would mean that threads were not on
+//! their nodes: here such a case fails.
 //!
 //! ## Pitfalls
 //!
-//! - Binding that did not happen: R4's figures follow the memory node alone; both sides are
-//!   verified.
-//! - Automatic NUMA balancing unmaps pages to see who uses them; the kernel leaves out memory bound
-//!   to a node, which this is.
-//! - A node that is nearly full: binding makes the kernel reclaim, or end processes, rather than
-//!   use another node. A node with less free memory (idle pages of files counted in) than is taken
-//!   is skipped with the numbers.
-//! - Huge pages that a node has too few of: base pages are used, and a note says so; then address
+//! - Failed binding: R4's figures depend on the memory node only; plumb verifies both sides.
+//! - Automatic NUMA balancing unmaps pages to see which threads use them; the kernel excludes
+//!   memory bound to a node, as it is here.
+//! - A node that is nearly full: binding makes the kernel reclaim memory or kill processes rather
+//!   than use another node. A node with less free memory (including idle pages of files) than
+//!   needed is skipped, with the numbers.
+//! - A node with too few huge pages: base pages are used, and a note says so; then address
 //!   translation is part of the latency.
-//! - SMT siblings are left out of `node_bandwidth`, but not of the CPUs that work alone.
+//! - SMT siblings are excluded from `node_bandwidth`, but not from the CPUs that are measured
+//!   alone.
 //! - In a container mbind and move_pages may be forbidden: without verification nothing is
 //!   measured.
-//! - A last cache that serves several nodes, or memory that is cached by a nearer node's, is in the
-//!   figures.
+//! - The figures include the effect of a last cache that serves several nodes, or of a nearer
+//!   node's cache.
 //!
 //! ## Sources
 //!
@@ -148,8 +147,8 @@ static CARD: Card = Card {
             "mean of STREAM's four kernels by one CPU of each core of the node together; bytes of \
              the program";
         "latency" => Ns Lower Hardware:
-            "time of one load whose address is the load before, at random, mean over the node's \
-             CPUs";
+            "time of one load whose address is the result of the previous load, in random order, \
+             mean over the node's CPUs";
         "bandwidth_ratio" => derived Ratio Higher Hardware:
             "bandwidth over that of the same CPUs on their own node's memory";
         "node_bandwidth_ratio" => derived Ratio Higher Hardware:
@@ -161,14 +160,13 @@ static CARD: Card = Card {
         Pair::PARAMS,
         settings! {
             "cpus": Domain::Either(&["auto"], 1, 8192, Unit::Count), ["auto"; 3] =>
-                "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 and \
-                 8 by preset";
+                "CPUs of a node that are measured alone in a round, drawn for each round; auto: 1, \
+                 2 and 8 by preset";
             "footprint": Domain::Either(&["auto"], 1 << 20, 1 << 42, Unit::B), ["auto"; 3] =>
                 "bytes of all streams on a memory node; auto: four times the last caches of a \
                  node";
             "ring": Domain::Either(&["auto"], 1 << 12, 1 << 42, Unit::B), ["auto"; 3] =>
-                "bytes that are walked for the latency; auto: four times one last cache, at most \
-                 512 MiB";
+                "footprint of the latency walk; auto: four times one last cache, at most 512 MiB";
         },
     ),
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],

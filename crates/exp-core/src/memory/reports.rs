@@ -33,16 +33,16 @@ pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     };
     let name = level.text();
     let (bytes, from) = level_bytes(facts, level)
-        .ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
+        .ok_or_else(|| Skip::because(format!("the size of {name} is unknown")))?;
     match from {
         "measured" => Ok(level_last_bytes(facts)),
         "described" if facts.known.is_some() && bytes < whole / 10 * 9 => {
             Err(Skip::because(format!(
-                "{name} is described as {}, of which a virtual machine has an unknown part, and \
-                 memory.latency did not find where it ends",
+                "{name} is described as {}, but a virtual machine gets an unknown part, and \
+                 memory.latency did not find its end",
                 render(whole as f64, Unit::B)
             ))
-            .needs("--set host.cache.l3=…: what one core can fill of it"))
+            .needs("--set host.cache.l3=…, the part that one core can fill"))
         }
         _ => Ok((bytes, from)),
     }

@@ -1,62 +1,63 @@
-//! Who takes the CPU from a program that only runs?
+//! What interrupts a program that only runs?
 //!
 //! ## Question
 //!
-//! When is a program that never waits not running, for how long, how much of its time is lost, and
-//! to whom: the timer's tick, interrupts, other threads, a quota, the hypervisor?
+//! A program never waits, yet it does not run all the time. When is it interrupted, for how long,
+//! how much of its time is lost, and what takes it: the timer's tick, interrupts, other threads, a
+//! quota, the hypervisor?
 //!
 //! ## Method
 //!
 //! One thread, pinned, at nice -20 where allowed, reads the counter without pause: one read and one
 //! comparison a turn, no system call inside, all memory touched before. A turn that takes longer
-//! than a threshold is a gap. The threshold is found from the distribution of the times from one
-//! read to the next, and given with the figure.
+//! than a threshold is a gap. plumb derives the threshold from the distribution of the times
+//! between two reads and reports it with the figure.
 //!
-//! A round has one or two windows of `duration`. In the first nothing but the loop runs: it gives
-//! every length and rate, and the raw list of gaps. Counters are read around it. In the second,
-//! where it is asked for and permissions allow, the kernel's events of this CPU are recorded
-//! meanwhile: it gives the share of time by cause, and, where tracepoints were recorded, picture
-//! and table. Recording changes the gaps; by how much stands beside the figures (`tick_gap_ns`,
-//! `tick_gap_traced_ns`). Attribution climbs as far as it may and says how far it got and why no
-//! further: 0 counters (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay,
-//! throttling), matched to gaps by number, which their names say (by count); 1 switches (perf
-//! events of the thread itself), matched by time; 2 tracepoints of interrupts, soft interrupts and
-//! the scheduler. A cause that the level cannot see has no share. Giving tracepoints up takes the
-//! kernel 0.4 s a round, so `quick` stays at 0.
+//! A round has one or two windows of `duration`. In the first only the loop runs: this window gives
+//! every length and rate, and the raw list of gaps. Counters are read before and after it. In the
+//! second, if requested and permitted, the kernel's events of this CPU are recorded: this window
+//! gives the share of time by cause and, with tracepoints, plot and table. Recording changes the
+//! gaps; the record shows by how much (`tick_gap_ns`, `tick_gap_traced_ns`). Attribution uses the
+//! highest level that permissions allow, and reports the level and the reason for its limit: 0
+//! counters (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay, throttling),
+//! matched to gaps by number, marked "by count" in their names; 1 switches (perf events of the
+//! thread itself), matched by time; 2 tracepoints of interrupts, soft interrupts and the scheduler.
+//! A cause that the level cannot see has no share. Closing tracepoints takes the kernel 0.4 s a
+//! round, so `quick` stays at 0.
 //!
-//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked
-//! for in the phase of the gaps' starts: near that period, refined to what the gaps say, how many
-//! lie in one narrow arc of it, and how likely random gaps would. R is the resultant of all gaps'
-//! phases. The timer rows of /proc/interrupts must say the same; where they do not, a note gives
-//! the reason. Another usual period is no tick of this kernel, and only noted. Gaps off the tick
-//! are searched for another period, which must be beyond chance (p up to 1e-12) and in both halves
-//! of the window.
+//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). plumb
+//! searches for it in the phase of the gaps' starts: near that period, refined by the gaps, it
+//! counts how many gaps fall into one narrow arc, and computes how likely random gaps would do so.
+//! R is the resultant of all gaps' phases. The timer rows of /proc/interrupts must agree; otherwise
+//! a note gives the reason. Another common period is not this kernel's tick and is only noted. Gaps
+//! off the tick are searched for another period, which must be significant (p up to 1e-12) and
+//! appear in both halves of the window.
 //!
 //! ## Prediction
 //!
-//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to
-//! 60 µs in a virtual machine. Others are few on a quiet machine. A quota takes what it does not
-//! give. The loop's turn follows from clock.read.
+//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on bare metal, 1.2 to 60 µs in
+//! a virtual machine. Other gaps are few on a quiet machine. A quota takes the share that it does
+//! not grant. The loop's turn follows from clock.read.
 //!
 //! ## Reading the result
 //!
-//! `lost` times a year is what the kernel costs a computation that never calls it. `active` near
-//! the tick's period says that hardly anybody else came. `lost_unattributed` is what no evidence
-//! names: in a virtual machine likely the hypervisor's, on the machine itself the firmware's (SMI).
-//! `other_period` exists only where somebody comes regularly; its note says who. `gap_rate` counts
-//! from each round's own threshold, `gap_rate_1us` compares rounds and machines. Traces hold the
-//! gaps (`gaps`; `gaps_traced` of the second window; all of the first round up to 50,000, of others
-//! the first 4,000, of all the distribution of lengths), a timeline of 120 ms, the table, the
-//! causes, and what was counted of interrupts.
+//! `lost` is the share of time that a computation loses even if it never calls the kernel. `active`
+//! near the tick's period means that hardly anything but the tick interrupted. `lost_unattributed`
+//! is time without a known cause: in a virtual machine probably the hypervisor, on bare metal the
+//! firmware (SMI). `other_period` exists only if another interruption is periodic; its note names
+//! it. `gap_rate` counts from each round's own threshold, `gap_rate_1us` compares rounds and
+//! machines. Traces hold the gaps (`gaps`; `gaps_traced` of the second window; all of the first
+//! round up to 50,000, of others the first 4,000, of all the distribution of lengths), a timeline
+//! of 120 ms, the table, the causes, and the interrupt counters.
 //!
 //! ## Pitfalls
 //!
-//! A gap shorter than the threshold is not seen. By number (level 0) a cause is a guess among gaps
-//! of one window, never more than was counted. An idle kernel thread's wake-up counts as a thread,
-//! the soft interrupt that a tick raises as what took most of the gap. A busy loop keeps the CPU
-//! from sleeping: an idle machine's noise differs. A CPU in nohz_full has no tick while one task
-//! runs: then none is found, and the counts say so. The rounds' own environment is this
-//! experiment's subject: switches of the window do not disturb it.
+//! A gap shorter than the threshold is not seen. At level 0 (by count) a cause is a guess among the
+//! gaps of one window, never more often than counted. An idle kernel thread's wake-up counts as a
+//! thread; a tick with its soft interrupt counts as the longer of the two. A busy loop keeps the
+//! CPU from sleeping: an idle machine's noise differs. A CPU in nohz_full has no tick while one
+//! task runs: then plumb finds none, and the counts confirm it. Interruptions are the subject of
+//! this experiment, so switches in the window do not mark a round as disturbed.
 //!
 //! ## Sources
 //!
@@ -128,36 +129,36 @@ static CARD: Card = Card {
     metrics: &[
         Metric::time(
             "read_to_read",
-            "median time from one read of the counter to the next: the loop's resolution",
+            "resolution of the loop: median time between two reads of the counter",
             Kind::Hardware,
         )
         .over(Over::All),
         time("threshold", "shortest time that counts as a gap", Better::None),
-        time("gap", "one gap: the loop did not run", Better::Lower),
+        time("gap", "length of a gap, in which the loop did not run", Better::Lower),
         time("active", "from the end of a gap to the next", Better::Higher),
         Metric::new("gap_rate", "gaps a second", Unit::Hz, Better::Lower, Kind::Os).over(Over::All),
         Metric::new(
             "gap_rate_1us",
-            "gaps of at least 1 µs a second, whatever the threshold",
+            "gaps of at least 1 µs per second, independent of the threshold",
             Unit::Hz,
             Better::Lower,
             Kind::Os,
         )
         .over(Over::All),
         time("longest_gap", "longest gap of all rounds", Better::Lower).over(Over::Greatest),
-        share("lost", "share of time that gaps took"),
+        share("lost", "share of the time in gaps"),
         share("lost_timer", "share taken by the timer's interrupt"),
         share("lost_interrupt", "share taken by other interrupts"),
         share("lost_softirq", "share taken by soft interrupts"),
         share("lost_thread", "share taken by other threads"),
         share("lost_plumb", "share taken by plumb's own threads"),
-        share("lost_throttled", "share that a quota of CPU time took"),
-        share("lost_steal", "share that the hypervisor says it took"),
-        share("lost_unattributed", "share that no evidence names"),
+        share("lost_throttled", "share taken by a CPU quota"),
+        share("lost_steal", "share taken by the hypervisor (steal, as it reports)"),
+        share("lost_unattributed", "share without a known cause"),
         time("tick_period", "period of the tick, from the phase of the gaps", Better::None),
         time(
             "other_period",
-            "another period among gaps off the tick, where there is one",
+            "another period among gaps off the tick, if there is one",
             Better::None,
         ),
         time("other_gap", "median gap of that period", Better::Lower),
@@ -174,14 +175,14 @@ static CARD: Card = Card {
             ),
             Param::setting(
                 "samples",
-                "active and inactive periods in the table, and at least as many in the picture",
+                "active and inactive periods in the table, and at least as many in the plot",
                 Domain::count(1, 10_000),
                 ["10", "30", "30"],
             ),
             Param::setting(
                 "attribution",
-                "how far causes are looked for: auto (as far as permissions go) or at most so far; quick's \
-                 rounds are too short for more than counters",
+                "method for finding causes: auto (the best that permissions allow), or the given \
+                 one at most; quick's rounds are too short for more than counters",
                 Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
                 ["counters", "auto", "auto"],
             ),
@@ -286,7 +287,7 @@ impl Experiment for Activity {
                 Some(cause) => law::lost_other(site, cause),
                 None => {
                     return Some(unknown(
-                        "unknown: nothing in a machine's description says who wakes there regularly",
+                        "unknown: a machine's description does not list periodic wake-ups",
                     ));
                 }
             },

@@ -1,49 +1,47 @@
-//! Who takes the CPUs when every one of them is at work?
+//! What interrupts programs when all CPUs are busy?
 //!
 //! ## Question
 //!
-//! A program that uses all CPUs is as slow as its slowest thread. How much of its time does each
-//! CPU lose when none is idle, in which pieces, and how long is the longest?
+//! A program that uses all CPUs is as slow as its slowest thread. How much time does each CPU lose
+//! when all are busy, in how long pieces, and how long is the longest?
 //!
 //! ## Method
 //!
 //! One thread per allowed CPU, pinned, at nice -20 where allowed, runs the loop of noise.activity:
 //! it reads the counter without pause, and a turn that takes longer than a threshold is a gap. Each
-//! finds its own threshold and touches its room for gaps on its own CPU. All begin together, 0.2 ms
-//! after the last was woken. None stops before all have ended, because a CPU that falls idle
-//! changes the others (its sibling's speed, its clock, the kernel work that it takes over).
+//! finds its own threshold and touches its room for gaps on its own CPU. All start at the same
+//! time, 0.2 ms after the last thread woke up. None stops before all have finished, because an idle
+//! CPU changes the others (the speed of its sibling, clocks, kernel work that moves to it).
 //!
-//! The round's own thread is one of them: in the window the worker has no thread that could want a
-//! CPU, and the session sleeps. Whether that is so is read from the scheduler's own statistics
-//! (`schedstat` of every thread of plumb, before and after): runs and time, by name.
+//! The round's own thread is one of them: during the window the worker has no other runnable
+//! thread, and the session sleeps. The scheduler's statistics (`schedstat` of every thread of
+//! plumb, before and after) verify this: runs and time, by name.
 //!
 //! Causes are those of noise.activity's level 0: per-CPU counters around the window, matched to
 //! gaps by number.
 //!
 //! ## Prediction
 //!
-//! What noise.activity found on one CPU, a little more: CPUs at work interrupt each other, and the
-//! kernel's own work finds no idle one. Before that, the tick's rate times its cost.
+//! The result of noise.activity on one CPU, and a little more: busy CPUs interrupt each other, and
+//! the kernel's own work finds no idle CPU. Before that, the tick's rate times its cost.
 //!
 //! ## Reading the result
 //!
-//! `lost` of `all` is the mean of the CPUs; the trace `cpus` has a row for each, also where there
-//! are too many for cases, with shares by cause as far as counters tell them (a cause without a
-//! column is unknown, not 0); the trace `counters` has every line of /proc/interrupts and
-//! /proc/softirqs that moved. A barrier at every millisecond costs the longest gap of any CPU in
-//! that millisecond: `longest_gap` of `all`, not `lost`, is what it waits for. `lost_plumb` is what
-//! plumb's own other threads ran, on whichever CPU, from before to after the window; a note names
-//! them.
+//! `lost` of `all` is the mean of the CPUs. The trace `cpus` has a row for each CPU, even if there
+//! are too many for cases, with shares by cause where counters show them (a cause without a column
+//! is unknown, not 0). The trace `counters` has every line of /proc/interrupts and /proc/softirqs
+//! that changed. A barrier at every millisecond costs the longest gap of any CPU in that
+//! millisecond: it waits for `longest_gap` of `all`, not for `lost`. `lost_plumb` is the CPU time
+//! of plumb's other threads on any CPU, from before to after the window; a note names them.
 //!
 //! ## Pitfalls
 //!
-//! A quota of CPU time that is less than all CPUs throttles all of them: that is the cause then,
-//! and a note names it. On hybrid or shared cores the loop's own turns differ by CPU, and so do the
-//! thresholds. The scheduler may move other programs' threads to where a gap hurts least: the sum
-//! over CPUs is steadier than one CPU's share. CPUs that plumb may not use, or that are offline,
-//! are not seen. The kernel's count of steal has steps of 10 ms. At most 100,000 gaps of all CPUs
-//! together are held one by one; causes are then those of the first of each CPU, with their part of
-//! what was counted.
+//! A CPU quota below the number of CPUs throttles all of them; a note names this cause. On hybrid
+//! or shared cores the loop's turns differ by CPU, and so do the thresholds. The scheduler may move
+//! other programs' threads between CPUs: the sum over CPUs is more stable than one CPU's share.
+//! CPUs that plumb may not use, or that are offline, are not seen. The kernel's count of steal has
+//! steps of 10 ms. plumb stores at most 100,000 gaps of all CPUs individually; beyond that, causes
+//! cover the first gaps of each CPU, with their share of the counts.
 //!
 //! ## Sources
 //!
@@ -122,7 +120,7 @@ static CARD: Card = Card {
             .over(Over::All),
         time("gap", "length of a gap"),
         time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
-        share("lost_plumb", "CPU time of plumb's own other threads over the CPUs' time"),
+        share("lost_plumb", "CPU time of plumb's other threads over the CPUs' time"),
     ],
     params: params![
         AtWork::PARAMS,
@@ -192,8 +190,7 @@ impl Experiment for All {
             return facts.known.is_none().then(|| match cpu {
                 None => law::lost_plumb().prediction(),
                 Some(_) => unknown(
-                    "unknown: the scheduler counts a thread's time, not on which CPU: that is a figure of \
-                     cpu=all",
+                    "unknown: the scheduler counts a thread's time but not its CPU; see cpu=all",
                 ),
             });
         }

@@ -4,7 +4,8 @@ pub mod attribution;
 
 bench::family!(
     "noise",
-    "who takes the CPU: interruptions of a program that only runs, on one CPU and on all, and late wake-ups",
+    "what takes the CPU away: interruptions of a program that only runs, on one CPU and on all, \
+     and late wake-ups",
     hidden: false,
     [activity, all, wakeup]
 );

@@ -1,4 +1,4 @@
-//! What the unbroken reading loop finds in a window: shared by the experiments that ask who took
+//! What the unbroken reading loop finds in a window: shared by the experiments that ask what used
 //! the CPU.
 //!
 //! Nothing but the loop runs in a window: it makes no system call and touches no memory but the
@@ -76,8 +76,8 @@ pub struct Traced {
 pub fn threshold(clock: Clock, rehearsal: bool) -> Result<Threshold> {
     let Clock::Counter { tick_ns } = clock else {
         bail!(
-            "the loop reads the processor's counter, which is not the clock here: it did not agree \
-             with the kernel's clocks, or the kernel does not trust it either"
+            "the loop reads the processor's counter, which plumb does not use as a clock here: it \
+             disagrees with the kernel's clocks, or the kernel does not trust it"
         );
     };
     let (reads, limit_ns) = if rehearsal { REHEARSAL_READS } else { READS };

@@ -2,61 +2,62 @@
 //!
 //! ## Question
 //!
-//! A program asks to be woken at a time. How much later does it run, how does that spread, and what
-//! of it is the kernel's deliberate delay (timer slack), the exit from an idle state, the
-//! scheduler, or somebody else on the CPU?
+//! A program requests a wake-up at a given time. How much later does it run, how much does that
+//! vary, and which part is the kernel's deliberate delay (timer slack), the exit from an idle
+//! state, the scheduler, or another program on the CPU?
 //!
 //! ## Method
 //!
 //! One thread, pinned, sleeps to the points `t0 + k * spacing` of a grid by `clock_nanosleep` with
 //! TIMER_ABSTIME, and reads the same clock when it comes back: `latency` is actual less intended,
-//! one event for each point. The grid does not wait (open loop): after a late wake-up the next
-//! point is where it was, and one that has passed by then is taken at once, with all its lateness.
-//! So no delay hides the next one (coordinated omission), and `missed` is the share of points that
-//! had passed before the sleeper was back from the point before. The first points, 5 ms of the grid
-//! and one at least, are not counted. Both times of each counted point are in the record: the trace
+//! one event for each point. The grid does not wait (open loop): a late wake-up does not move the
+//! next point, and a point that has already passed counts at once, with its full lateness. So no
+//! delay hides the next one (coordinated omission). `missed` is the share of points that passed
+//! before the sleeper had returned from the previous one. The first points, 5 ms of the grid and
+//! one at least, are not counted. Both times of each counted point are in the record: the trace
 //! `wakeups` with `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and
 //! nothing else; its memory is touched before.
 //!
-//! What else runs: with `idle` nothing of plumb's, so that the CPU goes idle between the points;
-//! with `same` one process of the sleeper's own priority that spins on the sleeper's CPU; with
-//! `others` one such process on every other CPU that the run may use. Spinners compute in registers
-//! without a pause, which a hypervisor would take for a lock. They rest, blocked, outside the
-//! windows; each has to have got on within its window, or the case fails.
+//! Load: with `idle` plumb runs nothing else, so the CPU goes idle between the points; with `same`
+//! one process of the sleeper's priority spins on the sleeper's CPU; with `others` one such process
+//! spins on every other CPU of the run. Spinners compute in registers without a pause instruction,
+//! which a hypervisor would take for a lock. Outside the windows they block. Each must make
+//! progress within its window, or the case fails.
 //!
-//! Sleepers have the timer slack of any process: the kernel's 50 µs, unless somebody changed it.
-//! `slack=least` asks for 1 ns. Real-time policies have none, so their cases have no such
+//! Sleepers have the timer slack of any process: the kernel's 50 µs, unless it was changed.
+//! `slack=least` requests 1 ns. Real-time policies have none, so their cases have no such
 //! parameter; priorities (nice) do not change it. `policy=fifo` is SCHED_FIFO with priority 80, for
 //! the window alone. `idle_states=held_off` keeps 0 µs in /dev/cpu_dma_latency open during the
 //! round, as cyclictest does by default: the CPUs then poll instead of going idle.
 //!
-//! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, away from
-//! the first value asked for, at the first spacing; thorough takes every combination.
+//! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, starting
+//! from the first requested value, at the first spacing; thorough runs every combination.
 //!
 //! ## Prediction
 //!
 //! Slack, as /proc/self/timerslack_ns has it; the stated exit latency of the deepest idle state
-//! that pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the
+//! that is worthwhile within the spacing (cpuidle's `latency` and `residency`); and some µs for the
 //! interrupt, the wake-up and the switch, which os.switch's figures replace once they are known. In
-//! a virtual machine the hypervisor's part in halts and timers comes on top. Beside a spinner a
-//! fair scheduler as a rule preempts at once; single times it lets the spinner's slice end first
-//! (os.schedule's law), which `missed` foretells from the lateness and the spacing. Real-time
-//! kernels (PREEMPT_RT) end ordinary threads' sleeps in a thread of their own, one switch more.
+//! a virtual machine the hypervisor's part in halts and timers comes on top. With a spinner, a fair
+//! scheduler usually preempts at once; occasionally it lets the spinner's slice end first
+//! (os.schedule's law). The prediction of `missed` follows from lateness and spacing. Real-time
+//! kernels (PREEMPT_RT) end ordinary threads' sleeps in a separate kernel thread, which adds a
+//! switch.
 //!
 //! ## Reading the result
 //!
 //! The figure is the median; the distribution over all rounds has the 99th percentile and the
-//! maximum, which is what real-time people ask for and which grows with the time one looks.
-//! `slack=default` less `slack=least` is what PR_SET_TIMERSLACK is worth. 100 ms against 1 ms is
-//! the deeper idle state and caches that others used meanwhile. `same` with `fifo` is the interrupt
-//! and the switch alone.
+//! maximum. Real-time work needs the maximum; it grows with the measuring time. `slack=default`
+//! less `slack=least` is the effect of PR_SET_TIMERSLACK. The difference between 100 ms and 1 ms is
+//! the deeper idle state and caches that other programs used meanwhile. `same` with `fifo` is the
+//! interrupt and the switch alone.
 //!
 //! ## Pitfalls
 //!
 //! cyclictest sets /dev/cpu_dma_latency to 0 and, with `-p`, has no slack: its default and this
-//! one's differ by 50 µs and more. It also leaves points out that have passed, so a long delay
-//! counts once. Another process may hold /dev/cpu_dma_latency (tuned's latency profiles): where it
-//! can be read, a note says so. A wall clock that is set during a window fails the case. Under a
+//! one's differ by 50 µs and more. It also omits points that have passed, so a long delay counts
+//! once. Another process may hold /dev/cpu_dma_latency open (tuned's latency profiles): if the file
+//! is readable, a note reports it. A wall clock that is set during a window fails the case. Under a
 //! CPU quota spinners would throttle the sleeper, so these cases are skipped. Wake-ups of other
 //! timers within the slack make single events earlier.
 //!
@@ -114,36 +115,42 @@ static CARD: Card = Card {
     id: "noise.wakeup",
     title: "Late wake-ups",
     metrics: &[
-        Metric::time("latency", "from the time that a sleep was to end to the sleeper's first reading of the clock", Kind::Os).over(Over::All),
+        Metric::time(
+            "latency",
+            "from the scheduled end of a sleep to the sleeper's first reading \
+                                 of the clock",
+            Kind::Os,
+        )
+        .over(Over::All),
         Metric::new(
             "missed",
-            "share of the grid's points that had passed before the sleeper was back from the one before",
+            "share of the wake-up times that passed before the sleeper had returned from the \
+             previous one",
             Unit::Ratio,
             Better::Lower,
             Kind::Os,
-        ).over(Over::All),
+        )
+        .over(Over::All),
     ],
     params: params![
         Sleep::PARAMS,
         &[Param::setting(
             "sleeps",
-            "points that a case has in a round; auto: what fits the preset's time, 2 at least, which \
-             do not yet make a tail",
+            "wake-up times per case and round; auto: as many as fit the preset's time, at least 2 \
+             (too few for a tail)",
             Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
             ["auto"; 3],
         )]
     ],
     after: &["clock.rate", "os.switch"],
     views: &[ViewCard::bars("latency").each(&["spacing"])],
-    keys: &[
-        KeyFigure::new(
-            "timer wake-up",
-            "",
-            "latency",
-            "spacing=1000000,load=idle,clock=monotonic,policy=other,slack=default,\
+    keys: &[KeyFigure::new(
+        "timer wake-up",
+        "",
+        "latency",
+        "spacing=1000000,load=idle,clock=monotonic,policy=other,slack=default,\
              idle_states=allowed",
-        ),
-    ],
+    )],
     ..Card::PLAIN
 };
 

@@ -61,7 +61,7 @@ impl<T> Events<T> {
 pub(super) fn counter(bench: &Bench) -> Result<Clock> {
     let clock = bench.order().clock();
     let is_counter = matches!(clock, Clock::Counter { .. });
-    ensure!(is_counter, "a child reads the counter, which cannot be trusted here");
+    ensure!(is_counter, "a child process reads the counter, which is not reliable here");
     Ok(clock)
 }
 

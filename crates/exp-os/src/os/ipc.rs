@@ -2,69 +2,68 @@
 //!
 //! ## Question
 //!
-//! How long is a message on its way there and back, and how many bytes a second go one way, by each
-//! mechanism that the kernel has for it, over the size of a message and the distance of the two
-//! parties' CPUs?
+//! How long does a round trip of a message take, and how many bytes per second go one way, for each
+//! of the kernel's mechanisms, by message size and by the distance of the two CPUs?
 //!
 //! ## Method
 //!
 //! The second party is a child made by fork. Each party is pinned, and its CPU is read back. Both
-//! sides use raw system calls and block where there is nothing to do; neither spins.
+//! sides use raw system calls and block when there is nothing to do; neither spins.
 //!
 //! - `round_trip`: a message of `size` bytes goes there and one of the same size comes back. It is
 //!   not halved. n against 2n in ABBA quartets. Up to 64 KiB: more does not fit into a pipe.
 //! - `bandwidth`: one direction. Only bytes that the receiver has read count: it keeps the count in
-//!   memory that both see, and writes a byte to a pipe of its own when the batch is complete. A
-//!   batch lasts from before the first message is sent until the sender has read that byte and seen
-//!   the count. Batches are n, 2n, 2n and n messages in one quartet, so that the start and the
-//!   answer at the end fall out. A round's value is the bytes of 2n messages over the median of its
-//!   quartets' differences. On two CPUs a quartet in which the kernel counts a switch of either
-//!   party against its will is left out. Half of a case's time.
+//!   shared memory and writes a byte to a separate pipe when the batch is complete. A batch lasts
+//!   from before the first message until the sender has read that byte and checked the count.
+//!   Batches are n, 2n, 2n and n messages in one quartet, so that the start and the final answer
+//!   cancel. A round's value is the bytes of 2n messages over the median of its quartets'
+//!   differences. On two CPUs, quartets with an involuntary switch of either process are left out.
+//!   It takes half of a case's time.
 //!
 //! Each message is written whole by one party and read whole by the other. It holds changing data;
 //! its first and last byte change with every message, and the receiver checks both inside the timed
-//! window. So what is measured is one copy in and one copy out by the kernel, with buffers that
-//! stay the same. By `shm_futex` the parties themselves copy (the C library's `memcpy`) into and
-//! out of a ring of 64 KiB that both map; after at most 16 KiB one wakes the other.
+//! window. So the figure covers one copy in and one copy out by the kernel, with constant buffers.
+//! With `shm_futex` the processes themselves copy (the C library's `memcpy`) into and out of a ring
+//! of 64 KiB that both map; after at most 16 KiB one wakes the other.
 //!
 //! Pipes and sockets have the buffers that the system gives them (a pipe 64 KiB, a socket
 //! net.core.wmem_default); queues hold 10 messages.
 //!
 //! ## Prediction
 //!
-//! A way by one CPU is two system calls with the mechanism's service, one switch from process to
-//! process, and two copies; on two CPUs the switch is the waking of an idle CPU, in a virtual
-//! machine by the hypervisor. A round trip is two such ways. Bandwidth is the bytes over calls,
-//! service, copies, and the part of a switch that falls on a message: how many messages go between
-//! two switches is the scheduler's choice, from one to a whole buffer. On two CPUs the parties
-//! overlap. The derived prediction takes the calls from os.syscall and the switch from os.switch,
-//! where those ran.
+//! One direction on one CPU is two system calls with the mechanism's service, one switch from
+//! process to process, and two copies; on two CPUs the switch is the waking of an idle CPU, in a
+//! virtual machine by the hypervisor. A round trip is two of these. Bandwidth is the bytes divided
+//! by calls, service, copies, and a message's share of a switch: the scheduler decides how many
+//! messages pass between two switches, from one to a whole buffer. On two CPUs the parties overlap.
+//! The derived prediction takes the calls from os.syscall and the switch from os.switch, where
+//! those ran.
 //!
 //! ## Reading the result
 //!
-//! `round_trip` at 1 byte is calls and switches; what it grows by with `size` is copying. `same`
-//! against `llc` is a switch against waking another CPU: on two CPUs the round trip is mostly
-//! waiting, and longer where CPUs go to sleep deeply. `socketpair` beside `unix_stream` shows that
-//! a name costs nothing once connected. `bandwidth` at small sizes is a rate of messages that do
-//! not fill the buffer within a batch, so that the sender never waits; from 1 KiB on a batch fills
-//! it eight times and more, and at large sizes it is a rate of copying.
+//! `round_trip` at 1 byte is calls and switches; its growth with `size` is copying. `same` against
+//! `llc` is a switch against waking another CPU: on two CPUs the round trip is mostly waiting, and
+//! longer with deep idle states. `socketpair` compared with `unix_stream` shows that a name costs
+//! nothing once connected. `bandwidth` at small sizes is a rate of messages that do not fill the
+//! buffer within a batch, so that the sender never waits; from 1 KiB on a batch fills it eight
+//! times and more, and at large sizes it is a rate of copying.
 //!
 //! ## Pitfalls
 //!
-//! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors. A
-//! single clock pair around both directions halved hides that the two differ. Counting what the
-//! sender wrote counts what lies in buffers. lmbench's `bw_pipe` and `bw_unix` move 64 KiB a call,
-//! `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of messages larger than the second-level
-//! cache depends on what else is cached. A wake-up may preempt the sender or not, which changes
-//! bandwidth at small sizes. Bandwidth on two CPUs needs both at once: beside other work its
-//! differences lose their meaning and may even be negative; such values stand as they are.
+//! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors. Halving
+//! the time of both directions hides that they differ. Counting the bytes that the sender wrote
+//! includes bytes in buffers. lmbench's `bw_pipe` and `bw_unix` move 64 KiB a call, `lat_pipe` and
+//! `lat_unix` 1 byte, unpinned. Bandwidth of messages larger than the second-level cache depends on
+//! what else is cached. A wake-up may preempt the sender or not, which changes bandwidth at small
+//! sizes. Bandwidth on two CPUs needs both at once: with other load its differences become
+//! meaningless and may even be negative; such values are reported unchanged.
 //!
 //! ## Sources
 //!
 //! L. McVoy, C. Staelin: lmbench (1996), `lat_pipe`, `lat_unix`, `bw_pipe`, `bw_unix`; man pages
 //! pipe(7), unix(7), eventfd(2), mq_overview(7), futex(2); Linux `fs/pipe.c`, `net/unix/af_unix.c`,
 //! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of
-//! the services are written from memory of such figures, not looked up one by one.
+//! the services are estimates from experience, not looked up one by one.
 
 mod party;
 mod peer;
@@ -169,12 +168,12 @@ static CARD: Card = Card {
     metrics: &[
         Metric::time(
             "round_trip",
-            "a message there and one of the same size back, not halved",
+            "a message and an answer of the same size, not halved",
             Kind::Os,
         ),
         Metric::new(
             "bandwidth",
-            "bytes that the receiver has read, one direction",
+            "bytes read by the receiver, one direction",
             Unit::BPerS,
             Better::Higher,
             Kind::Os,
@@ -247,7 +246,7 @@ impl Experiment for Ipc {
         }
         let told = |told: Option<u64>, usual: u64| match told {
             Some(limit) => (limit, ""),
-            None => (usual, " (Linux' default: the machine does not tell)"),
+            None => (usual, " (Linux' default; the machine does not report it)"),
         };
         let size = way.size;
         let (is_less, reason, setting) = match way.via {
@@ -326,10 +325,10 @@ fn distances(site: &Site, at: At) -> Vec<Class> {
 fn untold(way: &Way, metric: &str) -> Option<&'static str> {
     match metric {
         "bandwidth" if way.via == Via::Eventfd => {
-            Some("none: a counter carries a number, no payload")
+            Some("none: an eventfd carries a number, not a payload")
         }
         "round_trip" if way.size > ROUND_TRIP_BYTES_MAX => Some(
-            "not measured: over 64 KiB a message goes in parts, and its round trip is bandwidth",
+            "not measured: above 64 KiB a message is split, and its round trip measures bandwidth",
         ),
         _ => None,
     }

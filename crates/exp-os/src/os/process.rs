@@ -1,70 +1,70 @@
-//! What does it cost to make a process?
+//! What does it cost to create a process?
 //!
 //! ## Question
 //!
-//! How long until the call that makes a process returns, until the child runs, until its exit is
-//! reaped; and how do these grow with the memory that the parent has in use?
+//! How long does it take until the call that creates a process returns, until the child runs, and
+//! until its exit is reaped? How do these grow with the parent's memory?
 //!
 //! ## Method
 //!
 //! Each creation is an event of three figures, all from the moment just before the call: `return`,
 //! when the call is back in the parent; `first_instruction`, when the child reads the counter as
-//! its first act and leaves the reading in memory that both share; `reaped`, when the parent's wait
-//! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
+//! its first action and stores the reading in shared memory; `reaped`, when the parent's wait for
+//! the child's end returns. Parent and child run on one CPU and so read one counter. The child
 //! exits with status 42; any other ending fails the case.
 //!
-//! `in_sequence` is the window's whole time over its processes: a mean, which has what the median
-//! of `reaped` leaves out, such as ticks and the freeing of stacks, tasks and page tables. The
-//! kernel puts that off until its readers have left and then does it in bursts. So processes are
-//! made for 10 ticks before the window, which lasts 12 or more (40 and 48 ms at 250 Hz and above).
-//! What one took before the window stands with the samples as `lead_in_ns`.
+//! `in_sequence` is the window's whole time divided by its processes: a mean, which includes work
+//! that the median of `reaped` omits, such as ticks and the freeing of stacks, tasks and page
+//! tables. The kernel defers that freeing (RCU) and then does it in bursts. So processes are
+//! created for 10 ticks before the window, which lasts 12 or more (40 and 48 ms at 250 Hz and
+//! above). The samples record the time per process before the window as `lead_in_ns`.
 //!
-//! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
-//! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
-//! the child's run in it: the share of such events stands with the samples as `child_first`. After
-//! `vfork` the parent stands until the child exits, and after `posix_spawn` until the program's
-//! memory stands.
+//! On one CPU the child runs when the parent waits, so `first_instruction` includes the parent's
+//! entry into the wait and one switch. If the scheduler lets the child run first, `return` includes
+//! the child's run: the samples record the share of such events as `child_first`. After `vfork` the
+//! parent blocks until the child exits, after `posix_spawn` until the program's memory is set up.
 //!
 //! The parent is the worker, with `resident` bytes of private memory beside its own few MiB: every
 //! page is written once, after which the kernel's own account must show no huge page (for `base`)
-//! or nothing else (for `huge`). It is not written again, so no copy on write is in a window but
-//! those of pages that the calls themselves write. The first fork after the pages were written also
-//! protects each against writing and is dearer; it stands with the samples as `first_fork_ns`, and
-//! is in no figure.
+//! or nothing else (for `huge`). It is not written again, so a window contains only copy-on-write
+//! faults of pages that the calls themselves write. The first fork after the pages were written
+//! also write-protects each of them and is more expensive; the samples record it as
+//! `first_fork_ns`, and no figure includes it.
 //!
-//! The programs that are executed are made at run time: a static one of one page whose three
+//! plumb generates the executed programs at run time: a static one of one page whose three
 //! instructions exit, and a dynamic one that exits as soon as its interpreter has mapped the C
-//! library. They lie in a file in memory (memfd); where that may not be executed, in `--dir`, else
-//! among the temporary files. The environment is empty. The samples say which file served.
+//! library. They are in a memory file (memfd); if that cannot be executed, in `--dir` or the
+//! directory for temporary files. The environment is empty. The samples record which file was used.
 //!
 //! `return_per_page` and `reaped_per_page` are slopes over `resident`: least squares in which each
-//! point counts by its relative error. `process_to_thread` is the reaped fork at the least resident
-//! size over the cheapest thread that os.thread made and joined through the C library on one CPU.
+//! point counts by its relative error. `process_to_thread` is the reaped fork at the smallest
+//! resident size over the cheapest thread that os.thread created and joined through the C library
+//! on one CPU.
 //!
 //! ## Prediction
 //!
-//! A process costs a share of its own (task, address space with its few dozen areas, descriptors,
-//! exit and two switches) and a share per page of the parent, for each of which fork writes a table
-//! entry and counts a reference, and the exit undoes it. vfork and posix_spawn copy no tables. The
-//! derived prediction scales the kernel's work by what os.syscall measured for mapping and
-//! unmapping a page, which is work of the same kind.
+//! A process costs a fixed part (task, address space with its few dozen areas, descriptors, exit
+//! and two switches) and a part per page of the parent: fork writes a table entry and counts a
+//! reference, and the exit undoes both. vfork and posix_spawn copy no tables. The derived
+//! prediction scales the kernel's work by the cost of mapping and unmapping a page as os.syscall
+//! measured it, which is similar work.
 //!
 //! ## Reading the result
 //!
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
 //! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has
-//! (some 170), and as much `written` (125 KiB before each process), is its very operation.
+//! (some 170), and as much `written` (125 KiB before each process), is exactly its operation.
 //! `first_instruction` less `return` is the first run of a new child. `clone3` less `fork` is the C
-//! library. `return_per_page` times the resident pages is what a large server pays for each fork,
-//! and what vfork and posix_spawn save. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
+//! library. `return_per_page` times the resident pages is the cost of each fork for a large server,
+//! which vfork and posix_spawn save. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
 //! linker and the C library's mapping.
 //!
 //! ## Pitfalls
 //!
-//! A fork without the child's end is half its cost, which falls on whoever runs next. Cgroups,
-//! security modules, audit and autogroups add to each creation. A parent that writes between its
-//! forks pays `first_fork_ns` each time and then a fault per page. With RLIMIT_NPROC (`ulimit -u`)
-//! or a control group's pids.max reached, the case fails and says so.
+//! A fork without the child's exit shows half of its cost; the other half delays the next program
+//! on the CPU. Cgroups, security modules, audit and autogroups add to each creation. A parent that
+//! writes between its forks pays `first_fork_ns` each time and then a fault per page. With
+//! RLIMIT_NPROC (`ulimit -u`) or a control group's pids.max reached, the case fails and says so.
 //!
 //! ## Sources
 //!
@@ -146,30 +146,27 @@ static CARD: Card = Card {
     id: "os.process",
     title: "Making a process",
     metrics: &[
-        time("return", "from the call that makes a process to its return in the parent"),
+        time("return", "from the call that creates a process to its return in the parent"),
         time("first_instruction", "from the call to the child's first instruction"),
         time("reaped", "from the call until the child has exited and is waited for"),
-        time(
-            "in_sequence",
-            "a process that is made and reaped, in a sequence of them timed as a whole",
-        ),
+        time("in_sequence", "one process created and reaped, from a sequence timed as a whole"),
         Metric::derived(
             "return_per_page",
-            "what a page of the parent's resident memory adds to the return",
+            "time that a page of the parent's resident memory adds to the return",
             Unit::Ns,
             Better::Lower,
             Kind::Os,
         ),
         Metric::derived(
             "reaped_per_page",
-            "what a page of the parent's resident memory adds until the child is reaped",
+            "time that a page of the parent's resident memory adds until the child is reaped",
             Unit::Ns,
             Better::Lower,
             Kind::Os,
         ),
         Metric::derived(
             "process_to_thread",
-            "a fork that is reaped, over a thread that is made and joined",
+            "a fork with its reaping, over creating and joining a thread",
             Unit::Ratio,
             Better::None,
             Kind::Os,
@@ -236,8 +233,8 @@ impl Experiment for Process {
         let dynamic = matches!(case.call, Call::ForkExecDynamic | Call::PosixSpawnDynamic);
         if cfg!(target_feature = "crt-static") && dynamic {
             return Some(
-                Skip::because("this plumb is a static program and names no dynamic linker")
-                    .needs("a plumb that is linked dynamically"),
+                Skip::because("this plumb is statically linked and has no dynamic linker")
+                    .needs("a dynamically linked plumb"),
             );
         }
         let numbers = site.host.kernel.numbers();
@@ -272,7 +269,7 @@ impl Experiment for Process {
             return None;
         }
         if reports::are_given(at) {
-            return Some(unknown("unknown: no law counts the parent's areas or writes"));
+            return Some(unknown("unknown: no law covers the parent's areas or writes"));
         }
         let huge = case.pages == Kept::Huge;
         let creation = law::creation(facts, case.call, case.resident, huge);
@@ -282,7 +279,7 @@ impl Experiment for Process {
             "reaped" => Some(creation.reaped),
             _ => Some(creation.in_sequence()),
         };
-        let nobody = "unknown: the child is another program, which reads no counter";
+        let nobody = "unknown: the child is another program, which does not read the counter";
         Some(moment.map_or_else(|| unknown(nobody), |moment| moment.prediction()))
     }
 
@@ -355,7 +352,7 @@ fn no_huge_pages(site: &Site, bytes: u64) -> Option<Skip> {
             "a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
         ),
         (_, Some(page)) if !bytes.is_multiple_of(page) => (
-            format!("{} KiB are no multiple of a huge page's {}", bytes / 1024, page / 1024),
+            format!("{} KiB are not a multiple of a huge page's {}", bytes / 1024, page / 1024),
             "a size in whole huge pages",
         ),
         _ => return None,

@@ -1,61 +1,59 @@
-//! For how long does a process keep a CPU that others want, and who comes next?
+//! How long does a process keep a contended CPU, and which process runs next?
 //!
 //! ## Question
 //!
-//! Some processes that never wait share one CPU. How long are their slices, what does the change
-//! from one to the next take, in what order do they come, and is it fair?
+//! Several processes that never wait share one CPU. How long are their slices, how long does a
+//! switch take, in which order do they run, and is the distribution fair?
 //!
 //! ## Method
 //!
 //! N processes are forked, pinned to the measuring CPU as their parent is, with its priority and in
-//! its session; the parent sleeps until they have ended. They meet at a futex; the last to come
-//! sets the start and the end of the window. Then each reads the counter without pause and keeps
-//! the gaps (the loop of noise.activity) in memory that its parent shares. The threshold from which
-//! on a stretch between two reads is a gap is found from the reads' own distribution, on the same
-//! CPU before.
+//! its session; the parent sleeps until they have ended. They meet at a futex; the last to arrive
+//! sets the start and the end of the window. Then each reads the counter without pause and stores
+//! its gaps (the loop of noise.activity) in memory shared with the parent. plumb derives the
+//! threshold of a gap from the distribution of the reads, measured beforehand on the same CPU.
 //!
-//! The stretches in which each ran are put on one axis, that of the counter. A run is what one
-//! process had with no other of them between; a gap inside it is an interruption, a gap between two
-//! runs a switch. The window's first and last runs were begun or ended by it: they are in the
-//! shares, not among the slices. A switch to a process that runs for the first time ends in its way
-//! out of the futex and is left out as well. The tick's period is the resolution of
-//! CLOCK_MONOTONIC_COARSE, its phase is where gaps come with that period; where two trains have it
-//! (a guest whose host has the same rate), the one with most switches. A switch that starts within
-//! a hundredth of the period (20 µs at least) of it is on the tick.
+//! The run times of all processes are merged on the axis of the counter. A run is the time in which
+//! one process ran with no other of them in between; a gap inside it is an interruption, a gap
+//! between two runs a switch. The window cuts the first and the last run: they count in the shares,
+//! not as slices. A switch to a process that runs for the first time includes its exit from the
+//! futex and is left out as well. The tick's period is the resolution of CLOCK_MONOTONIC_COARSE,
+//! its phase is where gaps come with that period; if two series of gaps have it (a guest whose host
+//! has the same rate), the one with most switches. A switch that starts within a hundredth of the
+//! period (at least 20 µs) of the tick is on the tick.
 //!
 //! ## Prediction
 //!
-//! The scheduler gives the CPU away at the first tick after a process has used up what it is
-//! allowed. That is, since Linux 6.6 (EEVDF), the base slice: `se.slice` of /proc/self/sched
-//! (6.12), else debugfs, else 0.75 ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8,
-//! rounded down. Before (CFS), 6 ms times that factor divided by N, but 0.75 ms times it at least.
-//! A time that is close to whole ticks comes out as either number of them. `switch` is a tick and a
-//! switch (derived: as os.switch measured it).
+//! The scheduler switches at the first tick after a process has used up its slice. Since Linux 6.6
+//! (EEVDF) that is the base slice: `se.slice` of /proc/self/sched (6.12), else debugfs, else 0.75
+//! ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8, rounded down. Before (CFS), 6 ms
+//! times that factor divided by N, but 0.75 ms times it at least. A time close to whole ticks may
+//! be rounded either way. `switch` is a tick and a switch (derived: as os.switch measured it).
 //!
 //! ## Reading the result
 //!
 //! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks,
-//! which is a little less than a whole number because the switch is no one's. `on_tick` near 1 says
-//! that the tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1
-//! is round robin (two processes can but take turns, and have no such figure); `fairness` is Jain's
-//! index: 1 where all had the same time, 1/N where one had all. `interrupted` is the time lost
-//! inside runs; `lost` that and all switches: what no process had. The timeline has a lane for each
-//! process, the table R4's columns. Each round's list `processes` has the rank of each in the order
-//! of first run after fork, its whole slices, their median, and its share of the time (up to 16
-//! processes also as `share_1`, `slice_1_ns` … beside `slice`). `birth_order`, there too, is the
-//! share of pairs whose older one ran first: 1 is in the order of their making, 0 the last made
-//! first (as R4 saw it).
+//! which is slightly below a whole number because the switch belongs to no process. `on_tick` near
+//! 1 means that the tick causes the switches, not a wake-up or a timer of the scheduler. `rotation`
+//! 1 is round robin (two processes can only take turns and have no such figure). `fairness` is
+//! Jain's index: 1 if all had the same time, 1/N if one had all. `interrupted` is the time lost
+//! inside runs; `lost` also includes all switches: the time in which no process ran. The timeline
+//! has a lane for each process, the table R4's columns. Each round's list `processes` has the rank
+//! of each in the order of first run after fork, its whole slices, their median, and its share of
+//! the time (up to 16 processes also as `share_1`, `slice_1_ns` … beside `slice`). `birth_order`,
+//! there too, is the share of pairs in which the older one ran first: 1 is the order of creation, 0
+//! the reverse (as in R4).
 //!
 //! ## Pitfalls
 //!
-//! Time of others on the CPU cannot be told from a long interruption or switch one by one: it is in
-//! `switch`, in `interrupted`, and in `lost`. The kernel's count of switches tells that others
-//! came: so many of the longest interruptions are taken as theirs, and disturb the round where they
-//! are more than 0.5 % of it. A quota for the control group stops all processes at once, in the
-//! middle of slices. Slices are those of one session: where kernel.sched_autogroup_enabled is on,
-//! or control groups weigh, processes of different groups share by group. Schedulers loaded through
-//! sched_ext do as they like, and no slice is predicted. With HRTICK a timer of the scheduler's own
-//! ends slices between ticks.
+//! A single long interruption or switch may be another program's time on the CPU: it is in
+//! `switch`, in `interrupted`, and in `lost`. The kernel's count of switches shows that other
+//! programs ran: plumb attributes that number of the longest interruptions to them and marks the
+//! round as disturbed if they exceed 0.5 % of its time. A quota for the control group stops all
+//! processes at once, in the middle of slices. Slices are those of one session: where
+//! kernel.sched_autogroup_enabled is on, or control groups weigh, processes of different groups
+//! share by group. Schedulers loaded through sched_ext follow their own rules, so plumb predicts no
+//! slice for them. With HRTICK the scheduler's own timer ends slices between ticks.
 //!
 //! ## Sources
 //!
@@ -122,24 +120,24 @@ static CARD: Card = Card {
     metrics: &[
         Metric::new(
             "slice",
-            "one process' time on the CPU until another's, interruptions included",
+            "time that one process runs until another one does, interruptions included",
             Unit::Ns,
             Better::None,
             Kind::Os,
         ),
-        share("slice_ticks", "the same in periods of the kernel's tick", Better::None),
+        share("slice_ticks", "the same, in periods of the kernel's tick", Better::None),
         Metric::time(
             "switch",
             "from the last read of one process to the first of the next",
             Kind::Os,
         ),
-        share("on_tick", "share of the switches that start with a tick", Better::None),
+        share("on_tick", "share of the switches at a tick", Better::None),
         share(
             "rotation",
             "share of the switches that go to the process that has waited longest",
             Better::None,
         ),
-        share("fairness", "Jain's index of the time that the processes had", Better::Higher),
+        share("fairness", "Jain's fairness index of the processes' CPU time", Better::Higher),
         share(
             "interrupted",
             "share of the time lost to interruptions inside slices",
@@ -147,7 +145,7 @@ static CARD: Card = Card {
         ),
         share(
             "lost",
-            "share of the time that no process had: interruptions and switches",
+            "share of the time in which no process ran: interruptions and switches",
             Better::Lower,
         ),
     ],
@@ -155,8 +153,9 @@ static CARD: Card = Card {
         Crowd::PARAMS,
         &[Param::setting(
             "samples",
-            "active periods of each process, as R4 counts them: a tick ends one, so the window is so many \
-             ticks for each process; where slices of several ticks are predicted, four of them at least",
+            "active periods per process, as in report R4: a tick ends one, so the window is this \
+             many ticks for each process; at least four slices where slices of several ticks are \
+             predicted",
             Domain::count(4, 10_000),
             ["15", "15", "30"],
         )],
@@ -226,7 +225,7 @@ impl Experiment for Schedule {
             ("switch", _) => law::switch(facts, processes),
             ("on_tick", _) => law::on_tick(site),
             ("rotation", _) if processes == 2 => {
-                return Some(unknown("two processes can but take turns: no figure"));
+                return Some(unknown("no figure: two processes can only take turns"));
             }
             ("rotation", _) => law::rotation(),
             ("fairness", _) => law::fairness(site),

@@ -2,45 +2,44 @@
 //!
 //! ## Question
 //!
-//! What does it cost to install a handler, to send a signal to oneself and catch it, and to have a
-//! forbidden store caught?
+//! What does it cost to install a handler, to send a signal to the own thread and catch it, and to
+//! catch a protection fault?
 //!
 //! ## Method
 //!
 //! System calls are made by their instruction, repeated n against 2n in ABBA quartets on one pinned
 //! thread. The handler of all signals adds one to a counter and returns; the kernel builds its
-//! frame, and the C library's return code goes back by `rt_sigreturn`.
+//! frame, and the C library's return code returns with `rt_sigreturn`.
 //!
 //! - `install`: `rt_sigaction` gives SIGUSR1 the handler that it has; the disposition is read back
 //!   at the end.
 //! - `mask`: one `rt_sigprocmask`; calls block and unblock SIGUSR1 in turn.
-//! - `ignored`: `tgkill` sends the own thread SIGUSR1 while that is ignored: the price of sending
-//!   alone, less the queue. None may be caught.
+//! - `ignored`: `tgkill` sends the own thread SIGUSR1 while that is ignored: the cost of sending
+//!   alone, without queueing. No signal may be caught.
 //! - `catch`: the same while the handler is installed: send, deliver, handle, return. The kernel
 //!   delivers before `tgkill` returns.
 //! - `self_kill`: `kill` of the own process number, as lmbench's `lat_sig catch` has it: the kernel
-//!   looks the process up and chooses a thread. Each signal is seen caught before the next is sent.
+//!   looks the process up and chooses a thread. Each signal must be caught before the next is sent.
 //! - `fault`: a store (one instruction of a loop in assembly) to a page that may only be read.
-//!   SIGSEGV's handler checks the address of the data and of the instruction and moves the
-//!   interrupted program behind the store: lmbench's `lat_sig prot`. Nothing is mended, so each
-//!   store faults.
+//!   SIGSEGV's handler checks the address of the data and of the instruction and continues the
+//!   program after the store: lmbench's `lat_sig prot`. The protection stays, so each store faults.
 //!
 //! The handler's count must equal the operations in every batch. Dispositions, the thread's mask
-//! and the page are put back when the round ends, whichever way.
+//! and the page are restored when the round ends, also after an error.
 //!
 //! ## Prediction
 //!
-//! Ways into the kernel and back (two for `catch` and `self_kill`: the call and the return from the
-//! handler; an exception and one for `fault`) by processor and mitigations; the kernel's work in
-//! cycles; the frame by the bytes of the processor's state that go to the stack and back (AVX-512
-//! makes it three times as large). The derived prediction takes the way from os.syscall's measured
-//! `getpid`.
+//! Kernel entries and exits (two for `catch` and `self_kill`: the call and the return from the
+//! handler; an exception and one entry for `fault`) by processor and mitigations; the kernel's work
+//! in cycles; the frame by the bytes of the processor's state that go to the stack and back
+//! (AVX-512 makes it three times as large). The derived prediction takes entry and exit from
+//! os.syscall's measured `getpid`.
 //!
 //! ## Reading the result
 //!
 //! `catch` less `ignored` is delivery and return. `fault` against `catch` is the exception in place
 //! of the call. A garbage collector or a user-space pager that works by protection faults pays
-//! `fault` and a call that mends each time.
+//! `fault` and a call that changes the protection each time.
 //!
 //! ## Pitfalls
 //!
@@ -53,8 +52,8 @@
 //! ## Sources
 //!
 //! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c
-//! and fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in
-//! `laws/src/os/signal.rs`.
+//! and fpu/signal.c; signal(7), sigreturn(2). `laws/src/os/signal.rs` lists the sources of the
+//! intervals.
 
 use anyhow::{Context, Result, ensure};
 use bench::case;
@@ -92,7 +91,7 @@ static CARD: Card = Card {
     title: "Signals",
     metrics: &[Metric::time(
         "latency",
-        "one operation, with delivery and return where the signal is caught",
+        "one operation, including delivery and return if the signal is caught",
         Kind::Os,
     )],
     params: Repeated::PARAMS,

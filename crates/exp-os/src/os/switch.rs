@@ -1,75 +1,75 @@
-//! What does it cost to hand over to another process or thread?
+//! What does a switch to another process or thread cost?
 //!
 //! ## Question
 //!
-//! One party has the CPU, hands a token to another that waits for it, and waits in its turn. What
-//! does that take, how much of it are the system calls by which it is done, and how does it depend
-//! on where the two run, on what they are, and on how much memory each touches?
+//! One process or thread (a party) passes a token to another that waits for it, and then waits
+//! itself. How long does that take, how much of the time are the system calls, and how does it
+//! depend on the CPUs, on the kind of party, and on the memory that each touches?
 //!
 //! ## Method
 //!
-//! Parties stand in a circle: two of them, or a ring. The measuring party sends the token around;
-//! `handover` is the time of a lap over the number of parties, so half of a round trip of two.
+//! The parties form a circle of two or a ring of more. The measuring party sends the token around.
+//! `handover` is the time of a lap divided by the number of parties: for two, half a round trip.
 //! Every party is pinned, and its CPU is read back at both ends of the case.
 //!
-//! `one_party` is what the same operations cost without a switch: the measuring party writes its
-//! own pipe and reads it (futex: wakes nobody and waits for what is there; yield: yields alone; a
-//! ring: and sums its array, which stays hot). Both are timed in quartets of n against 2n, in turn
-//! in one loop, which of them first changing each time, each after an operation that is not timed;
+//! `one_party` is the cost of the same operations without a switch: the measuring party writes its
+//! own pipe and reads it (futex: wakes no thread, and its wait returns at once; yield: yields
+//! alone; a ring: also sums its array, which stays in the caches). Both are timed in quartets of n
+//! against 2n, alternating in one loop with changing order, each after an untimed operation;
 //! `switch` is the difference within a turn, not clamped.
 //!
 //! The scheduler's own count decides whether hand-overs were measured: each takes one party off its
 //! CPU once, voluntarily where it waits, involuntarily where it yields or is preempted by the one
 //! it woke. If the sum over the parties is not within 1 % of the hand-overs, the case is void in
-//! this round; so a case has at least 400 of them. Fewer switches mean that a party on another CPU
-//! was so fast that the token was there before the wait; more mean that others ran.
+//! this round; so a case has at least 400 hand-overs. Fewer switches mean that a party on another
+//! CPU was so fast that the token arrived before the wait; more mean that other programs ran.
 //!
-//! In a ring a party that is preempted by the one it woke would have to run once more only to wait.
-//! So the parties of rings and yields are under SCHED_BATCH, where the woken one waits its turn;
-//! the others are under the normal policy.
+//! In a ring, a party that is preempted by the one it woke would have to run again only to wait. So
+//! the parties of rings and yields are under SCHED_BATCH, where the woken one waits its turn; the
+//! others are under the normal policy.
 //!
 //! - `pipe` moves 4 bytes by write and read, `eventfd` 8; `futex` sets a word, wakes, and waits on
-//!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Yields in
-//!   vain are part of the figure. Between batches the party that yields is blocked.
+//!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Yields
+//!   without effect are part of the figure. Between batches the yielding party is blocked.
 //! - `ring` is lmbench's lat_ctx: processes on one CPU, each of which sums its private array when
-//!   it gets the token and then writes to the next. Its `switch` holds what it takes to get the
-//!   array back into the caches.
-//! - `first_run` is no hand-over to a party that waits, but to a child just forked, on the parent's
-//!   CPU: from the moment before the parent waits for it to the child's first instruction. Each
-//!   child is one event. What R2 prints as its process switch is this.
+//!   it gets the token and then writes to the next. Its `switch` includes reloading the array into
+//!   the caches.
+//! - `first_run` is the hand-over to a newly forked child on the parent's CPU: from just before the
+//!   parent waits for it to the child's first instruction. Each child is one event. R2 prints this
+//!   as its process switch.
 //!
 //! ## Prediction
 //!
 //! R1's model: the calls' entries and exits and services, and between them a wake-up, the
 //! scheduler's choice, the state saved and restored, and another address space with its misses in
-//! the TLB. Between CPUs an interrupt and the exit from the idle state stand in their place, in a
-//! virtual machine an exit to the hypervisor. The derived prediction takes the calls from what
-//! os.syscall measured.
+//! the TLB. Between CPUs an interrupt and the exit from the idle state take their place, in a
+//! virtual machine an exit to the hypervisor. The derived prediction uses the calls as os.syscall
+//! measured them.
 //!
 //! ## Reading the result
 //!
-//! `switch` of a pipe between processes on the same CPU is what is usually called a context switch.
-//! `process_to_thread` is that over the one between threads: the cost of changing the address
-//! space. `handover` across CPUs is a wake-up latency: nothing is switched away that would have to
-//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of short
-//! bursts; programs that play for seconds without pause, as `perf bench sched pipe` does, are
-//! compared with `row=512`, and as means. A `switch` of a ring less that of the same ring without a
-//! working set is cache refill. On x86 a ring of more than six processes (five, if others run) is a
-//! step: Linux keeps six address spaces apart in a CPU's TLB.
+//! `switch` of a pipe between processes on the same CPU is usually called a context switch.
+//! `process_to_thread` is its ratio to the switch between threads: the cost of changing the address
+//! space. `handover` across CPUs is a wake-up latency: no party loses its CPU, and `switch` is
+//! negative if the calls of the two sides overlap. The figures are for short bursts; compare
+//! programs that run for seconds without pause, such as `perf bench sched pipe`, with `row=512`,
+//! and as means. A `switch` of a ring less that of the same ring without a working set is cache
+//! refill. On x86 a ring of more than six processes (five, if others run) is a step: Linux keeps
+//! six address spaces apart in a CPU's TLB.
 //!
 //! ## Pitfalls
 //!
 //! Unpinned, results jump by 4 times with the scheduler's placement (wake affinity). An idle state
 //! or a virtual machine's halt decides the figures across CPUs, and a hypervisor or a governor
-//! adapts over tenths of a second: on the first machine tried 28 µs a hand-over became 38 µs with
-//! 512 laps in a row. lat_ctx drops results that are not positive; here they stay. Physical pages
-//! of the arrays differ from round to round, and with them their conflicts in the caches.
-//! Page-table isolation, IBPB for protected processes and core scheduling raise single figures.
+//! adapts over tenths of a second: on one machine 28 µs a hand-over became 38 µs with 512 laps in a
+//! row. lat_ctx drops results that are not positive; plumb keeps them. Physical pages of the arrays
+//! differ from round to round, and with them their conflicts in the caches. Page-table isolation,
+//! IBPB for protected processes and core scheduling raise single figures.
 //!
 //! ## Sources
 //!
 //! lmbench `lat_ctx.c`; Linux `tools/perf/bench/sched-pipe.c` (its operation is a round trip: twice
-//! `handover`); reports R0, R1 and R2; the list of slips on R2's switch.
+//! `handover`); reports R0, R1 and R2; plumb's list of slips on R2's switch.
 
 mod circle;
 mod timing;
@@ -123,18 +123,19 @@ static CARD: Card = Card {
     metrics: &[
         Metric::time(
             "handover",
-            "one hand-over: half a round trip of two, a lap of a ring over its processes; first_run: \
-             from the parent's wait to the child's first instruction",
+            "one hand-over: half a round trip of two, or a lap of a ring divided by its processes; \
+             first_run: from the parent's wait to the child's first instruction",
             Kind::Os,
         ),
         Metric::time(
             "one_party",
-            "the operations of one hand-over by one party alone: the same calls, no switch",
+            "the operations of one hand-over in a single process or thread: the same calls without \
+             a switch",
             Kind::Os,
         ),
         Metric::time(
             "switch",
-            "hand-over less one party, turn by turn in the same round",
+            "hand-over less the same operations without a switch, alternating in the same round",
             Kind::Os,
         ),
         Metric::derived(
@@ -149,8 +150,9 @@ static CARD: Card = Card {
         Handover::PARAMS,
         &[Param {
             name: "row",
-            doc: "laps (of two: round trips) in a row in a short batch at least, not of first runs; auto: \
-                  as few as the clock and the scheduler's count ask for. A case takes longer with more",
+            doc: "least number of laps (of two: round trips) in a row in a short batch, not for \
+                  first runs; auto: as few as the clock and the scheduler's counter allow. More \
+                  laps make a case take longer",
             domain: Domain::Either(&["auto"], 1, ROW_MAX, Unit::Count),
             defaults: ["auto"; 3],
             role: Role::Setting,
@@ -277,7 +279,7 @@ impl Experiment for Switch {
         let law = match (of.via, &*metric.name) {
             (Via::FirstRun, "handover") => law::first_run(facts),
             (Via::FirstRun, _) => {
-                let why = "a child's first run is one event; no party does the same alone";
+                let why = "not measured: a child's first run has no equivalent without a switch";
                 return facts.known.is_none().then(|| unknown(why));
             }
             (_, "one_party") => law::one_party(facts, of),
@@ -391,7 +393,8 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     bench.declare(Declared::Switches(early as u64));
     ensure!(
         early < made,
-        "each of {made} children ran before its parent waited: there is no hand-over to measure"
+        "each of {made} children ran before its parent waited, so there is no hand-over to \
+         measure"
     );
     let handovers = events.values(|ticks| clock.ns(*ticks));
     let samples = bench.record(case, "handover", handovers)?;

@@ -2,13 +2,13 @@
 //!
 //! ## Question
 //!
-//! What does the way into the kernel and back cost, and what do common services add to it?
+//! What does entering and leaving the kernel cost, and what do common services add?
 //!
 //! ## Method
 //!
-//! Every call is made by its instruction, in a function that returns, without the C library: the
+//! Every call executes the system call instruction in a small function, without the C library: the
 //! reports' `getpid` of 12 cycles never entered the kernel. Calls are repeated, n against 2n in
-//! ABBA quartets; those of clocks run the code of clock.read. Four are different:
+//! ABBA quartets; clock calls run the code of clock.read. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
 //!   each in one go with the clock read around it, in pools of k, 2k, 2k and k with the width probe
@@ -26,22 +26,22 @@
 //!
 //! ## Reading the result
 //!
-//! `getpid` is the price of any call; the others less it are their services. A `clock_gettime_vdso`
-//! near `clock_gettime_raw` means that the vDSO falls back. `first_in_child` over `getpid` is what
-//! cold caches and predictors add.
+//! `getpid` is the base cost of any call; the others less `getpid` are their services. A
+//! `clock_gettime_vdso` near `clock_gettime_raw` means that the vDSO falls back. `first_in_child`
+//! less `getpid` is the effect of cold caches and predictors.
 //!
 //! ## Pitfalls
 //!
-//! Mitigations change every figure here by factors. Sandboxes (seccomp, gVisor) add to each call,
-//! the file system that holds the program to `pread_cached`. `sched_yield` switches if something
-//! else wants the CPU, which counts as disturbance. Where the kernel guards its returns against
+//! Mitigations change every figure here by factors. Sandboxes (seccomp, gVisor) add to each call;
+//! the file system of the program adds to `pread_cached`. `sched_yield` switches if something else
+//! wants the CPU, which counts as disturbance. Where the kernel guards its returns against
 //! speculation (AMD's SRSO: `Safe RET`), each return of a program's function after a call is
 //! mispredicted: 45 of 168 ns on a Zen 4.
 //!
 //! ## Sources
 //!
 //! R0, R1 and R2 "system call overhead"; lmbench `lat_syscall`; K. Garloff's measurements
-//! (SpecExLeak); Linux `tools/perf/bench/syscall.c`. Cycles are from memory of such figures.
+//! (SpecExLeak); Linux `tools/perf/bench/syscall.c`. Cycles are estimates from experience.
 
 use super::events::{Events, Number, counter, too_few_files};
 use anyhow::{Context, Result, bail, ensure};

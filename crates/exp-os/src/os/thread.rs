@@ -2,40 +2,41 @@
 //!
 //! ## Question
 //!
-//! How long does making a thread take: until the call returns, until the thread runs its first
-//! instruction, until it is joined? What share has its stack, and what a thread's first CPU?
+//! How long does creating a thread take: until the call returns, until the thread runs its first
+//! instruction, until it is joined? How much of it is the stack, and how much does the thread's
+//! first CPU matter?
 //!
 //! ## Method
 //!
-//! Each thread is one event. The maker reads the clock, calls `pthread_create`, reads it again,
-//! calls `pthread_join`, and reads it a third time; the thread's body begins with a reading of its
-//! own, counts itself and returns. `return`, `first_instruction` and `create_join` are the three
+//! Each thread is one event. The creator reads the clock, calls `pthread_create`, reads it again,
+//! calls `pthread_join`, and reads it a third time; the thread's body first reads the clock, then
+//! counts itself and returns. `return`, `first_instruction` and `create_join` are the three
 //! distances from the first reading, the readings in them included. All threads are joined, and
 //! every one must have counted itself.
 //!
-//! The maker is pinned. With `pair=same` the thread inherits its CPU, so it begins when the maker
-//! waits in the join, or earlier if the kernel lets it preempt the maker (`first_before_return`).
-//! With another `pair` the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes
-//! it on the maker's CPU and moves it before its first instruction. Then two CPUs' counters meet in
-//! `first_instruction`: their offset is bounded by exchanges first, and where the bound is above 1
-//! % of that time, CLOCK_MONOTONIC times all three.
+//! The creator is pinned. With `pair=same` the thread inherits its CPU, so it starts when the
+//! creator waits in the join, or earlier if it preempts the creator (`first_before_return`). With
+//! another `pair` the thread gets its CPU from `pthread_attr_setaffinity_np`: the library creates
+//! it on the creator's CPU and moves it before its first instruction. Then `first_instruction`
+//! compares the counters of two CPUs: plumb first bounds their offset by exchanges; if the bound is
+//! above 1 % of that time, CLOCK_MONOTONIC times all three.
 //!
-//! Stacks are a case, because glibc keeps those of ended threads (up to 40 MiB) and a loop of
-//! create and join gets the same one again and again:
+//! Stacks are a parameter, because glibc keeps those of ended threads (up to 40 MiB), so a loop of
+//! create and join always reuses the same one:
 //!
 //! - `cached`: that loop. What most tools measure.
 //! - `fresh`: a stack of the same size is mapped (`mmap`, `mprotect` of all but a guard page)
 //!   before each thread and unmapped after its join, all inside the windows; its first page is a
-//!   page fault. That is a program whose threads live together, on any library.
-//! - `bare`: no library. clone(2) with the flags of a thread, on one stack that stays, without
-//!   thread-local storage, signal mask or guard. The lower bound of what a library could do.
+//!   page fault. This models a program whose threads live at the same time, with any library.
+//! - `bare`: no library. clone(2) with the flags of a thread, on one permanent stack, without
+//!   thread-local storage, signal mask or guard. It is a lower bound for any library.
 //!
-//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept.
+//! Page faults per thread (`faults_per_thread`) show whether stacks were reused.
 //!
-//! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it. Of
-//! threads `alive` together all are made first; each waits at a futex until the last is made; then
-//! all are let go and joined. Both give the mean per thread; the CPU time of the process over them
-//! (`cpu_time_per_thread_ns`) stands beside it, which holds no waiting.
+//! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it.
+//! With `alive` threads, all are created first; each waits at a futex until the last exists; then
+//! all are released and joined. Both give the mean per thread; the samples also record the CPU time
+//! of the process per thread (`cpu_time_per_thread_ns`), which excludes waiting.
 //!
 //! ## Prediction
 //!
@@ -43,42 +44,44 @@
 //! fresh stack mapping, protection, page fault and unmapping; a switch to the thread; its exit; a
 //! futex wake, and a switch back. The prior counts them in cycles of kernel code by the stated
 //! mitigations. The derived prediction takes getpid, futex_wake and mmap_munmap as os.syscall
-//! measured them, and the switch as os.switch did; what clone and exit do inside the kernel stays a
+//! measured them, and the switch as os.switch did; the kernel's work in clone and exit remains a
 //! count of cycles.
 //!
 //! ## Reading the result
 //!
-//! `create_join` less `bare`'s is the library; `fresh` less `cached` is the stack. `return` is what
-//! the maker is held up. `first_instruction` less `return` is the wait for the CPU: on the maker's
-//! CPU a switch, on another an interrupt and the end of its idle state. On another CPU the thread's
-//! exit runs beside the join, on the maker's it is in the figure or in the next thread's.
+//! `create_join` less `bare`'s is the library; `fresh` less `cached` is the stack. `return` is the
+//! delay of the creator. `first_instruction` less `return` is the wait for the CPU: on the
+//! creator's CPU a switch, on another an interrupt and the end of its idle state. On another CPU
+//! the thread's exit overlaps the join; on the creator's CPU it is part of this figure or of the
+//! next thread's.
 //!
-//! A sequence is a mean and holds what the kernel frees later, in bursts of up to milliseconds
-//! (RCU); the median of single lives does not: compare it with their mean. `alive=1` adds the gate.
-//! With 1024 alive neither stacks nor the kernel's own stacks and descriptors come from a cache.
+//! A sequence is a mean and includes the kernel's deferred freeing, in bursts of up to milliseconds
+//! (RCU); the median of single threads does not: compare the sequence with their mean. `alive=1`
+//! adds the gate. With 1024 alive neither stacks nor the kernel's own stacks and descriptors come
+//! from a cache.
 //!
 //! ## Pitfalls
 //!
-//! Maker and thread hand the CPU over by waiting, so another process that wants it gets in between
-//! without an involuntary switch: a sequence on a busy CPU is longer and not marked disturbed, but
-//! its wall time lies above its CPU time, and a note says by how much.
+//! Creator and thread hand over the CPU by waiting, so another process can run in between without
+//! an involuntary switch: a sequence on a busy CPU is longer but not marked as disturbed. Its wall
+//! time then exceeds its CPU time, and a note says by how much.
 //!
 //! Tools differ by the stack's cache, by the number of threads alive together, and by what their
 //! threads do: those of `stress-ng --pthread` make about 45 system calls each, sleep a millisecond
-//! and have the kernel follow their robust list 2048 times at their exit; `work=stress` is what its
-//! rate measures. A limit on processes (`ulimit -u`, pids.max of the cgroup, kernel.threads-max)
-//! ends the round with EAGAIN. Transparent huge pages may back a fresh stack on kernels before 6.7:
-//! its first touch then clears 2 MiB. An idle CPU's sleep state dominates `first_instruction`
-//! across CPUs. A thread that begins before the return preempted its maker, which counts as an
-//! involuntary switch: so many are planned as began so; and in a crowd one per slice of 0.75 ms of
-//! CPU time.
+//! and make the kernel follow their robust list 2048 times at exit; `work=stress` reproduces them.
+//! A limit on processes (`ulimit -u`, pids.max of the cgroup, kernel.threads-max) ends the round
+//! with EAGAIN. Transparent huge pages may back a fresh stack on kernels before 6.7: its first
+//! touch then clears 2 MiB. An idle CPU's sleep state dominates `first_instruction` across CPUs. A
+//! thread that starts before the return has preempted its creator, which counts as an involuntary
+//! switch: plumb expects one for each such thread, and with many threads one per slice of 0.75 ms
+//! of CPU time.
 //!
 //! ## Sources
 //!
 //! R0, R1 and R2 "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in
 //! sequence); glibc `nptl/pthread_create.c` and `nptl/nptl-stack.c` (cache of 40 MiB); Linux
-//! `kernel/fork.c`; `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from
-//! memory of usual figures and adjusted on one virtual machine.
+//! `kernel/fork.c`; `stress-pthread.c` of stress-ng. Cycles of clone and exit are estimates from
+//! experience, adjusted on one virtual machine.
 
 mod windows;
 
@@ -128,15 +131,15 @@ static CARD: Card = Card {
     id: "os.thread",
     title: "Threads",
     metrics: &[
-        Metric::time("return", "from the call that makes a thread to its return", Kind::Os),
+        Metric::time("return", "from the call that creates a thread to its return", Kind::Os),
         Metric::time(
             "first_instruction",
-            "from the call that makes a thread to the thread's first instruction",
+            "from the call that creates a thread to the thread's first instruction",
             Kind::Os,
         ),
         Metric::time(
             "create_join",
-            "from the call that makes a thread until it is joined; per thread",
+            "from the call that creates a thread until it is joined; per thread",
             Kind::Os,
         ),
     ],
@@ -219,8 +222,8 @@ impl Experiment for Thread {
     fn absent(site: &Site, made: &Made, _: &Params) -> Option<Skip> {
         if made.stack == Some(Stack::Bare) && made.pair != Class::Same {
             return Some(Skip::because(
-                "a bare thread begins on its maker's CPU: only the library moves one before its \
-                 first instruction",
+                "a bare thread starts on its creator's CPU: only the library moves a thread before \
+                 its first instruction",
             ));
         }
         pair::of(site, made.pair).err()
@@ -251,7 +254,10 @@ impl Experiment for Thread {
         };
         if made.company() != Company::Alone && moment != Moment::Joined {
             return known.is_none().then(|| {
-                unknown("not measured: one window holds many threads, so no single one is timed")
+                unknown(
+                    "not measured: one window covers many threads, so single ones are not \
+                         timed",
+                )
             });
         }
         // Without measured calls earlier figures add nothing.
@@ -280,8 +286,7 @@ fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
         return error;
     }
     refused::told(error).context(format!(
-        "threads with stacks of {bytes} bytes, of which os.thread.alive and os.thread.stack_bytes \
-         could ask less"
+        "threads with stacks of {bytes} bytes; lower os.thread.alive or os.thread.stack_bytes"
     ))
 }
 

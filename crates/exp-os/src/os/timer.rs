@@ -2,30 +2,30 @@
 //!
 //! ## Question
 //!
-//! What does it cost to arm a timer and to cancel it, and how much later than asked does each of
-//! the kernel's timers wake its waiter?
+//! What does it cost to arm and to cancel a timer, and how late does each of the kernel's timers
+//! wake its waiter?
 //!
 //! ## Method
 //!
-//! `lateness`: one thread on its CPU asks for a wake-up after `delay` and reads the monotonic clock
-//! before the call and after it; the figure is the time between less `delay`, the call itself
-//! included. `clock_nanosleep` sleeps to an absolute time, beyond which its figure is. `setitimer`
-//! sends a signal to the process: a child of one thread arms it and takes the signal by
-//! rt_sigtimedwait. Every wake-up is an event; none is left out.
+//! `lateness`: one pinned thread requests a wake-up after `delay` and reads the monotonic clock
+//! before and after the call; the figure is the difference less `delay`, including the call itself.
+//! `clock_nanosleep` sleeps until an absolute time, and its figure counts from there. `setitimer`
+//! sends a signal to the process: a single-threaded child arms it and receives the signal with
+//! rt_sigtimedwait. Every wake-up is an event.
 //!
 //! `arm`: a timer a second ahead is armed and disarmed, n against 2n in ABBA quartets.
 //!
 //! ## Prediction
 //!
-//! `arm` is two ways into the kernel and two changes of the timers' tree. `lateness` is that of
-//! noise.wakeup: the slack, where the timer has one, the exit from idle, the timer's interrupt and
-//! a switch. timerfd and setitimer have no slack. The derived predictions take os.syscall's and
-//! os.switch's figures.
+//! `arm` is two system calls and two changes of the timers' tree. `lateness` is that of
+//! noise.wakeup: the slack (if the timer has one), the exit from idle, the timer's interrupt and a
+//! switch. timerfd and setitimer have no slack. The derived predictions use the figures of
+//! os.syscall and os.switch.
 //!
 //! ## Reading the result
 //!
-//! A time-out that is put off by 50 µs is the slack: `slack=least` is what PR_SET_TIMERSLACK is
-//! worth. What is left then is the interrupt and the wake-up, without idle states at `load=same`.
+//! A delay of 50 µs is the slack: `slack=least` shows the effect of PR_SET_TIMERSLACK. The rest is
+//! the interrupt and the wake-up, without idle states at `load=same`.
 //!
 //! ## Pitfalls
 //!
@@ -37,7 +37,7 @@
 //!
 //! nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK; Linux
 //! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate
-//! from memory.
+//! from experience.
 
 use crate::noise::wakeup::load::Loads;
 use anyhow::{Context, Result, bail, ensure};
@@ -100,7 +100,7 @@ case! {
     }
 }
 
-const LATE: &str = "from the time asked for to the waiter's first reading of the clock";
+const LATE: &str = "from the requested time to the waiter's first reading of the clock";
 
 static CARD: Card = Card {
     id: "os.timer",
@@ -181,7 +181,7 @@ impl Experiment for Timer {
                 law::latency(facts, &Sleep { load, slack, ..Sleep::plain(delay) })
             }
             _ if facts.known.is_some() => return None,
-            (None, _) => return Some(unknown("not measured: it is cancelled and wakes nobody")),
+            (None, _) => return Some(unknown("not measured: it is cancelled and wakes no thread")),
             _ => return Some(unknown("not measured: a wake-up is timed, not what asks for it")),
         };
         Some(law.prediction())

@@ -42,7 +42,7 @@ fn sentences(standings: &[Standing]) -> String {
     let good = list(standings.iter().take(NAMED.min(better)).collect());
     let worse: Vec<&Standing> = standings.iter().rev().filter(|one| one.factor < 1.0).collect();
     let good = match good.is_empty() {
-        true => "Good at: nothing that the published machines do not do better.".to_owned(),
+        true => "Good at: nothing; the published machines are better everywhere.".to_owned(),
         false => format!("Good at: {good}."),
     };
     let bad = match (worse.is_empty(), standings.last()) {
@@ -84,7 +84,7 @@ fn table(standings: &[Standing]) -> Table {
     });
     let headings =
         ["experiment", "#figures", "#factor", "typical figure", "#here", "published machines"];
-    Table::new("Beside the published machines, the best first", &headings, rows)
+    Table::new("Compared with the published machines, best first", &headings, rows)
 }
 
 /// A published machine without what all their names begin with.
@@ -108,12 +108,11 @@ pub fn sources(run: &Run, published: &[Run]) -> Section {
         ),
         pair(
             "method",
-            "docs/METHOD.md; of each experiment its manual (`plumb explain ID`)".to_owned(),
+            "the section on method of this report; the manual of each experiment (`plumb explain ID`)".to_owned(),
         ),
         pair(
             "predictions",
-            "written into the record before the first sample of their case; each with its reason"
-                .to_owned(),
+            "recorded before the first sample of their case, each with its reason".to_owned(),
         ),
     ];
     let reports = published.iter().filter_map(|run| {

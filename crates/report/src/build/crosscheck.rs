@@ -51,7 +51,7 @@ fn begun(run: &Run) -> String {
             .collect();
         let other = match other.as_slice() {
             [] => String::new(),
-            names => format!("; otherwise than when the record began: {}", names.join(", ")),
+            names => format!("; changed since the record began: {}", names.join(", ")),
         };
         format!(
             "Begun {} by plumb {}, {}, {} a comparison{other}.",
@@ -69,7 +69,7 @@ pub fn summary(run: &Run) -> Option<String> {
     let all = rivals(run);
     let rows = rows_of(&all);
     (!all.is_empty()).then(|| match rows.is_empty() {
-        true => "nothing was compared with other tools".to_owned(),
+        true => "no comparison with other tools".to_owned(),
         false => told(&tally(&rows)),
     })
 }
@@ -87,8 +87,8 @@ fn told(tally: &Tally) -> String {
         parts.push(format!("{} of {goals} beside other tools met", tally.met));
     }
     for (count, what) in [
-        (tally.undecided, "undecided, since turns scatter"),
-        (tally.explained, "explained by what differs in method"),
+        (tally.undecided, "undecided (turns scatter)"),
+        (tally.explained, "explained by a difference in method"),
         (tally.not_judged, "not judged"),
         (tally.absent, "not compared"),
     ] {
@@ -106,11 +106,12 @@ fn told(tally: &Tally) -> String {
 fn method(all: &[Beside<'_>]) -> String {
     let rows = rows_of(all);
     let method = format!(
-        "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same priority; the \
-         ratio of a turn is plumb's value over the tool's. Values and ratios are medians over the turns; an \
-         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM} turns on; one that the \
-         median meets is undecided where the interval misses it by more than 10 %. The difference \
-         in method is told where two figures differ by more than 5 %."
+        "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same \
+         priority. The ratio of a turn is plumb's value over the tool's. Values and ratios are \
+         medians over the turns. An interval (at least 95 %) needs six turns, a verdict \
+         {JUDGED_FROM} turns. A goal that the median meets is undecided if the interval misses it \
+         by more than 10 %. Where two figures differ by more than 5 %, the difference in method is \
+         given."
     );
     match rows.is_empty() {
         true => "None of these tools was compared.".to_owned(),
@@ -235,7 +236,7 @@ fn difference<'row>(row: &'row Compared<'_>) -> Option<(Severity, &'row str)> {
         Verdict::Met | Verdict::Undecided | Verdict::NotJudged => return None,
     };
     let text = match row.row.difference.trim() {
-        "" => "no difference in method is known",
+        "" => "no known difference in method",
         text => text.trim_end_matches('.'),
     };
     Some((severity, text))
@@ -276,8 +277,8 @@ fn commands(beside: &Beside<'_>) -> Block {
         named.map(|(what, text)| (format!("{name}: {what}"), text)).collect::<Vec<_>>()
     };
     let dirs = format!(
-        "The tool runs in a directory of its own, {DIR} here; {FILES} is one on the file system that is \
-         measured, {MEMORY} one in memory. They exist only during the comparison."
+        "The tool runs in its own directory, shown as {DIR}. {FILES} is a directory on the \
+         measured file system, {MEMORY} one in memory. They exist only during the comparison."
     );
     Block::Folded {
         summary: format!("Commands beside {}", beside.name),
@@ -305,7 +306,7 @@ fn without(all: &[Beside<'_>]) -> Option<Table> {
                     Some(needed) => format!("{}; {needed}", absent.reason),
                     None => absent.reason.clone(),
                 },
-                None => "it is here; nothing of it was asked for".to_owned(),
+                None => "installed, but no comparison with it was selected".to_owned(),
             };
             let about = rival.map_or("", |rival| rival.about.as_str());
             Row::of([beside.name, about, &why].map(Cell::plain).into())

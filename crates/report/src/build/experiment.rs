@@ -175,7 +175,7 @@ fn tables(
     if planned.metrics.iter().all(|metric| metric.derived) {
         let whole = by_parameters(&derived).into_iter();
         let printed = |alike: Vec<&Figure>| {
-            table(planned, &alike, "As the report prints them", columns::PRINTED)
+            table(planned, &alike, "As printed in the report", columns::PRINTED)
         };
         tables.extend(whole.map(|alike| (Audience::Everyone, printed(alike))));
         return tables;

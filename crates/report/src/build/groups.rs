@@ -269,7 +269,7 @@ fn tidied(mut table: Table, keys: usize) -> Table {
     table.caption.push_str(match predicted {
         0 => "",
         all if all == tones.len() => "; all as predicted",
-        _ => "; all that was predicted holds",
+        _ => "; all predictions hold",
     });
     table.columns.pop();
     for row in &mut table.rows {
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!((unpredicted.caption.as_str(), unpredicted.columns.len()), ("Measured", 2));
         assert_eq!(tidied_of(&[Tone::Good]).caption, "Measured; all as predicted");
         let some = tidied_of(&[Tone::Good, Tone::Muted]);
-        assert_eq!(some.caption, "Measured; all that was predicted holds");
+        assert_eq!(some.caption, "Measured; all predictions hold");
         assert_eq!(tidied_of(&[Tone::Good, Tone::Warn]).columns.len(), 3);
     }
 

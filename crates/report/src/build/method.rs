@@ -25,11 +25,11 @@ pub fn section(run: &Run) -> Section {
     Section::new("method", "Methodology and calibration", blocks)
 }
 
-const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
-    as its report prints it, with its source and its statistic; what is wrong with it is a finding. \
-    Where text and table disagree, both readings stand. Predictions are the report's own. There are no \
-    rounds, so there are no intervals. Cases with `as_reported` are what no case of the catalogue \
-    measures: a note names the nearest one.";
+const HOW_PUBLISHED: &str = "These figures come from published reports; plumb did not measure \
+    them. Each is shown as its report prints it, with its source and statistic; errors in a report \
+    are findings. Where text and table disagree, both readings are shown. Predictions are the \
+    report's own. There are no rounds, so there are no intervals. Cases with `as_reported` have no \
+    equivalent in plumb: a note names the nearest case.";
 
 /// Of a report's machine: what it says of itself.
 fn published(run: &Run) -> Vec<(Audience, Block)> {
@@ -39,22 +39,22 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     [Block::text(HOW_PUBLISHED), Block::KeyValues(pairs.collect())].map(Block::for_all).into()
 }
 
-const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU \
-    where `placement=free`), with fresh memory, \
-    files and connections. Repeatable operations are timed as n against 2n of them in ABBA \
-    quartets, so that the cost of loop and clock cancels; single events are read as they are and \
-    marked where the clock's own grain shows. A figure is the median of round values; its \
-    interval is the exact order-statistic interval of that median over rounds (none below six \
-    rounds), never over samples inside a round. Two kinds of intervals are others, and marked: of \
-    what runs once, over blocks of its time (†), which say nothing of a second run; of figures \
-    derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
-    (throttling, migrations, major faults, involuntary switches, others on the CPU, \
-    a moved core clock), \
-    never by their value. A probe of 1 µs of independent additions at every batch boundary shows \
-    whether another tenant used the core meanwhile: a figure is printed as of the core alone where \
-    six rounds have 20 samples in which nobody did, else from all samples (§). Percentiles, maxima \
-    and everything about noise are of all rounds. Cycles are core clock cycles, measured beside each case, not ticks of \
-    the counter. Every prediction was written before the first sample of its case.";
+const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU where \
+    `placement=free`), with fresh memory, files and connections. Repeatable operations are timed \
+    as n against 2n of them in ABBA quartets, so that the cost of loop and clock cancels. Single \
+    events are timed directly, and marked where the clock's resolution limits them. A figure is \
+    the median of round values; its interval is the exact order-statistic interval of that median \
+    over rounds (none below six rounds), never over samples inside a round. Two other kinds of \
+    interval are marked: an experiment that runs once has an interval over blocks of its time (†), \
+    which does not predict a second run; a figure derived from several cases has one from \
+    resampling their rounds (‡). Rounds are flagged as disturbed from kernel counters (throttling, \
+    migrations, major faults, involuntary switches, other programs on the CPU, a moved core \
+    clock), never because a value looks odd. A probe of 1 µs of independent additions at every \
+    batch boundary shows whether another tenant used the core. If six rounds have 20 samples each \
+    with the core to themselves, the figure uses only these; otherwise it uses all samples (§). \
+    Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, \
+    measured next to each case, not ticks of the counter. Every prediction was recorded before the \
+    first sample of its case.";
 
 fn pair(name: &str, text: impl Into<String>) -> (String, String) {
     (name.to_owned(), text.into())
@@ -64,7 +64,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
     let clocks = &run.header.calibration;
     let multiply = match clocks.multiply_cycles {
         Some(cycles) => format!("{} cycles per dependent multiply", digits(cycles)),
-        None => "not confirmed: multiply over rotate is no integer".to_owned(),
+        None => "not confirmed: the ratio of multiply to rotate is not an integer".to_owned(),
     };
     let mut pairs = vec![
         pair(
@@ -79,7 +79,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
         ),
         pair("smallest step seen of the counter", render(clocks.resolution_ns, Unit::Ns)),
         pair(
-            "least time from start to end of an empty window",
+            "shortest time from start to end of an empty window",
             render(clocks.pair_cost_ns, Unit::Ns),
         ),
         pair(
@@ -108,8 +108,8 @@ fn probe(width: &Width) -> String {
         return format!("not usable: {why}");
     };
     format!(
-        "{} additions a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
-         {} of the calibration was alone",
+        "{} additions a cycle on an exclusive core (quartiles {} apart, {} of {} readings); the \
+         core was exclusive for {} of the calibration",
         digits(level),
         percent(width.spread),
         width.at_level,

@@ -91,7 +91,7 @@ fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
         machine::environment(run),
     ]);
     let told = crosscheck::summary(run);
-    let told = told.unwrap_or_else(|| "nothing was compared with other tools".to_owned());
+    let told = told.unwrap_or_else(|| "no comparison with other tools".to_owned());
     Document {
         title: format!("Crosscheck: {}", run.header.run),
         summary: format!("{told}; {}.", counted(findings.len(), "finding")),
@@ -141,9 +141,9 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
 /// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is
 /// told how far off they are.
 fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
-    let mut parts = vec![format!("{printed} figures as their report prints them")];
+    let mut parts = vec![format!("{printed} figures as printed in the report")];
     if lacking > 0 {
-        parts.push(format!("{lacking} plots or tables that its text file lacks"));
+        parts.push(format!("{lacking} plots or tables are missing from its text file"));
     }
     if let Some(off) = off(figures.iter()) {
         parts.push(format!(

@@ -17,7 +17,7 @@ const WORST: usize = 10;
 
 /// What is told of a miss that has no cause.
 const UNEXPLAINED: &str = "no recorded condition explains it";
-const REACHES_IN: &str = "its interval reaches into what was predicted";
+const REACHES_IN: &str = "its interval overlaps the prediction";
 
 /// What a prediction was made from: the machine's description and its state (what counters of the
 /// running system tell) before the run, or figures of the run.
@@ -66,9 +66,7 @@ fn score_table(figures: &[Figure]) -> Table {
         false => format!(", for the {widths} of {all} ranges whose ends are positive"),
     };
     Table::new(
-        format!(
-            "Predictions that hold, and how wide they are (median of high over low{with_width})"
-        ),
+        format!("Predictions that hold, and their width (median of high over low{with_width})"),
         &["predicted from", "family", "#predicted", "#inside", "#high / low", "#unpredicted"],
         rows,
     )
@@ -96,8 +94,8 @@ fn estimates(figures: &[Figure]) -> Table {
         "#least value / estimate",
         "#most value / estimate",
     ];
-    let caption = "The report's own estimates, and how far they are off: factor of the value over \
-        the estimate, or of the estimate over the value";
+    let caption = "The report's own estimates and their error: the value over the estimate, or the \
+        estimate over the value";
     Table::new(caption, &headings, all.into_iter().chain(each))
 }
 
@@ -105,7 +103,7 @@ fn estimates(figures: &[Figure]) -> Table {
 fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     let worst = misses::worst(figures, WORST);
     if worst.is_empty() {
-        return Block::text("No figure lies outside of what was predicted of it.");
+        return Block::text("All figures are in their predicted range.");
     }
     // Nothing was recorded with what others published.
     let is_published = run.header.is_published();
@@ -152,11 +150,11 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     });
     let certain = match worst.iter().all(|miss| miss.is_certain) {
         true => "",
-        false => "; those whose interval reaches into what was predicted come last",
+        false => "; figures whose interval overlaps the prediction come last",
     };
     let caption = format!(
-        "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
-         end over the value{certain}",
+        "The {} largest misses, as a factor between the measured value and the nearer end of the \
+         predicted range{certain}",
         worst.len()
     );
     Block::Table(Table::new(caption, &headings, rows))
@@ -209,7 +207,7 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
         false => score_table(figures),
     };
     let block = match table.rows.is_empty() {
-        true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
+        true => Block::Paragraph("No figure has both a prediction and a measurement.".to_owned()),
         false => Block::Table(table),
     };
     blocks.push(block.for_all());
@@ -228,8 +226,8 @@ fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
     let left = judged.saturating_sub(drawn);
     (left > 0).then(|| {
         format!(
-            "Not drawn, because a ratio needs both above zero: {left} of {judged} figures whose value or \
-             likely value is not."
+            "Not drawn: {left} of {judged} figures whose measured or likely value is not positive, \
+             so no ratio exists."
         )
     })
 }

@@ -32,7 +32,7 @@ pub(super) fn block(
             .map(|reason| (reason.whose(planned, names, figures), format!("{}.", reason.text())));
         [Block::text(*from), Block::KeyValues(pairs.collect())]
     });
-    let summary = format!("What the predictions rest on ({})", counted(count, "reason"));
+    let summary = format!("Basis of the predictions ({})", counted(count, "reason"));
     (count > 0).then(|| Block::Folded { summary, blocks: blocks.collect() })
 }
 

@@ -100,16 +100,19 @@ pub(super) fn told(quality: &Quality) -> Cell {
                 Aspect::Steal => format!("steal {share}"),
                 Aspect::Disturbed => format!("{share} of rounds disturbed"),
                 Aspect::Throttled => format!("throttled {share} of the time"),
-                Aspect::RunDelay => format!("other programs had the CPU {share} of the time"),
+                Aspect::RunDelay => format!("other programs used the CPU {share} of the time"),
             }
         })
         .collect();
     parts.extend(
         match quality.end {
             Some(End::Complete) => None,
-            Some(End::Budget) => Some("the time budget ended it before its precision goal"),
+            Some(End::Budget) => Some(
+                "the time budget ran out before the precision goal was \
+                                       reached",
+            ),
             Some(End::Interrupted) => Some("interrupted"),
-            None => Some("it did not come to its end"),
+            None => Some("the run is incomplete"),
         }
         .map(str::to_owned),
     );

@@ -61,7 +61,7 @@ fn shifts(trends: &Trends) -> Section {
         trends.trends.iter().partition(|trend| trend.over.points.len() < LEAST_RUNS);
     if !few.is_empty() && !more.is_empty() {
         blocks.push(Block::Paragraph(format!(
-            "{} in fewer than {LEAST_RUNS} runs and not searched.",
+            "{} in fewer than {LEAST_RUNS} runs, not searched for shifts.",
             counted(few.len(), "figure")
         )));
     }
@@ -74,7 +74,7 @@ fn shifts(trends: &Trends) -> Section {
             "#interval",
             "#before",
             "#after",
-            "what else changed there, and only there",
+            "other changes at this run only",
         ];
         let rows = found.iter().map(|(trend, changed)| shift_row(trends, trend, changed));
         blocks.push(Block::Table(Table::new("Shifts of level, by run", &headings, rows)));
@@ -183,13 +183,13 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
     let mut blocks = Vec::new();
     if points.len() < LEAST_RUNS {
         let text = format!(
-            "In {}: a shift is searched from {LEAST_RUNS} on.",
+            "In {}; the search for shifts needs {LEAST_RUNS}.",
             counted(points.len(), "run")
         );
         blocks.push(Block::Notes(vec![(Severity::Note, text)]));
     } else if let Some(p) = trend.p.filter(|_| trend.shifts.is_empty()) {
         blocks.push(Block::Paragraph(format!(
-            "No shift: chance alone divides these runs as well in {} of cases.",
+            "No shift: random order produces a division like this in {} of cases.",
             percent(p)
         )));
     }
@@ -228,7 +228,7 @@ fn table(trends: &Trends, trend: &Trend, drawn: bool) -> Table {
     let mut headings = vec!["run", "#value", "#interval", "#from its level"];
     headings.extend(drawn.then_some(range.as_str()));
     Table::new(
-        "The figure in each run; its level is the median of the runs between two shifts",
+        "The figure in each run; a level is the median of the runs between two shifts",
         &headings,
         points_of(trend).map(|(index, point)| row(index, point)),
     )

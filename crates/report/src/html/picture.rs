@@ -51,7 +51,7 @@ impl Pictures {
                 false => format!("{} over {}, {lines}", plot.y.label, plot.x.label),
             },
             also: also(plot),
-            aside: cut_at(plot).map(|high| format!("What was predicted goes on above, to {high}.")),
+            aside: cut_at(plot).map(|high| format!("The prediction extends to {high}.")),
         };
         self.add(data(plot), &of)
     }
@@ -98,9 +98,9 @@ struct Texts<'plot> {
 /// Where the figures of a plot stand as text.
 fn also(plot: &Plot) -> &'static str {
     if has(plot, Shape::Spans) || has(plot, Shape::Trace) {
-        "The tables of this section sum it up; every reading is in the run's record."
+        "The tables of this section summarise it; the run's record has every reading."
     } else if has(plot, Shape::Ranges) && !has(plot, Shape::Bars) {
-        "Each figure is in the summary of all figures, with what was predicted of it."
+        "The summary of all figures lists each figure with its prediction."
     } else {
         IN_TABLES
     }
@@ -349,9 +349,9 @@ mod tests {
             let plot = plot(Shape::Band, high, false);
             pictures.plot(&plot).into_string()
         };
-        let said = format!("goes on above, to {}.", render(1e6, Unit::Ns));
+        let said = format!("extends to {}.", render(1e6, Unit::Ns));
         assert!(page(1e6).contains(&said), "{}", page(1e6));
-        assert!(!page(200.0).contains("goes on above"));
+        assert!(!page(200.0).contains("extends to"));
     }
 
     #[test]
@@ -362,9 +362,9 @@ mod tests {
         };
         for (shape, place) in [
             (Shape::Dots, "in the tables of this section"),
-            (Shape::Spans, "every reading is in the run's record"),
-            (Shape::Trace, "every reading is in the run's record"),
-            (Shape::Ranges, "in the summary of all figures"),
+            (Shape::Spans, "the run's record has every reading"),
+            (Shape::Trace, "the run's record has every reading"),
+            (Shape::Ranges, "summary of all figures"),
         ] {
             let page = said(shape);
             // For those who hear the page, and for those without JavaScript.

@@ -89,9 +89,8 @@ pub(super) fn write(head: String, sections: Vec<(String, Vec<Part>)>, room_bytes
     text
 }
 
-const ABOUT_THE_REST: &str = "\nTo fit a comment, this report leaves out manuals, methods, reasons and \
-    remarks for which there is no room, and what its sections name at their ends. The HTML and JSON reports of the run hold \
-    everything.\n";
+const ABOUT_THE_REST: &str = "\nTo fit a comment, this report omits manuals, methods, reasons and \
+    remarks, and what its sections list at their ends. The HTML and JSON reports are complete.\n";
 
 /// Bytes that are left.
 struct Room(usize);
@@ -258,7 +257,7 @@ mod tests {
         let found: Vec<usize> =
             text.lines().filter(|line| line.starts_with('x')).map(|line| line.len() + 1).collect();
         assert_eq!(found, [10, 300, 200]);
-        assert!(text.contains("*Left out: tables.*") && text.contains("leaves out"));
+        assert!(text.contains("*Left out: tables.*") && text.contains("omits"));
         assert!(text.len() <= 1100);
     }
 

@@ -20,8 +20,8 @@ fn a_crosschecks_own_record_is_a_report_of_it_alone() {
     let document = build(&sample::own());
     assert_eq!(ids(&document), ["crosscheck", "findings", "machine", "environment"]);
     assert!(document.title.starts_with("Crosscheck: "));
-    let told = "2 of 3 goals beside other tools met, 1 explained by what differs in method, 3 not judged, \
-                1 not compared; 2 findings.";
+    let told = "2 of 3 goals beside other tools met, 1 explained by a difference in method, 3 not \
+                judged, 1 not compared; 2 findings.";
     assert_eq!(document.summary, told);
     for section in &document.sections {
         assert!(!section.blocks.is_empty(), "{}", section.id);
@@ -70,7 +70,7 @@ fn when_it_was_made_is_told_with_what_was_otherwise_then() {
     let document = build(&run);
     let text = terminal::render(&document, PLAIN);
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("otherwise than when the record began: <b>kernel."), "{told}");
+    assert!(told.contains("changed since the record began: <b>kernel."), "{told}");
     assert!(!html::render(&document, html::Print::Full).contains("<b>kernel"));
 }
 
@@ -131,7 +131,7 @@ fn nothing_compared_is_told_in_a_sentence() {
     let nothing = Run::new(sample::own().header);
     let document = build(&nothing);
     assert_eq!(ids(&document), ["findings", "machine", "environment"]);
-    assert!(document.summary.starts_with("nothing was compared"));
+    assert!(document.summary.starts_with("no comparison"));
 }
 
 #[test]

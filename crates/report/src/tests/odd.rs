@@ -210,10 +210,10 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
         &machine("vm-granite-rapids"),
         &[
             "| vda | - | 256 GiB | virtio | stated, no rate | write back | - | virtio-pci at 0000:00:02.0 |",
-            "- **speed and duplex of eth0**: the driver states none",
+            "- **speed and duplex of eth0**: the driver does not report it",
             "- **rotation of vda**: ",
             "- **memory modules and their rate**: this machine has no firmware table (DMI)",
-            "PCI with 2 devices, no device tells of a link",
+            "PCI with 2 devices, no device reports a link",
         ],
     );
     has(&machine("graviton3"), &["- **devices on the I/O bus**: this machine shows no PCI bus"]);

@@ -57,7 +57,7 @@ pub enum Lost {
     #[error("the other end closed the connection")]
     Closed,
     /// A frame did not come whole, or could not be sent, in its time.
-    #[error("a message was not whole after {} s", FRAME_TIME.as_secs())]
+    #[error("a message was incomplete after {} s", FRAME_TIME.as_secs())]
     Slow,
     /// A frame over the limit.
     #[error(transparent)]
@@ -66,7 +66,7 @@ pub enum Lost {
     #[error(transparent)]
     Unsealed(#[from] Unsealed),
     /// A frame that is no message of the expected kind.
-    #[error("a message could not be understood ({0}): install the same plumb at both ends")]
+    #[error("cannot parse a message ({0}): install the same version of plumb at both ends")]
     Malformed(String),
     /// What the kernel reports.
     #[error("{0}")]
@@ -115,8 +115,9 @@ impl Channel {
             let read = match carrier.read_by(&mut bytes, deadline, stop) {
                 Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
                     return Err(error.context(
-                        "the agent ended the handshake: it has another key, or is no agent, or too many \
-                         others asked at once; what the agent itself writes tells which",
+                        "the agent closed the connection during the handshake: it has a different \
+                         key, it is not an agent, or too many clients connected at once; its own \
+                         output gives the reason",
                     ));
                 }
                 read => read?.context("the agent did not answer the handshake in time")?,
@@ -215,7 +216,7 @@ impl Channel {
         patience: Duration,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let body = serde_json::to_vec(message).context("a message does not serialise")?;
+        let body = serde_json::to_vec(message).context("cannot serialise a message")?;
         let framed = encode(&body, FRAME_BYTES_MAX).map_err(Lost::from)?;
         let bytes = match &mut self.seal {
             Some(seal) => {

@@ -40,7 +40,7 @@ pub fn check(
     }
     if series.cases.is_empty() || series.cases.len() > CASES_MAX {
         return Err(format!(
-            "{id}: {} cases, where 1 to {CASES_MAX} are served",
+            "{id}: {} cases; the agent accepts 1 to {CASES_MAX}",
             series.cases.len()
         ));
     }
@@ -58,7 +58,7 @@ fn in_card(card: &Card, case: &Case, site: &Site) -> Result<(), String> {
     let id = card.id;
     for (at, (name, value)) in case.id.0.iter().enumerate() {
         if case.id.0[..at].iter().any(|(earlier, _)| earlier == name) {
-            return Err(format!("{id}: the parameter `{name}` stands twice"));
+            return Err(format!("{id}: the parameter `{name}` is given twice"));
         }
         parameter(card, name, value, Role::Case, site)?;
     }
@@ -112,7 +112,7 @@ fn parameter(
     let id = card.id;
     let is_it = |param: &&Param| param.name == name && param.role == role;
     let Some(param) = card.params.iter().find(is_it) else {
-        return Err(format!("{id} of the agent's plumb has no parameter `{name}`"));
+        return Err(format!("the agent's version of {id} has no parameter `{name}`"));
     };
     // A setting may be left to the experiment.
     let is_auto = value.text() == Some("auto") && param.defaults.contains(&"auto");
@@ -135,7 +135,7 @@ fn within_memory(id: &str, name: &str, bytes: u64, site: &Site) -> Result<(), St
         return Ok(());
     }
     Err(format!(
-        "{id}: {name} of {}, where the agent's host has {} to spare",
+        "{id}: {name} of {}, but only {} are available on the agent's host",
         render_bytes(bytes as f64),
         render_bytes(site.memory_bytes as f64)
     ))

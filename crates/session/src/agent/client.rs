@@ -152,8 +152,8 @@ impl Remote {
                 None if waited < patience && !error.is::<Another>() => {}
                 None => {
                     let why = format!(
-                        "the connection was lost and cannot be had again ({error:#}); rounds against it fail \
-                         until it is tried again, {} s later",
+                        "the connection was lost, and reconnecting failed ({error:#}); rounds with \
+                         this far end fail until the next attempt in {} s",
                         GONE_TIME.as_secs()
                     );
                     *line = Line::Gone(why.clone(), Instant::now());
@@ -170,7 +170,7 @@ impl Remote {
         let (then, now) = (&self.facts.host.identity.hash, &facts.host.identity.hash);
         if then != now || self.facts.address != facts.address {
             bail!(Another(format!(
-                "another machine answers now (identity {} at {}; it was {then} at {})",
+                "a different machine answers now (identity {} at {}; it was {then} at {})",
                 printable(now),
                 facts.address,
                 self.facts.address
@@ -266,7 +266,7 @@ impl RemoteWorker<'_> {
             FromAgent::Worker { round, message } if round == self.round => {
                 let address = self.remote.facts.address;
                 let order = self.order.as_ref();
-                let order = order.context("the agent answered before it was asked")?;
+                let order = order.context("the agent sent an answer before any request")?;
                 heard::check(&message, order, address).map_err(Error::msg)?;
                 self.serves = !matches!(*message, FromWorker::Done(_) | FromWorker::Failed(_));
                 Ok(Some(*message))
@@ -283,7 +283,7 @@ impl RemoteWorker<'_> {
             }
             FromAgent::Welcome(_) | FromAgent::Busy { .. } => {
                 self.remote.drop_line();
-                bail!("the agent began another conversation in the middle of one")
+                bail!("the agent started a new session inside an open one")
             }
         }
     }
@@ -299,7 +299,7 @@ impl FarWorker for RemoteWorker<'_> {
                 ToAgent::Serve { round, order }
             }
             ToWorker::Drain => ToAgent::Drain { round },
-            other => bail!("no worker on another host takes {other:?}"),
+            other => bail!("a worker on another host does not accept {other:?}"),
         };
         self.serves = true;
         self.remote

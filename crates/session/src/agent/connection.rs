@@ -30,8 +30,8 @@ const PARTING_TIME: Duration = Duration::from_secs(1);
 /// The agent serves another session.
 #[derive(Debug, Error)]
 #[error(
-    "the agent is busy until {until} with a run of {by}; one session at a time is measured: wait, or name \
-     another host"
+    "the agent is busy until {until} with a run of {by}; an agent serves one session at a time: \
+     wait, or name another host"
 )]
 pub struct Busy {
     pub until: String,
@@ -107,7 +107,7 @@ fn connected(
         }
         Err(error) if is_interrupt(&error) => Err(error),
         Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
-            bail!("no agent was started: {}", carrier.last_words())
+            bail!("cannot start the agent: {}", carrier.last_words())
         }
         Err(error) => Err(anyhow!("{error:#}: {}", carrier.last_words())),
     }
@@ -148,7 +148,7 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
         }
         FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
         FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
-            bail!("the agent told of a round before one began")
+            bail!("the agent reported a round before one began")
         }
     }
 }
@@ -160,14 +160,13 @@ fn check_address(address: IpAddr, there: &str, here: &str) -> Result<()> {
     let address = address.to_canonical();
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     if address.is_unspecified() || address.is_multicast() || is_broadcast {
-        bail!(
-            "the agent says that its data connections go to {address}, which is no host's address"
-        );
+        bail!("the agent gave {address} as its data address, which is not the address of a host");
     }
     if address.is_loopback() && there != here {
         bail!(
-            "the agent says that its data connections go to {address}: from here that is this host, and it \
-             runs on another; start it with --data ADDR, an address of its host that this one reaches"
+            "the agent gave {address} as its data address, which leads to this host, but the agent \
+             runs on another one; start the agent with --data ADDR, where ADDR is an address of \
+             its host that this host can reach"
         );
     }
     Ok(())
@@ -199,8 +198,8 @@ mod tests {
             check(address, "there", None);
         }
         for many in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
-            check(many, "there", Some("no host's address"));
-            check(many, "here", Some("no host's address"));
+            check(many, "there", Some("not the address of a host"));
+            check(many, "here", Some("not the address of a host"));
         }
     }
 }

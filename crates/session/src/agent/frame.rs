@@ -9,7 +9,7 @@ const KEPT_BYTES: usize = 64 << 10;
 
 /// A frame over the limit.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("a frame of {length} bytes, where at most {limit} are allowed")]
+#[error("a frame of {length} bytes exceeds the limit of {limit} bytes")]
 pub struct TooLong {
     /// Its length in bytes, as it stands before it.
     pub length: usize,

@@ -55,19 +55,19 @@ pub enum Role {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// Something else spoke.
-    #[error("the other end is no plumb: it said {0:?}")]
+    #[error("the other end is not plumb: it sent {0:?}")]
     NotPlumb(String),
     /// Another version.
     #[error(
-        "the other end speaks version {0} of the agent's protocol and this plumb version {VERSION}: install \
-         the same plumb at both ends"
+        "the other end uses version {0} of the agent protocol, this plumb uses version {VERSION}: \
+         install the same version of plumb at both ends"
     )]
     OtherVersion(u16),
     /// The other end does not have the key, or somebody is in between.
-    #[error("the other end has another key: both ends need the same key file")]
+    #[error("the other end has a different key: both ends need the same key file")]
     OtherKey,
     /// Somebody says what another one had said.
-    #[error("the other end repeated a handshake that was made before")]
+    #[error("the other end replayed an earlier handshake")]
     Replay,
 }
 

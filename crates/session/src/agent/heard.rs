@@ -26,7 +26,8 @@ pub(super) fn message(
         let ours = env!("CARGO_PKG_VERSION");
         if facts.plumb != ours {
             bail!(
-                "the agent is of plumb {}, this is {ours}: install the same plumb at both ends",
+                "the agent runs plumb {}, this is plumb {ours}: install the same version at both \
+                 ends",
                 super::message::printable(&facts.plumb)
             );
         }
@@ -49,7 +50,10 @@ pub(super) fn check(
                 told.is_some_and(|told| told.ip() == address)
             };
             return match endpoint.addrs.iter().find(|told| !is_there(told)) {
-                Some(told) => Err(format!("it listens at {told}, and is reached at {address}")),
+                Some(told) => Err(format!(
+                    "it says it listens at {told}, but its address is \
+                                           {address}"
+                )),
                 None => Ok(()),
             };
         }
@@ -64,11 +68,14 @@ pub(super) fn check(
         | FromWorker::TakesMemory(_)
         | FromWorker::MayHangIn(_) => {
             return Err(format!(
-                "it said in round {} of {} what no far end has to say",
+                "it sent a message in round {} of {} that a far end must not send",
                 order.round,
                 order.series.label()
             ));
         }
     };
-    Err(format!("it told {what} of round {round} of {series}: what is measured is the near end's"))
+    Err(format!(
+        "it sent {what} of round {round} of {series}, but only the near end reports \
+                 figures"
+    ))
 }

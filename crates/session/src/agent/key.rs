@@ -52,9 +52,7 @@ impl Key {
             .mode(OWNER_ONLY)
             .open(path)
             .with_context(|| {
-                format!(
-                    "cannot make {shown}; name a file that does not exist, in a directory that does"
-                )
+                format!("cannot create {shown}; name a new file in an existing directory")
             })?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         if written.is_err() {
@@ -78,19 +76,19 @@ impl Key {
             .open(path)
             .with_context(missing)?;
         let facts = file.metadata().with_context(missing)?;
-        ensure!(facts.is_file(), "the key file {shown} is no regular file");
+        ensure!(facts.is_file(), "the key file {shown} is not a regular file");
         let own = metal::process::geteuid();
         ensure!(
             facts.uid() == own || facts.uid() == ROOT,
-            "the key file {shown} is another user's (number {}), who has the key: make a new one with \
-             `plumb agent --new-key FILE`",
+            "the key file {shown} belongs to another user (uid {}), so the key is not secret: make \
+             a new one with `plumb agent --new-key FILE`",
             facts.uid()
         );
         let mode = facts.permissions().mode();
         ensure!(
             mode & OTHERS == 0,
-            "others may read the key file {shown} (mode {:03o}): `chmod 600 {shown}`, or make a new key \
-             if others could have read it",
+            "other users can read the key file {shown} (mode {:03o}): run `chmod 600 {shown}`, or \
+             make a new key if someone may have read it",
             mode & 0o777
         );
         let mut text = String::new();
@@ -98,8 +96,8 @@ impl Key {
         match read.ok().and_then(|_| parse(text.trim())) {
             Some(key) => Ok(key),
             None => bail!(
-                "the key file {shown} holds no key ({DIGITS} hexadecimal digits); `plumb agent --new-key \
-                 FILE` makes one"
+                "the key file {shown} does not contain a key ({DIGITS} hexadecimal digits); `plumb \
+                 agent --new-key FILE` makes one"
             ),
         }
     }
@@ -158,7 +156,7 @@ mod tests {
         {
             fs::write(&path, text).unwrap();
             let told = Key::read(&path).unwrap_err().to_string();
-            assert!(told.contains("holds no key"), "{text}: {told}");
+            assert!(told.contains("does not contain a key"), "{text}: {told}");
         }
         fs::write(&path, [0xff; 64]).unwrap();
         assert!(Key::read(&path).is_err());
@@ -175,7 +173,7 @@ mod tests {
         // Only root can give a file away.
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
             let told = Key::read(&path).unwrap_err().to_string();
-            assert!(told.contains("another user's"), "{told}");
+            assert!(told.contains("another user"), "{told}");
         }
         // Neither waits for somebody.
         let told = Key::read("/dev/null".as_ref()).unwrap_err().to_string();

@@ -200,7 +200,7 @@ impl<'agent> Listen<'agent> {
         let next = match next {
             Next::Waits(State::Leaves(_)) if is_over => Next::Gone(None),
             Next::Waits(_) if is_over => {
-                Next::Gone(Some("it did not come through the handshake in time".to_owned()))
+                Next::Gone(Some("it did not complete the handshake in time".to_owned()))
             }
             next => next,
         };
@@ -221,7 +221,8 @@ impl<'agent> Listen<'agent> {
         let tell = self.office.tell;
         if let Some(served) = self.served.take_if(|served| served.is_forsaken()) {
             tell(&format!(
-                "the session of {} said nothing for longer than it expected to take, and makes room",
+                "the session of {} was silent for longer than its expected duration; it is closed \
+                 for the next one",
                 served.by()
             ));
         }
@@ -280,7 +281,7 @@ impl<'agent> Listen<'agent> {
                     self.give_one_up();
                     self.accept_at = Some(Instant::now() + ACCEPT_AGAIN);
                     self.strangers
-                        .say(self.office, &format!("no connection can be accepted: {error}"));
+                        .say(self.office, &format!("cannot accept a connection: {error}"));
                     return;
                 }
             }
@@ -319,7 +320,7 @@ impl<'agent> Listen<'agent> {
             self.strangers.note(
                 self.office,
                 given_up.from,
-                "too many others asked before it came through the handshake",
+                "too many other clients connected before it completed the handshake",
             );
         }
     }
@@ -361,7 +362,7 @@ impl Strangers {
         if self.is_quiet() {
             self.untold += 1;
         } else {
-            self.say(office, &format!("{from} was not let in: {why}"));
+            self.say(office, &format!("rejected {from}: {why}"));
         }
     }
 
@@ -384,7 +385,7 @@ impl Strangers {
     fn tell(&mut self, office: &Office<'_>) {
         if self.untold > 0 && !self.is_quiet() {
             let untold = std::mem::take(&mut self.untold);
-            self.say(office, &format!("{untold} more connections were not let in"));
+            self.say(office, &format!("rejected {untold} more connections"));
         }
     }
 }
@@ -393,7 +394,9 @@ impl Strangers {
 fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard) -> Next {
     let mut bytes = [0; STRANGER_BYTES];
     let read = match stream.read(&mut bytes) {
-        Ok(0) => return Next::Gone(Some("it closed the connection in the handshake".to_owned())),
+        Ok(0) => {
+            return Next::Gone(Some("it closed the connection during the handshake".to_owned()));
+        }
         Ok(read) => read,
         Err(error) if is_passing(&error) => return Next::Waits(State::Shakes(stream, responder)),
         Err(error) => return Next::Gone(Some(error.to_string())),
@@ -426,7 +429,9 @@ fn open(mut channel: Box<Channel>, is_ready: bool) -> Next {
     match channel.taken() {
         Ok(None) => Next::Waits(State::Opens(channel)),
         Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, open),
-        Ok(Some(_)) => Next::Gone(Some("it ordered before it was let in".to_owned())),
+        Ok(Some(_)) => {
+            Next::Gone(Some("it sent an order before the session was opened".to_owned()))
+        }
         Err(lost) => Next::Gone(Some(lost.to_string())),
     }
 }

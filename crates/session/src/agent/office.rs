@@ -54,13 +54,14 @@ pub fn site(office: &Office<'_>) -> Result<Site> {
 pub(super) fn has_address(address: IpAddr) -> Result<()> {
     if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
         bail!(
-            "{address} is an address of one link, which leads nowhere without its interface: reach the agent's \
-             host by another one, or give it one with --data ADDR"
+            "{address} is a link-local address, which is unusable without its interface: connect \
+             to another address of the agent's host, or set --data ADDR"
         );
     }
     TcpListener::bind((address, 0)).map(drop).with_context(|| {
         format!(
-            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
+            "the agent's host has no address {address}: set --data ADDR to the address at which \
+             peers reach it"
         )
     })
 }

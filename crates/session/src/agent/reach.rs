@@ -48,11 +48,13 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
     let answer = answer.map_err(|error| match error.kind() {
         io::ErrorKind::Interrupted => Error::new(Interrupted),
         _ => anyhow!(
-            "the host {host} is not known here: {error}; type its address, or mend its name"
+            "cannot resolve the host {host}: {error}; type its address, or correct the name"
         ),
     })?;
-    let text = String::from_utf8(answer).context("the resolver's answer is no text")?;
-    text.lines().map(|line| line.parse().context("the resolver's answer is no address")).collect()
+    let text = String::from_utf8(answer).context("the resolver's answer is not text")?;
+    text.lines()
+        .map(|line| line.parse().context("the resolver's answer is not an address"))
+        .collect()
 }
 
 fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
@@ -76,8 +78,8 @@ fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
 fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBool) -> Result<()> {
     if !ready(&[Want::Writable(socket.as_fd())], deadline, stop)? {
         bail!(
-            "nothing answers at {address} in {} s: is the host up, and may this one reach it (routes, \
-             firewalls)?",
+            "no answer from {address} within {} s: is the host up, and can this host reach it \
+             (routes, firewalls)?",
             CONNECT_TIME.as_secs()
         );
     }
@@ -110,10 +112,11 @@ fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<boo
 fn told(address: SocketAddr, error: &io::Error) -> Error {
     let way_out = match error.kind() {
         io::ErrorKind::ConnectionRefused => format!(
-            "nobody listens there: start `plumb agent --listen {address} --key-file FILE` on that host"
+            "nothing listens on that port: start `plumb agent --listen {address} --key-file FILE` \
+             on that host"
         ),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            "no way leads there from this host".to_owned()
+            "this host has no route to it".to_owned()
         }
         _ => "is the host up?".to_owned(),
     };

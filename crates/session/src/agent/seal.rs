@@ -15,7 +15,10 @@ pub(super) const LENGTH_BYTES: usize = 2;
 
 /// Bytes that the other end did not seal, or not in this order.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("what arrived was not sealed by the other end: somebody is in between, or bytes were lost")]
+#[error(
+    "a message failed its authentication: the connection was tampered with, or bytes were \
+         lost"
+)]
 pub struct Unsealed;
 
 /// Both directions of a connection after its handshake.

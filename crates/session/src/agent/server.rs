@@ -110,7 +110,7 @@ impl<'agent> Served<'agent> {
         let is_over = SystemTime::now() > self.until;
         FromAgent::Busy {
             until: if is_over {
-                format!("it ends, which it was expected to do at {until},")
+                format!("it ends (expected at {until}),")
             } else {
                 until.to_string()
             },
@@ -199,7 +199,10 @@ impl<'agent> Served<'agent> {
             ToAgent::Serve { round, order } => {
                 // A worker of an earlier round is ended first.
                 self.work = match std::mem::replace(&mut self.work, Work::Nothing) {
-                    Work::Calibrates { .. } => bail!("the session ordered before it was let in"),
+                    Work::Calibrates { .. } => bail!(
+                        "the session sent an order before it was \
+                                                      opened"
+                    ),
                     Work::Serves { .. } | Work::Nothing => Work::Nothing,
                 };
                 match self.hire(*order) {
@@ -342,7 +345,7 @@ impl<'agent> Served<'agent> {
     }
 
     fn uncalibrated(&mut self, why: &str) -> Result<()> {
-        let reason = format!("the agent's clocks cannot be calibrated: {why}");
+        let reason = format!("cannot calibrate the agent's clocks: {why}");
         self.say(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
     }
@@ -368,8 +371,8 @@ struct Prepared {
 fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
     if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
         bail!(
-            "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it with \
-             those CPUs, or begin a new run",
+            "earlier rounds of this session used CPU {gone} of the agent, which now uses only {}: \
+             start the agent with those CPUs, or begin a new run",
             format_cpus(&site.cpus)
         );
     }
@@ -381,8 +384,8 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
         bail!(
-            "the session is of plumb {} (format {} of the record), the agent of plumb {ours} (format {}): \
-             install the same plumb at both ends",
+            "the session runs plumb {} (record format {}), the agent plumb {ours} (record format \
+             {}): install the same version at both ends",
             printable(&open.plumb),
             open.format,
             record::FORMAT
@@ -395,9 +398,10 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
             open.window_ns
         );
     }
-    let address = office.data.or(way.here).context(
-        "the agent does not know by which of its addresses it is reached: give it one with --data ADDR",
-    )?;
+    let address = office
+        .data
+        .or(way.here)
+        .context("cannot tell which address peers use to reach this agent; set --data ADDR")?;
     has_address(address)?;
     let mut site = site(office)?;
     let there = way.there.or(open.near_address);

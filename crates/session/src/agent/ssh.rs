@@ -103,8 +103,8 @@ impl Carrier {
         // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
         metal::process::in_new_session(&mut command);
         let mut child = metal::process::dying_with_parent(&mut command).spawn()?;
-        let output = child.stdout.take().context("its output was not kept")?;
-        let input = child.stdin.take().context("its input was not kept")?;
+        let output = child.stdout.take().context("its output is not available")?;
+        let input = child.stdin.take().context("its input is not available")?;
         let carrier = Carrier {
             stderr: child.stderr.take(),
             child,
@@ -190,30 +190,30 @@ fn told(
     let plumb_there = plumb.unwrap_or("plumb");
     let way_out = match (code, by_hand) {
         (Some(NOT_FOUND), Some(_)) => format!(
-            "`{plumb_there}` is not found there: put it on the PATH of a shell that is not \
-             interactive, or give its path, ssh://HOST/PATH/OF/plumb"
+            "`{plumb_there}` is not found there: put it on the PATH of non-interactive shells, or \
+             give its path, ssh://HOST/PATH/OF/plumb"
         ),
         (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
         (Some(NOT_RUNNABLE), Some(_)) => {
             format!("`{plumb_there}` cannot be run there: is it for that machine, and executable?")
         }
         (Some(USAGE), _) if said.contains("unrecognized subcommand") => {
-            "the plumb there has no `agent`: put this version there".to_owned()
+            "the plumb there has no `agent` command: install this version there".to_owned()
         }
-        (_, Some(by_hand)) if said.contains("Host key verification failed") => format!(
-            "its host key is not the one known here, or none is known: look at it by hand, `{by_hand}`"
-        ),
+        (_, Some(by_hand)) if said.contains("Host key verification failed") => {
+            format!("its host key is unknown or has changed: check it by hand, `{by_hand}`")
+        }
         (_, Some(by_hand)) if said.contains("Permission denied") => format!(
-            "no key lets us in without a question: make `{by_hand}` work without one (ssh-copy-id, \
-             ssh-agent)"
+            "ssh cannot log in without a password: make `{by_hand}` work without a prompt \
+             (ssh-copy-id, ssh-agent)"
         ),
         (_, Some(by_hand)) => format!("try it by hand: `{by_hand}`"),
         (_, None) => String::new(),
     };
     let ended = match status {
-        Some(status) if status.signal().is_some() => format!("it was ended ({status})"),
+        Some(status) if status.signal().is_some() => format!("it was killed ({status})"),
         Some(status) => format!("it ended ({status})"),
-        None => "it did not end by itself".to_owned(),
+        None => "it did not exit".to_owned(),
     };
     let mut text = ended;
     for part in [said, &way_out] {
@@ -295,8 +295,8 @@ mod tests {
         for (code, said, way_out) in [
             (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
             (126, "sh: plumb: cannot execute", "for that machine"),
-            (2, "error: unrecognized subcommand 'agent'", "put this version there"),
-            (255, "Host key verification failed.", "look at it by hand, `ssh far`"),
+            (2, "error: unrecognized subcommand 'agent'", "install this version there"),
+            (255, "Host key verification failed.", "check it by hand, `ssh far`"),
             (255, "me@far: Permission denied (publickey).", "ssh-copy-id"),
             (255, "ssh: connect to host far: No route", "try it by hand: `ssh far`"),
         ] {

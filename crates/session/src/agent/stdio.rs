@@ -44,8 +44,8 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
     };
     let open = match channel.receive(Instant::now() + FRAME_TIME, office.stop)? {
         Some(ToAgent::Open(open)) => open,
-        Some(_) => bail!("the session ordered before it was let in"),
-        None => bail!("the session did not say what it wants"),
+        Some(_) => bail!("the session sent an order before it was opened"),
+        None => bail!("the session sent no request"),
     };
     let mut served = match Served::begin(office, channel, &open, way) {
         Ok(served) => served,
@@ -56,7 +56,7 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
         match served.attend(session, worker) {
             // Nothing else tells of a cut cable below what started this end.
             Ok(true) if served.is_silent() => bail!(
-                "the session of {} said nothing for longer than it expected to take",
+                "the session of {} was silent for longer than its expected duration",
                 served.by()
             ),
             Ok(true) => {}

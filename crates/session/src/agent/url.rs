@@ -70,14 +70,14 @@ impl PeerUrl {
         };
         if !is_name(name) {
             return Err(bad(format!(
-                "`{name}` is no name: use letters, digits, `-`, `_` and `.`, 64 at most"
+                "`{name}` is not a valid name: use letters, digits, `-`, `_` and `.`, 64 at most"
             )));
         }
         if name == LOOPBACK {
             return Err(bad(format!("`{LOOPBACK}` is the far end on this host: use another name")));
         }
         if url.chars().any(char::is_control) {
-            return Err(bad("it holds a control character".to_owned()));
+            return Err(bad("it contains a control character".to_owned()));
         }
         let way = if let Some(rest) = url.strip_prefix("ssh://") {
             ssh(rest)
@@ -99,8 +99,10 @@ impl PeerUrl {
         for text in texts {
             let peer = PeerUrl::parse(text)?;
             if peers.iter().any(|other| other.name == peer.name) {
-                let reason =
-                    format!("two far ends are called `{}`: name them, --peer NAME=URL", peer.name);
+                let reason = format!(
+                    "two far ends have the name `{}`: give each its own, --peer NAME=URL",
+                    peer.name
+                );
                 let text = text.clone();
                 return Err(BadPeer { text, reason });
             }
@@ -121,9 +123,7 @@ fn ssh(rest: &str) -> Result<Way, String> {
         None => (None, authority),
     };
     if user.is_some_and(|user| user.contains(':')) {
-        return Err(
-            "no password stands in it: ssh is to get in by a key, without a question".to_owned()
-        );
+        return Err("a URL must not contain a password: set up ssh to log in with a key".to_owned());
     }
     // ssh would take one that begins so for an option.
     let is_user = |user: &str| {
@@ -134,7 +134,7 @@ fn ssh(rest: &str) -> Result<Way, String> {
             && user.chars().all(|c| is_plain(c, "@+\\"))
     };
     if user.is_some_and(|user| !is_user(user)) {
-        return Err("the user before `@` is none".to_owned());
+        return Err("no user name before `@`".to_owned());
     }
     let (host, port) = host_and_port(place)?;
     Ok(Way::Ssh(Ssh {
@@ -162,7 +162,7 @@ fn tcp(rest: &str) -> Result<Way, String> {
 
 fn exec(command: &str) -> Result<Way, String> {
     match command.trim() {
-        "" => Err("no command stands after it".to_owned()),
+        "" => Err("no command follows it".to_owned()),
         command => Ok(Way::Exec(command.to_owned())),
     }
 }
@@ -182,7 +182,7 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
-                None => return Err(format!("`{after}` stands after the `]`")),
+                None => return Err(format!("unexpected `{after}` after the `]`")),
             }
         }
         None => match place.split_once(':') {
@@ -197,11 +197,11 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
         !host.is_empty() && !host.starts_with('-') && host.chars().all(|c| is_plain(c, ":"))
     };
     if !is_host(host) {
-        return Err(format!("`{host}` is no host"));
+        return Err(format!("`{host}` is not a host name or address"));
     }
     let port = port.map(|text| match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!("`{text}` is no port: type a number from 1 to 65535")),
+        _ => Err(format!("`{text}` is not a port: type a number from 1 to 65535")),
     });
     Ok((host.to_owned(), port.transpose()?))
 }
@@ -253,22 +253,22 @@ mod tests {
         };
         check("far", "ssh://[USER@]HOST");
         check("http://far", "ssh://[USER@]HOST");
-        check("=ssh://far", "`` is no name");
-        check("a b=ssh://far", "is no name");
+        check("=ssh://far", "`` is not a valid name");
+        check("a b=ssh://far", "is not a valid name");
         check("loopback=ssh://far", "another name");
-        check("ssh://", "`` is no host");
-        check("ssh://-oProxyCommand=x", "no host");
-        check("ssh://-l@far", "the user");
-        check("ssh://me\\@far", "the user");
+        check("ssh://", "`` is not a host");
+        check("ssh://-oProxyCommand=x", "not a host");
+        check("ssh://-l@far", "user name");
+        check("ssh://me\\@far", "user name");
         for shell in ["$(id)", "`id`", "a;id", "a'b", "a\"b", "a|b", "a&b", "a>b", "a*"] {
-            check(&format!("ssh://{shell}"), "no host");
-            check(&format!("ssh://{shell}@far"), "the user");
+            check(&format!("ssh://{shell}"), "not a host");
+            check(&format!("ssh://{shell}@far"), "user name");
         }
-        check("ssh://me:secret@far", "no password");
-        check("ssh://far:port", "no port");
-        check("ssh://far:0", "no port");
+        check("ssh://me:secret@far", "a password");
+        check("ssh://far:port", "not a port");
+        check("ssh://far:0", "not a port");
         check("tcp://far", "the port is missing");
-        check("tcp://far:65536", "no port");
+        check("tcp://far:65536", "not a port");
         check("tcp://fe80::1:7", "in brackets");
         check("tcp://[::1:7", "no `]`");
         check("tcp://[::1]7", "after the `]`");

@@ -45,7 +45,7 @@ impl Planned {
                     all.iter().filter_map(|case| case.get(name)).map(Value::to_string).collect();
                 let found: Vec<String> = found.into_iter().collect();
                 return Err(NothingToDo(format!(
-                    "no case of {} has {name}={value} with the other choices: {}",
+                    "no case of {} has {name}={value} together with the other choices: {}",
                     card.id,
                     match found.is_empty() {
                         true => format!("none of its {} cases has `{name}`", all.len()),
@@ -71,8 +71,8 @@ pub(super) fn demand_placed(
         return Ok(());
     }
     Err(NothingToDo(format!(
-        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no meaning (`plumb explain {}` \
-         tells which do; cases of the network do towards a --peer)",
+        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no effect \
+         (`plumb explain {}` lists the cases that do; network cases do with a --peer)",
         card.id,
         places.join(","),
         card.id

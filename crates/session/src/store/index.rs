@@ -328,7 +328,7 @@ impl Refused {
             Refused::Failed(error) => error.to_string(),
         };
         Some(format!(
-            "the index {} is left as it is ({why}): the records were read instead",
+            "the index {} is not used ({why}); plumb read the records instead",
             path.display()
         ))
     }
@@ -354,7 +354,10 @@ fn reset(connection: Connection) -> Result<Connection, Refused> {
 }
 
 fn damaged(path: &Path, error: &Error) -> String {
-    format!("the index {} was damaged ({error}) and is made again from the records", path.display())
+    format!(
+        "the index {} was damaged ({error}); plumb rebuilds it from the records",
+        path.display()
+    )
 }
 
 fn is_read_only(error: &Error) -> bool {

@@ -170,8 +170,8 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
             Ok(told) => told,
             Err(_) if stop.load(Ordering::Relaxed) => None,
             Err(error) => Some(format!(
-                "what an earlier run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
-                 hand and {} is removed",
+                "cannot clean up after an earlier run: {error:#}; each run tries again until you \
+                 clean up by hand and remove {}",
                 path.display()
             )),
         }
@@ -239,7 +239,7 @@ fn undo(change: &Undo, held: Option<&str>, patience: Patience<'_>) -> Result<Opt
     let dir = change.path();
     let ours =
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
-    ensure!(ours, "{} is no work directory of plumb", dir.display());
+    ensure!(ours, "{} is not a work directory of plumb", dir.display());
     let (removed, shown) = match change {
         Undo::RemoveDir(dir) => {
             (metal::directory::remove(dir, patience), dir.display().to_string())

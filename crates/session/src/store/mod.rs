@@ -153,7 +153,10 @@ impl Store {
             [one] => Ok(self.path(one)),
             [whole, ..] if *whole == run => Ok(self.path(whole)),
             [] if path.is_file() => Ok(path.to_owned()),
-            [] => bail!("no stored run begins with `{run}`; `plumb runs` lists them"),
+            [] => bail!(
+                "no stored run has a name that begins with `{run}`; `plumb runs` lists \
+                         them"
+            ),
             [first, .., last] => bail!(
                 "{} stored runs begin with `{run}`, from {first} to {last}; type more of the name",
                 fits.len()
@@ -231,7 +234,7 @@ impl RecordFile {
     pub fn create(path: &Path) -> Result<Self> {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot make the directory {}", parent.display()))?;
+                .with_context(|| format!("cannot create the directory {}", parent.display()))?;
         }
         let file = OpenOptions::new()
             .append(true)
@@ -317,7 +320,7 @@ fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Lock
             Err(TryLockError::WouldBlock) => {}
         }
     }
-    bail!("{} is being written by another plumb; wait for its end", path.display())
+    bail!("another plumb is writing {}; wait until it ends", path.display())
 }
 
 /// Where nobody can tell whether a record is being written, only one that has ended may go.
@@ -326,8 +329,8 @@ fn check_removable(locked: Locked, path: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} has no end, and its file system no locks: whether a plumb still writes it cannot be told; if none does, \
-         remove the file yourself",
+        "{} is incomplete, and its file system has no locks, so plumb cannot see whether another \
+         plumb is still writing it; if not, remove the file yourself",
         path.display()
     )
 }
@@ -342,7 +345,7 @@ pub fn is_being_written(path: &Path) -> bool {
 pub fn read(path: &Path) -> Result<Recording> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     codec::read(BufReader::new(file))
-        .map_err(|error| anyhow!("{} is no readable record: {error}", path.display()))
+        .map_err(|error| anyhow!("cannot read {} as a record: {error}", path.display()))
 }
 
 /// Writes a whole file, or nothing: through a temporary file beside it. A device or pipe is written
@@ -358,10 +361,16 @@ pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
         return match are_equal(from, to) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                bail!("{} exists and is another file; remove it or name another one", to.display())
+                bail!(
+                    "{} exists and is a different file; remove it or name another one",
+                    to.display()
+                )
             }
             Err(error) => {
-                bail!("{} exists and cannot be compared ({error}); name another file", to.display())
+                bail!(
+                    "{} exists and cannot be read for comparison ({error}); name another file",
+                    to.display()
+                )
             }
         };
     }
@@ -442,7 +451,7 @@ fn beside(path: &Path) -> Result<PathBuf> {
     let name = path
         .file_name()
         .and_then(|name| name.to_str())
-        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
+        .with_context(|| format!("{} is not a file name; type one", path.display()))?;
     Ok(path.with_file_name(format!(".{name}.{}.part", std::process::id())))
 }
 

@@ -56,9 +56,9 @@ fn predictions_that_hold_are_told_beside_those_of_the_other_kind_that_do_not() {
 }
 
 #[test]
-fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
+fn an_interval_that_overlaps_is_said_instead_of_a_cause() {
     let certain = told(&sample::run(), "os.syscall", unchanged).join(" ");
-    assert!(!certain.contains("reaches into"), "{certain}");
+    assert!(!certain.contains("overlaps"), "{certain}");
     assert!(certain.contains("candidate cause"), "{certain}");
     let uncertain = told(&sample::run(), "os.syscall", |figure| {
         if figure.case.text("call") == Some("read") {
@@ -66,7 +66,7 @@ fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
         }
     });
     let uncertain = uncertain.join(" ");
-    let both_kinds = uncertain.matches("interval reaches into").count();
+    let both_kinds = uncertain.matches("interval overlaps").count();
     assert_eq!(both_kinds, 2, "{uncertain}");
     assert!(!uncertain.contains("candidate"), "{uncertain}");
     assert!(!uncertain.contains("explains"), "{uncertain}");

@@ -44,7 +44,7 @@ impl Had {
     pub fn note(&self) -> Option<String> {
         (self.share < HAD_SHARE).then(|| {
             format!(
-                "the threads had their CPUs {:.0} % of the time only: others used them",
+                "the threads had their CPUs only {:.0} % of the time: others used them",
                 100.0 * self.share
             )
         })
@@ -69,7 +69,7 @@ impl Shared {
     pub fn notes(&self) -> Vec<String> {
         let apart = (self.overlap < OVERLAP_SHARE).then(|| {
             format!(
-                "all threads worked together in {:.0} % of the window only",
+                "all threads ran at the same time in only {:.0} % of the window",
                 100.0 * self.overlap
             )
         });

@@ -30,7 +30,7 @@ pub(super) fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let share = match what {
         "median" => 0.50,
         "p99" => 0.99,
-        other => return Err(format!("cyclictest tells no {other}")),
+        other => return Err(format!("cyclictest reports no {other}")),
     };
     Ok(1000.0 * quantile_us(thread, share)?)
 }
@@ -57,5 +57,8 @@ fn quantile_us(thread: &Thread, share: f64) -> Result<f64, String> {
         }
         below += count;
     }
-    Err(format!("it lies beyond the histogram's end: {held} of {} sleeps are in it", thread.cycles))
+    Err(format!(
+        "it is beyond the end of the histogram, which has {held} of {} sleeps",
+        thread.cycles
+    ))
 }

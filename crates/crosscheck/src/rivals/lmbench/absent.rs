@@ -6,30 +6,29 @@
 pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     (
         "-P of every program",
-        "so many copies at once, whose time is that of the slowest; the sides of these comparisons are single",
+        "runs several copies at once and reports the slowest; these comparisons run one process \
+         per side",
     ),
     ("bw_file_rd -C", "reads a copy of the file for each of several processes: see -P"),
-    (
-        "bw_mmap_rd",
-        "sums a mapping of cached pages: bw_mem's read by another way to the same pages",
-    ),
+    ("bw_mmap_rd", "sums a mapping of cached pages: the same loads as bw_mem's read"),
     (
         "cache",
-        "guesses sizes of caches, for minutes; the hwloc comparison has them from the kernel",
+        "estimates cache sizes, for minutes; the hwloc comparison reads them from the kernel",
     ),
     ("disk", "seeks on a raw device; plumb reads files"),
-    ("enough", "prints the interval that lmbench would choose: no measurement"),
+    ("enough", "prints the interval that lmbench would choose, not a measurement"),
     ("flushdisk", "empties caches of a disk: a tool"),
     ("hello", "the program that lat_proc executes"),
     (
         "lat_cmd",
         "its child never executes the command (it compares fork's answer with the digit '0'), and goes on to fork",
     ),
-    ("lat_dram_page", "times open pages of memory chips; plumb has nothing of the kind"),
-    ("lat_fcntl", "record locks of files; plumb has no experiment of them"),
+    ("lat_dram_page", "times open pages of memory chips; plumb has no such experiment"),
+    ("lat_fcntl", "record locks of files; plumb has no such experiment"),
     (
         "lat_fifo",
-        "its second process outlives it, as SIGTERM only sets a flag in it, and fills standard error without end",
+        "its second process survives, because SIGTERM only sets a flag there, and writes to \
+         standard error without end",
     ),
     ("lat_fs 4k, 10k", "files with data in them; plumb times the names alone"),
     (
@@ -38,39 +37,48 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     ),
     (
         "lat_mmap",
-        "maps a file, writes one page in sixteen KiB of its first tenth and unmaps it, as one figure; plumb times the mapping and the faults apart",
+        "maps a file, writes one page per 16 KiB of its first tenth and unmaps it, all in one \
+         figure; plumb times the mapping and the faults separately",
     ),
     (
         "lat_ops bit, add, mod, bogomflops",
-        "integer additions are folded by the compiler (0.01 ns are printed), bits come in threes; a remainder is the division's instruction; the last are mixtures",
+        "the compiler folds integer additions (it prints 0.01 ns), bit operations come in threes, \
+         a remainder is the division instruction, and the rest are mixtures",
     ),
     ("lat_pmake", "spreads compute-bound processes; plumb has no such experiment"),
     ("lat_rand", "the C library's random numbers, not the machine"),
     ("lat_rpc", "Sun RPC by way of the port mapper; plumb has no RPC"),
     ("lat_select", "select of many descriptors; plumb has epoll_wait with none ready"),
     ("lat_sem", "System V semaphores; plumb has futexes"),
-    ("lat_syscall fstat", "plumb has stat by a path, and no call that tells of an open file"),
+    ("lat_syscall fstat", "plumb times stat on a path, but not fstat"),
     (
         "lat_unix_connect",
-        "connections by the fixed name /tmp/af_unix; plumb times none of UNIX sockets",
+        "connects to the fixed name /tmp/af_unix; plumb does not time connections of UNIX sockets",
     ),
     (
         "lat_usleep -u, -r",
-        "usleep is nanosleep in the C library; select, pselect, timers with a signal and real-time priority: plumb's sleeper has its own clock calls",
+        "usleep is nanosleep in the C library; plumb's sleeper uses clock calls instead of select, \
+         pselect, timers with a signal and real-time priority",
     ),
-    ("line", "guesses the size of a cache line, which the kernel tells"),
+    ("line", "estimates the size of a cache line, which the kernel reports"),
     ("lmdd", "a dd with a clock; fio is compared instead"),
     ("lmhttp", "the server of lat_http, which is not compared"),
-    ("loop_o", "prints what lmbench would take off for its loop: no measurement of the machine"),
+    (
+        "loop_o",
+        "prints the loop overhead that lmbench would subtract, not a measurement of the \
+                machine",
+    ),
     ("memsize", "tries how much memory can be touched: a tool"),
     (
         "mhz",
-        "guesses the core clock from the greatest common divisor of loops: did not end within 40 s; perf stat is the better judge of clock.rate",
+        "estimates the core clock from the greatest common divisor of loops, and did not finish \
+         within 40 s; perf stat is the better check of clock.rate",
     ),
     ("msleep", "sleeps for scripts: a tool"),
     (
         "par_mem",
-        "parallel chains over a ladder of sizes, for minutes; plumb's memory.mlp has main memory at once",
+        "parallel chains over a ladder of sizes, for minutes; plumb's memory.mlp measures main \
+         memory only",
     ),
     (
         "par_ops",
@@ -78,8 +86,13 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     ),
     (
         "stream add, stream -v 2",
-        "the add sums one array, counted as three; the second version is fill, copy, sum (bw_mem has them: fwr, fcp, frd) of arrays of a third of what it is told, and a daxpy",
+        "its add sums one array but counts three; the second version has fill, copy and sum (fwr, \
+         fcp, frd in bw_mem) on arrays of a third of the given size, and a daxpy",
     ),
-    ("timing_o", "prints what lmbench would take off for its clock: no measurement of the machine"),
-    ("tlb", "searches the TLB's size over a ladder, for minutes, and gives up silently"),
+    (
+        "timing_o",
+        "prints the clock overhead that lmbench would subtract, not a measurement of the \
+                  machine",
+    ),
+    ("tlb", "searches for the TLB's size on a ladder, for minutes, and gives up silently"),
 ];

@@ -261,6 +261,6 @@ fn await_that(whom: &str, holds: impl Fn() -> bool) -> Result<()> {
             }
             std::hint::spin_loop();
         }
-        ensure!(begin.elapsed() < PATIENCE, "{whom} did not come for {PATIENCE:?}");
+        ensure!(begin.elapsed() < PATIENCE, "{whom} did not answer within {PATIENCE:?}");
     }
 }

@@ -51,7 +51,8 @@ impl Patterns {
         let text = body::BRANCH_TEXT.replace('\n', " ");
         samples.at.insert("body".to_owned(), Value::Text(text));
         samples.notes.push(format!(
-            "batches of k are {} branches of alternating directions, of 2k as many of random ones: k wrong guesses more",
+            "batches of k have {} branches of alternating directions, batches of 2k the same \
+             number of random ones: k more mispredictions",
             BATCH_WORDS as u64 * BRANCHES_PER_WORD
         ));
         Ok(())

@@ -72,7 +72,7 @@ pub fn ops_per_cycle(case: &Case) -> Option<f64> {
 /// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one
 /// if others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
 /// Errors: the processor lacks the instruction, or in no attempt were the threads at work together;
-/// at once where it computes other values than software does ([`WrongResult`]).
+/// at once where it computes different values than software does ([`WrongResult`]).
 pub fn run(
     bench: &mut Bench,
     case: &Case,
@@ -96,7 +96,7 @@ pub fn run(
         let peak =
             steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
         let wrong = move |what| WrongResult(format!("{kernel:?} {what}"));
-        ensure!(peak.is_right(), wrong("computes other values than software"));
+        ensure!(peak.is_right(), wrong("computes different values than software"));
         let (again, chains) = (peak.clone(), Chains::of(arithmetic, chain_cycles));
         let step = move || {
             ensure!(peak.run(), wrong("computed different values in two runs"));
@@ -148,9 +148,8 @@ fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
     let mut notes = Vec::new();
     if core_hz.is_none() {
         notes.push(
-            "no core clock at this width: it moved over the window, others used the CPU while it \
-             was taken, or the cycles of its chain are not known on this core and not told by their \
-             length"
+            "no core clock at this width: it moved during the window, other programs used the CPU, \
+             or the cycles of its chain are unknown on this core"
                 .to_owned(),
         );
         if bench.order().rehearsal {

@@ -79,10 +79,10 @@ pub(super) fn untold(seconds: &[Second]) -> Vec<String> {
             return None;
         }
         Some(if unknown == seconds.len() {
-            format!("{name} is not known in any block: `{column}` is 0 in the trace")
+            format!("{name} is unknown in all blocks: `{column}` is 0 in the trace")
         } else {
             format!(
-                "{name} is not known in {unknown} of {} blocks: `{column}` is 0 there in the trace",
+                "{name} is unknown in {unknown} of {} blocks: `{column}` is 0 there in the trace",
                 seconds.len()
             )
         })
@@ -203,10 +203,11 @@ impl Causes {
         match (moved.is_empty(), self.unknown.is_empty()) {
             (false, _) => moved.join(", "),
             (true, true) => {
-                "unexplained: neither steal, throttling, other load nor the core clock moved with it"
-                    .to_owned()
+                "unexplained: steal, throttling, other load and the core clock did not change with \
+                 it"
+                .to_owned()
             }
-            (true, false) => format!("unexplained; not known: {}", self.unknown.join(", ")),
+            (true, false) => format!("unexplained; unknown: {}", self.unknown.join(", ")),
         }
     }
 }

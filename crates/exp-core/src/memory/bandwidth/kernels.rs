@@ -132,13 +132,13 @@ pub(super) fn absent(site: &Site, case: &Transfer, limit: u64) -> Option<Skip> {
     let reason = match case.threads {
         _ if let Some(reason) = contradiction(site, case) => reason,
         _ if case.stores == NonTemporal && !case.level.is_memory() => {
-            "non-temporal stores go to memory, whatever cache would hold the arrays".to_owned()
+            "non-temporal stores go to memory even if a cache could hold the arrays".to_owned()
         }
         Number(count) if count > cpus as u64 => {
             format!("{count} threads, and {cpus} CPUs to measure on")
         }
         threads if cpus_of(site, threads).is_empty() => {
-            "no two CPUs to measure on are shown as threads of one core".to_owned()
+            "no two of the CPUs to measure on are threads of one core".to_owned()
         }
         _ => return sizes::of(Facts::prior(site), case, limit).err(),
     };

@@ -103,7 +103,8 @@ fn in_cache(facts: Facts, at: usize, cpus: Vec<usize>) -> Result<Sized, Skip> {
     if footprint < inner + inner / 2 {
         let [share, inner] = [share, inner].map(|bytes| render(bytes as f64, Unit::B));
         return Err(Skip::because(format!(
-            "each thread's share of {name} ({share}) hardly exceeds the cache before it ({inner})"
+            "each thread's share of {name} ({share}) is hardly larger than the previous cache \
+             ({inner})"
         )));
     }
     Ok(Sized { footprint: footprint / GRAIN * GRAIN, cpus, level, times_last: None })

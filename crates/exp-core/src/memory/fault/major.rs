@@ -255,8 +255,8 @@ impl Cold {
                 done += group;
                 ensure!(
                     clock.between_ns(start, clock.end()) < WINDOW_NS_MAX,
-                    "{done} of {pages} pages of a window took {:.0} s: a smaller one with --set \
-                     memory.fault.window=SIZE",
+                    "{done} of {pages} pages of a window took {:.0} s: use a smaller one with \
+                     --set memory.fault.window=SIZE",
                     WINDOW_NS_MAX / 1e9
                 );
             }
@@ -279,7 +279,7 @@ fn device_gave(read: u64, given: Option<u64>) -> Result<()> {
     if let Some(given) = given {
         ensure!(
             given as f64 >= DEVICE_SHARE_MIN * read as f64,
-            "cache: {} were read, and the device says that it gave {}",
+            "cache: {} were read, but the device reports {}",
             render(read as f64, Unit::B),
             render(given as f64, Unit::B)
         );
@@ -343,8 +343,8 @@ impl Singles {
         bench.declare(Declared::MajorFaults(self.majors));
         let wrong = self.last_wrong.unwrap_or_default();
         let told = format!(
-            "{} of {touches} touches were no major fault with bytes from the device (the last: {} major, {} \
-             minor, {} bytes)",
+            "{} of {touches} touches were not major faults with bytes from the device (the last: \
+             {} major, {} minor, {} bytes)",
             self.cached,
             wrong.major,
             wrong.minor,
@@ -357,8 +357,9 @@ impl Singles {
         );
         let unknown = self.bytes.is_empty();
         let overlap = self.overlapping.then(|| {
-            "the file is small against what is read ahead, so that pages were read more than once, which \
-             the device may remember: a larger one with --set memory.fault.file=SIZE"
+            "the file is small compared with the readahead, so pages were read more than once, \
+             possibly from the device's cache: use a larger file with --set \
+             memory.fault.file=SIZE"
                 .to_owned()
         });
         let samples = bench.record(case, "major_latency", self.latencies)?;
@@ -382,15 +383,15 @@ impl Singles {
 /// What must be known of a virtual disk.
 fn of_device(case: &Case) -> Option<String> {
     case.at.get("device_kind").map(|_| {
-        "the disk is a virtual one: whether its medium or its host's memory answered cannot be told here"
+        "the disk is virtual: plumb cannot see whether its medium or its host's memory answered"
             .to_owned()
     })
 }
 
-const NOT_COUNTED: &str = "the kernel does not count a thread's own reads (/proc/self/io), so that only the major faults tell \
-     that a device was read";
+const NOT_COUNTED: &str = "the kernel does not count a thread's reads (/proc/self/io), so only the \
+     major faults show that a device was read";
 
-const NOT_MAPPED: &str = "the file system does not tell where a file lies on its device (FIEMAP)";
+const NOT_MAPPED: &str = "the file system does not report where a file is on its device (FIEMAP)";
 
 /// Whole windows.
 #[derive(Default)]

@@ -283,7 +283,10 @@ impl Touched for Fresh {
         notes.extend(self.notes.iter().cloned());
         let Some(mapping) = self.area.mapping().filter(|_| self.writes) else { return Ok(()) };
         verify_node(mapping, current_node(), notes)?;
-        verify_pages(mapping, Some("so that the faults are of base pages, as of fault=anonymous"))?;
+        verify_pages(
+            mapping,
+            Some("so that the faults are on base pages, as with fault=anonymous"),
+        )?;
         Ok(())
     }
 

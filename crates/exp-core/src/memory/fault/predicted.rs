@@ -20,24 +20,25 @@ pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<
         Touch::FileAround if metric == "pages_per_fault" => law::pages_around(facts.site),
         Touch::File if metric == "pages_per_fault" => Law::software(
             range(0.95, 1.0, 1.02),
-            "each page is a mapping of its own, so that a fault has nothing around it; a fault that is \
-             tried again counts twice",
+            "each page is a separate mapping, so that a fault does not map its neighbours; a \
+             retried fault counts twice",
         ),
-        Touch::Stress if metric == "latency" => Law::new(
-            300.0,
-            1600.0,
-            3e4,
-            "four exceptions among system calls",
-        )
-        .and(
-            "what the file system does at the first write to a page, which is next to nothing in \
-                 memory and a journal on a disk",
-        ),
+        Touch::Stress if metric == "latency" => {
+            Law::new(300.0, 1600.0, 3e4, "four exceptions among system calls").and(
+                "the file system's work at the first write to a page: almost nothing in memory, a \
+                 journal on a disk",
+            )
+        }
         fault if fault.is_major() => match of_device(facts, of, at, metric) {
             Some(law) => law,
-            None => return Some(unknown("unknown: such a major fault has no such figure")),
+            None => {
+                return Some(unknown(
+                    "unknown: this kind of major fault does not have this \
+                                         figure",
+                ));
+            }
         },
-        _ => return Some(unknown("unknown: such a fault has no such figure")),
+        _ => return Some(unknown("unknown: this kind of fault does not have this figure")),
     };
     Some(law.prediction())
 }

@@ -132,7 +132,7 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         ]);
         latency.notes = notes.remove(name).unwrap_or_default();
         if pages == On::Base {
-            latency.notes.push("on base pages: misses of the TLBs are part of it".to_owned());
+            latency.notes.push("on base pages: includes TLB misses".to_owned());
         }
         found.push(latency);
         if let Some(hz) = measured_core_hz(known) {
@@ -191,8 +191,8 @@ fn named<'name>(
     if let Some((at, edge)) = part_of_last(plateaus, &names, described, rungs) {
         names[at] = Some(last_name);
         notes.entry(last_name).or_default().push(format!(
-            "the ladder finds {} of the {} of {last_name}: others use it too, or a virtual machine \
-             gets a part",
+            "the ladder finds {} of the {} of {last_name}: other CPUs share it, or a virtual \
+             machine gets a part",
             render(edge, Unit::B),
             render(last_size, Unit::B)
         ));
@@ -207,8 +207,8 @@ fn named<'name>(
         {
             names[at] = Some(described[at].0);
             notes.entry(described[at].0).or_default().push(format!(
-                "the ladder ends at {} inside this plateau, below twice the {} of {last_name}: \
-                 where it ends, and memory behind it, are not seen",
+                "the ladder ends at {} inside this plateau, below twice the {} of {last_name}: it \
+                 shows neither the plateau's end nor main memory",
                 render(top, Unit::B),
                 render(last_size, Unit::B)
             ));
@@ -225,9 +225,8 @@ fn named<'name>(
             |edge| format!("to {}", render(edge, Unit::B)),
         );
         notes.entry(near).or_default().push(format!(
-            "a plateau at {} {where_to} is none of the caches that the machine describes; in a \
-             virtual machine it is usually the part of {last_name} that the guest gets, or the \
-             memory behind it",
+            "a plateau at {} {where_to} matches no cache in the machine's description; in a \
+             virtual machine it is usually the guest's part of {last_name}, or main memory",
             render(plateau.value, Unit::Ns)
         ));
     }

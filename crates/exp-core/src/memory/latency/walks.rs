@@ -48,8 +48,8 @@ pub(super) fn contradiction(point: &Point, page_bytes: u64) -> Option<String> {
     let stride = point.stride?;
     if stride < 16 || !stride.is_multiple_of(8) {
         return Some(format!(
-            "a slot holds a pointer and an index: {stride} bytes are not a multiple of 8 of at \
-             least 16"
+            "a slot holds a pointer and an index: {stride} bytes are less than 16 or not a \
+             multiple of 8"
         ));
     }
     if point.pattern == Pattern::PageRandom && !page_bytes.is_multiple_of(stride) {

@@ -186,7 +186,7 @@ fn no_cpu(site: &Site, node: &Node) -> Option<Skip> {
     }
     cpus_of(site, node).is_empty().then(|| {
         Skip::because(format!(
-            "none of node {id}'s CPUs ({}) is one to measure on",
+            "none of node {id}'s CPUs ({}) is among those to measure on",
             format_cpus(&node.cpus)
         ))
         .needs("a wider --cpu, affinity or cpuset")

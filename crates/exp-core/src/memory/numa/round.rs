@@ -426,8 +426,8 @@ fn is_on(mapping: &Mapping, node: usize) -> Result<()> {
 fn is_told(node: usize, refused: &[String]) -> Result<()> {
     ensure!(
         refused.is_empty(),
-        "nobody can tell whether the memory is on node {node}: {}; a figure that may be another \
-         node's is none (containers allow mbind and move_pages with --cap-add SYS_NICE)",
+        "cannot verify that the memory is on node {node}: {}; there is no figure, because it might \
+         be another node's (containers allow mbind and move_pages with --cap-add SYS_NICE)",
         refused.join("; ")
     );
     Ok(())

@@ -216,7 +216,7 @@ impl Book<'_> {
         let samples = self.one("gap_rate", seen.traced.rate_hz(seen.clock))?;
         samples.set_quantities([("threshold_ns", threshold_ns)]);
         if threshold_ns > LONG_NS {
-            let note = "no rate of gaps of 1 us where the threshold is above that";
+            let note = "no rate of gaps of 1 us, because the threshold is higher";
             samples.notes.push(note.to_owned());
             return Ok(());
         }
@@ -282,8 +282,9 @@ impl Book<'_> {
             }
             if beside > 0.0 && round == 1 {
                 samples.notes.push(format!(
-                    "{:.2} % of the window lies in named gaps but in no event: entry into the kernel and \
-                     exit from it, and what a hypervisor took before it delivered an interrupt (round 1)",
+                    "{:.2} % of the window is in gaps with a known cause but outside its events: \
+                     kernel entry and exit, and time that a hypervisor took before it delivered an \
+                     interrupt (round 1)",
                     100.0 * beside
                 ));
             }
@@ -300,7 +301,7 @@ fn there(samples: &mut Samples, cpu: usize, apart: Apart) {
         // It says that no core clock was taken of a CPU that is not the round's.
         samples.notes.pop();
         if core_hz.is_none() {
-            let note = format!("no core clock: that of CPU {cpu} moved, or was not found");
+            let note = format!("no core clock: that of CPU {cpu} moved, or could not be measured");
             samples.notes.push(note);
         }
     }
@@ -311,20 +312,22 @@ fn warnings(plain: &Seen, best: &Seen) -> Vec<String> {
     let mut warnings = Vec::new();
     if plain.traced.dropped > 0 {
         warnings.push(format!(
-            "more gaps than are held: by cause, and in time, the first {}; all are in lengths and rates",
+            "more gaps than fit in memory: the trace and the causes cover the first {}; lengths \
+             and rates cover all",
             plain.lengths_ns.len()
         ));
     }
     if best.evidence.whole_until(best.cpu).is_some() {
         warnings.push(
-            "the kernel's events filled their ring (`events_whole_ns`): shares by cause are those of the \
+            "the kernel's events filled their ring (`events_whole_ns`): shares by cause cover the \
              time before that"
                 .to_owned(),
         );
     }
     if plain.traced.backward + best.traced.backward > 0 {
-        warnings
-            .push("the counter went back (`backward_count`): the figures are in doubt".to_owned());
+        warnings.push(
+            "the counter went backwards (`backward_count`): the figures are doubtful".to_owned(),
+        );
     }
     warnings
 }

@@ -123,15 +123,14 @@ pub(super) fn tracing(
         return (Vec::new(), None);
     };
     let mut quantities = vec![("lost_traced_ratio", traced.traced.lost())];
-    let mut cost = "no tick tells what that costs (round 1)".to_owned();
+    let mut cost = "no tick shows the cost of that (round 1)".to_owned();
     if let Some((without_ns, with_ns)) = plain.tick_gap_ns().zip(traced.tick_gap_ns()) {
         quantities.extend([("tick_gap_ns", without_ns), ("tick_gap_traced_ns", with_ns)]);
         let [without, with] = [without_ns, with_ns].map(|ns| render(ns, Unit::Ns));
         cost = format!("the median gap on the tick is {with} with it, {without} without (round 1)");
     }
     let level = traced.evidence.level.text();
-    let note =
-        format!("of a window in which {level} were recorded, which may change the gaps: {cost}");
+    let note = format!("from a window with recorded {level}, which may change the gaps: {cost}");
     (quantities, (round == 1).then_some(note))
 }
 
@@ -146,7 +145,10 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
     let is_the_ticks =
         tick.is_some_and(|tick| (tick.period_ns / found.period_ns - 1.0).abs() <= SAME);
     let beside = match is_the_ticks {
-        true => " (as often as the tick, beside it: what follows it, or a hypervisor's own tick)",
+        true => {
+            " (at the tick's rate but off the tick: work after it, or a hypervisor's own \
+                 tick)"
+        }
         false => "",
     };
     let who = named.or_else(|| commonest(&found.members, plain));

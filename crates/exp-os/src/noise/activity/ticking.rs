@@ -16,15 +16,15 @@ const FEWER: f64 = 0.9;
 const MORE: f64 = 1.2;
 /// What the three disagree about.
 const TICKLESS_CPU: &str = "tickless, there is no tick to find";
-const HIDDEN: &str =
-    "timer interrupts come, but gaps do not keep their phase: too few, or hidden by others";
-const UNKNOWN: &str = "no tick among the gaps, and nothing counts the timer's interrupts: whether the CPU is \
-                       tickless is not known";
-const FOREIGN: &str = "gaps keep another's period, which is not this kernel's: another timer, or the \
+const HIDDEN: &str = "there are timer interrupts, but gaps do not keep their phase: too few, or hidden by other \
+     gaps";
+const UNKNOWN: &str = "no tick among the gaps, and no counter of timer interrupts: it is unknown \
+                       whether the CPU is tickless";
+const FOREIGN: &str = "gaps have a period that is not this kernel's: another timer, or the \
                        hypervisor's tick";
 const FEWER_INTERRUPTS: &str =
-    "fewer timer interrupts than ticks: some come as others than the timer's";
-const MORE_INTERRUPTS: &str = "more timer interrupts than ticks: other timers run out here";
+    "fewer timer interrupts than ticks: some ticks arrive as other interrupts";
+const MORE_INTERRUPTS: &str = "more timer interrupts than ticks: other timers expire here";
 
 /// Ticks at a window's ends, where counters are read a little before and after it.
 const AT_THE_ENDS: f64 = 2.0;
@@ -154,7 +154,7 @@ impl Ticking {
                 vec![(FEWER_INTERRUPTS, format!("{hz:.0} a second"))]
             }
             (Some(_), Some(hz)) if hz > MORE * coarse_hz + ends_hz => {
-                vec![(MORE_INTERRUPTS, format!("{:.0} a second beside the tick", hz - coarse_hz))]
+                vec![(MORE_INTERRUPTS, format!("{:.0} a second besides the tick", hz - coarse_hz))]
             }
             (Some(_), _) => Vec::new(),
         }

@@ -44,12 +44,13 @@ fn shown<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen 
 pub(super) fn told(plain: &Seen, traced: Option<&Seen>) -> &'static str {
     match std::ptr::eq(shown(plain, traced), plain) {
         true => {
-            "picture and table are of the window that nothing but the loop ran in; causes in it are matched \
-             by number (by count)"
+            "plot and table show the window without recording; its causes are matched by their \
+             counts"
         }
         false => {
-            "picture and table are of the second window, in which tracepoints were recorded: causes in it \
-             are known by time, and lengths hold what recording costs; the list `gaps` is of the first"
+            "plot and table show the second window, with recorded tracepoints: its causes are \
+             matched by time, and its lengths include the cost of recording; the list `gaps` is \
+             from the first window"
         }
     }
 }

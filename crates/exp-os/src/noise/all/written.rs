@@ -256,14 +256,14 @@ fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
     let mut warnings: Vec<String> = throttling(evidence).into_iter().collect();
     if traced.dropped > 0 {
         warnings.push(format!(
-            "causes are those of the first {} gaps of {}, with their part of the counts",
+            "causes cover the first {} gaps of {}, with their share of the counts",
             traced.gaps.len(),
             traced.count
         ));
     }
     if traced.backward > 0 {
         warnings.push(format!(
-            "the counter went back {} times: the figures are in doubt",
+            "the counter went backwards {} times: the figures are doubtful",
             traced.backward
         ));
     }

@@ -305,7 +305,7 @@ impl Evidence {
 
     fn nobody(&self, of_cpu: &OfCpu) -> Attributed {
         if self.level == Level::Tracepoints && of_cpu.timeline.is_some() {
-            return Attributed::outside("no event of the kernel touches it");
+            return Attributed::outside("no kernel event overlaps it");
         }
         let unreadable = of_cpu.unreadable();
         match unreadable.is_empty() {

@@ -218,7 +218,9 @@ impl Timeline {
         let residue_ns = gap.ticks().saturating_sub(seen) as f64 * tick_ns;
         let is_beside = residue_ns > slack_ns && residue_ns > most as f64 * tick_ns;
         let mut found = match cause {
-            _ if is_beside => Attributed::outside(format!("most of it beside {}", cause.text())),
+            _ if is_beside => {
+                Attributed::outside(format!("most of the gap outside {}", cause.text()))
+            }
             Cause::Unattributed => Attributed::nobody(who),
             _ => Attributed::new(cause, who, By::Time),
         };

@@ -113,8 +113,8 @@ impl Tracefs {
             return Ok(Tracefs { at, _mount: None });
         }
         let mount = Detached::new(c"tracefs").context(
-            "no tracefs is mounted that can be read, and it may not be mounted for this process \
-             alone; run as root, or mount it readable",
+            "no readable tracefs is mounted, and this process may not mount a private one; run as \
+             root, or mount it readable",
         )?;
         let path = mount.path();
         let at = path.strip_prefix(Path::new("/")).unwrap_or(&path);

@@ -195,7 +195,7 @@ fn climb(
 ) -> (Events, Option<String>) {
     let unasked = |level: Level| {
         let next = *Level::ALL.iter().find(|higher| **higher > level)?;
-        (at_most < next).then(|| format!("{} were not asked for", next.text()))
+        (at_most < next).then(|| format!("{} were not requested", next.text()))
     };
     let mut why_not = unasked(Level::Switches);
     if at_most >= Level::Tracepoints {

@@ -77,7 +77,7 @@ impl NoIdling {
     }
 
     pub(super) fn asked_for() -> Result<NoIdling> {
-        let context = || format!("holding idle states off by {DEVICE}");
+        let context = || format!("disabling idle states through {DEVICE}");
         let mut file =
             OpenOptions::new().read(true).write(true).open(DEVICE).with_context(context)?;
         file.write_all(&0_i32.to_ne_bytes()).with_context(context)?;
@@ -91,8 +91,8 @@ impl NoIdling {
         let target_us = self.target_us.filter(|target_us| *target_us < NONE_US)?;
         self._request.is_none().then(|| {
             format!(
-                "another process holds idle states of more than {target_us} µs off ({DEVICE}); plumb \
-                 left that as it is"
+                "another process disables idle states of more than {target_us} µs ({DEVICE}); \
+                 plumb left this unchanged"
             )
         })
     }

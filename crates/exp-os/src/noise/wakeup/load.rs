@@ -71,7 +71,7 @@ impl Loads {
 
 /// A spinner had its CPU not once while the sleeper slept.
 #[derive(Debug, thiserror::Error)]
-#[error("the process that was to spin on CPU {0} did not run")]
+#[error("the spinning process on CPU {0} did not run")]
 struct DidNotRun(usize);
 
 pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {

@@ -91,12 +91,12 @@ pub(super) fn refused(site: &Site, sleep: &Sleep) -> Option<Skip> {
     let states = &site.host.cpu.idle_states;
     let can_idle = states.iter().any(|state| state.name != "POLL" && !state.disabled);
     if sleep.idle_states == IdleStates::HeldOff && !can_idle {
-        return Some(Skip::because("the kernel lists no idle states that could be held off"));
+        return Some(Skip::because("the kernel lists no idle states that could be disabled"));
     }
     let spinning = cpus_of_load(site, sleep.load).len();
     if sleep.load == Load::Others && spinning == 0 {
         return Some(
-            Skip::because("there is one CPU to measure on, and no other that could be loaded")
+            Skip::because("only one CPU to measure on, so no other can be loaded")
                 .needs("a second CPU, allowed and named by --cpu"),
         );
     }

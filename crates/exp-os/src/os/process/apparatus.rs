@@ -194,7 +194,7 @@ impl Programs {
                 let own = std::fs::read("/proc/self/exe").context("plumb's own program file")?;
                 let linkage = linkage(&own)
                     .context("plumb's own program file")?
-                    .context("this plumb is a static program and names no dynamic linker")?;
+                    .context("this plumb is statically linked and has no dynamic linker")?;
                 let bytes = dynamic_program(Machine::HERE, &linkage, STATUS);
                 self.dynamic = Some(self.written(&bytes, watch, dir)?);
             }
@@ -234,8 +234,8 @@ impl Programs {
             }
         }
         bail!(
-            "a program that was just written cannot be executed ({}); give a --dir whose file \
-             system is not mounted noexec",
+            "a program in --dir cannot be executed ({}); name a --dir on a file system that is not \
+             mounted noexec",
             reasons.join("; ")
         )
     }

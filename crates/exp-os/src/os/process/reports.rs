@@ -12,21 +12,22 @@ use std::io;
 pub(super) const SETTINGS: &[Param] = &[
     Param::setting(
         "areas",
-        "areas of memory (lines of /proc/self/maps) that the parent has at least; 0: its own",
+        "least number of memory areas of the parent (lines of /proc/self/maps); 0: as many as it \
+         has",
         Domain::count(0, 30_000),
         ["0"; 3],
     ),
     Param::setting(
         "written",
-        "bytes that the parent writes before each process, beside its resident memory: after a fork a fault for \
-         each of their pages; only in_sequence contains the writing itself",
+        "bytes that the parent writes before each process, besides its resident memory: after a \
+         fork, each of their pages faults; only in_sequence includes the writing itself",
         Domain::bytes(0, 1 << 30),
         ["0"; 3],
     ),
     Param::setting(
         "steady",
-        "time for which processes are made at least before those that are timed, and at least while they \
-         are: for a tool that makes processes for seconds",
+        "least time for which processes are created before the timed ones, and least time of the \
+         timed ones: to compare with tools that create processes for seconds",
         Domain::ns(0, 60_000_000_000),
         ["0"; 3],
     ),

@@ -55,8 +55,8 @@ impl Grid {
     pub(super) fn told(&self) -> Option<String> {
         (self.of_others > 0).then(|| {
             format!(
-                "in the first round {} gaps came with the tick's period but apart from the switches: another \
-                 timer of the same rate, such as the hypervisor's",
+                "in the first round {} gaps had the tick's period but not its phase at the \
+                 switches: another timer of the same rate, such as the hypervisor's",
                 self.of_others
             )
         })

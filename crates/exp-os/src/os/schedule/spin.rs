@@ -76,8 +76,8 @@ fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Sp
         );
         ensure!(
             gave_up == 0,
-            "process {} gave the CPU up {gave_up} times in the window: its loop waits for nothing, so it was \
-             stopped (SIGSTOP, a frozen control group, a debugger)",
+            "process {} gave up the CPU {gave_up} times in the window: its loop never waits, so it \
+             was stopped (SIGSTOP, a frozen control group, a debugger)",
             number + 1
         );
     }
@@ -109,7 +109,7 @@ fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
         bail!("process {number} found more than {} gaps before the window's end", of.room);
     }
     if let Some(number) = first(&|status| status == LOST) {
-        bail!("process {number} waited in vain for the others to be ready");
+        bail!("process {number} timed out waiting for the others to be ready");
     }
     Ok(())
 }

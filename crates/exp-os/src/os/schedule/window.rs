@@ -47,11 +47,11 @@ pub(super) fn write(
     let slices: Vec<f64> = seen.line.whole().iter().map(|run| seen.slice(run)).collect();
     ensure!(
         !slices.is_empty(),
-        "{} ran in a window of {:.0} ms, so that no slice in it is whole",
+        "{} ran in a window of {:.0} ms, so it contains no complete slice",
         match seen.line.order().len() {
             0 => "no process".to_owned(),
             1 => "one process alone".to_owned(),
-            several => format!("{several} processes, none of them twice,"),
+            several => format!("{several} processes, each once,"),
         },
         seen.window_ns() / 1e6
     );
@@ -126,8 +126,8 @@ impl<'spun> Seen<'spun> {
         let overlap_ns = clock.ns(seen.line.overlap_ticks);
         ensure!(
             overlap_ns <= OVERLAP_MAX * seen.window_ns(),
-            "two processes seem to have run at once for {overlap_ns:.0} ns: the counter of this CPU \
-             jumped, or they were not on one"
+            "two processes seem to have run at the same time for {overlap_ns:.0} ns: the counter \
+             of this CPU jumped, or they were on different CPUs"
         );
         let in_ns = |starts: Vec<u64>| starts.into_iter().map(|start| seen.at(start)).collect();
         let switches_ns: Vec<f64> = in_ns(seen.switches.iter().map(|of| of.at).collect());
@@ -165,10 +165,7 @@ impl<'spun> Seen<'spun> {
         };
         let settled = lengths(false);
         match settled.is_empty() {
-            true => (
-                lengths(true),
-                Some("a first run's way out of the wait for the start is in it".to_owned()),
-            ),
+            true => (lengths(true), Some("it includes leaving the wait for the start".to_owned())),
             false => (settled, None),
         }
     }
@@ -183,7 +180,7 @@ impl<'spun> Seen<'spun> {
         let share = on.count() as f64 / self.switches.len() as f64;
         let why = self.grid.is_none().then(|| {
             format!(
-                "no tick of {:.3} ms is to be found among the gaps, so no switch is on one",
+                "no tick of {:.3} ms among the gaps, so no switch counts as being on a tick",
                 self.tick_ns / 1e6
             )
         });
@@ -284,8 +281,8 @@ impl<'spun> Seen<'spun> {
             (true, "the window's first and last slice are left out"),
             (
                 is_much(moved.throttled_ns),
-                "the control group's CPU quota throttled the processes in some rounds: none ran \
-                 meanwhile, which is in `lost` and in the slices or switches it fell into",
+                "the control group's CPU quota throttled the processes in some rounds; that time \
+                 is in `lost` and in the slices or switches in which it occurred",
             ),
             (
                 is_much(moved.steal_ns()),
@@ -293,8 +290,8 @@ impl<'spun> Seen<'spun> {
             ),
             (
                 self.others().0 > 0,
-                "others ran inside slices in some rounds: the kernel counted more involuntary switches \
-                 than the processes' own",
+                "other programs ran within slices in some rounds: the kernel counted more \
+                 involuntary switches than the processes' own",
             ),
         ]
         .into_iter()

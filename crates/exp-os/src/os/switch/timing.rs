@@ -118,7 +118,7 @@ impl Counted {
             self.voluntary,
             self.involuntary,
             match switches > handovers {
-                true => "others ran in between",
+                true => "other programs ran in between",
                 false => "parties found the token there without waiting",
             }
         );

@@ -197,7 +197,7 @@ fn whole(bytes: usize, expected: usize) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            format!("{bytes} bytes of a token of {expected}: the other party is gone"),
+            format!("{bytes} of {expected} bytes of a token: the other party exited"),
         )),
     }
 }

@@ -65,7 +65,7 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     };
     let other = match other {
         0 => String::new(),
-        other => format!(", {other} changed without a better side"),
+        other => format!(", {other} changed with no better direction"),
     };
     format!(
         "{new} {is}. {} faster, {slower} slower{other} ({} of {} figures)",
@@ -148,7 +148,7 @@ fn cannot_see(against: &Against) -> String {
 
 fn around(conditions: &[Condition]) -> String {
     if conditions.is_empty() {
-        return "the same machine, settings, clocks, plumb and options, and as quiet".to_owned();
+        return "the same machine, settings, clocks, plumb and options, equally quiet".to_owned();
     }
     let mut told: Vec<String> = conditions
         .iter()

@@ -121,8 +121,8 @@ fn runs(base: &About, others: &[About]) -> Section {
 fn surroundings(against: &Against, title: &Title) -> Section {
     let heading = "What differs around them";
     if against.conditions.is_empty() {
-        let text = "Nothing that the records tell: the same machine, settings, clocks, plumb and \
-            options, and as quiet.";
+        let text = "Nothing recorded: the machine, settings, clocks, plumb and options are the \
+            same, and both runs were equally quiet.";
         return title.section("surroundings", heading, vec![Block::text(text).for_all()]);
     }
     let row = |(at, condition): (usize, &Condition)| Row {
@@ -166,8 +166,8 @@ fn changes(against: &Against, title: &Title) -> Section {
 
 fn nothing(against: &Against) -> String {
     if has_published(against) {
-        "Published figures have no rounds: nothing is tested, and every figure stands side by side \
-         below."
+        "Published figures have no rounds, so nothing is tested; all figures are listed side by \
+         side below."
             .to_owned()
     } else if against.tested() == 0 {
         "Nothing could be tested.".to_owned()
@@ -207,16 +207,16 @@ fn rule(against: &Against) -> String {
     let is_assumed = |source: &Source| matches!(source, Source::Default(_));
     let assumed = match bands.keys().any(is_assumed) {
         true => {
-            " A default is an assumption, not measured here: figures that move by more from run to \
-             run differ without a change. Three stored runs of this machine under one condition \
-             replace it."
+            " A default is an assumption, not a measurement: a figure that varies more from run to \
+             run is reported although nothing changed. Three stored runs of this machine under one \
+             condition replace the default."
         }
         false => "",
     };
     format!(
-        "A finding is what a test corrected for all of these figures (false discovery rate 5 %) \
-         tells from chance, and what lies outside its band, what two runs of an unchanged machine \
-         differ by in 95 of 100: {}.{assumed}",
+        "A finding passes two tests: a significance test corrected for all of these figures (false \
+         discovery rate 5 %), and a change larger than the band within which 95 of 100 pairs of \
+         runs of an unchanged machine differ: {}.{assumed}",
         told.join(", ")
     )
 }
@@ -228,9 +228,9 @@ fn warning(against: &Against) -> Option<String> {
     let (assumed, all) = (tested.clone().filter(of_default).count(), tested.count());
     (assumed > 0).then(|| {
         format!(
-            "What {assumed} of {all} figures differ by from run to run is assumed, not learnt from \
-             stored runs of this machine: run plumb three times more under the base's conditions \
-             before a finding is believed."
+            "The run-to-run variation of {assumed} of {all} figures is assumed, not learnt from \
+             stored runs of this machine: run plumb three more times under the base's conditions \
+             before you trust a finding."
         )
     })
 }
@@ -264,8 +264,8 @@ fn nearest(against: &Against, title: &Title) -> Option<Section> {
         let caption = format!("The printed figure {differs}: that moves it {moves}");
         Block::Table(tables::nearest(figures, &caption)).for_all()
     });
-    let text = "These figures are not the same measurement: each stands beside the nearest one, and \
-        none is judged.";
+    let text = "These figures are not the same measurement: each is shown next to the nearest one, \
+        without a verdict.";
     let blocks: Vec<_> = [Block::text(text).for_all()].into_iter().chain(tables).collect();
     (!groups.is_empty()).then(|| title.section("nearest", "Not the same measurement", blocks))
 }

@@ -73,8 +73,8 @@ pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
     };
     (!apart.is_empty()).then(|| {
         Table::new(
-            "A value or an end of its interval is not positive, so there is no ratio; the \
-             interval of the difference excludes zero, uncorrected",
+            "A value or an end of its interval is not positive, so no ratio exists; the \
+             uncorrected interval of the difference excludes zero",
             &["figure", "#base", "#new", "#new - base"],
             apart.iter().map(row),
         )
@@ -88,8 +88,7 @@ pub(super) fn closest(closest: &[&Compared], shown: usize) -> Table {
         is_spare: at >= shown,
     });
     Table::new(
-        "The least p of those that differ no more than chance and an unchanged machine \
-             allow (p before correction)",
+        "The smallest p values among the figures that are not findings (p before correction)",
         &["figure", "#base", "#new", "change", "#new / base", "#band", "#p"],
         rows,
     )
@@ -165,11 +164,7 @@ pub(super) fn side_by_side(
             Row::of(cells)
         })
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        caption: "Every figure that runs share".to_owned(),
-        columns,
-        rows,
-    })
+    (!rows.is_empty()).then(|| Table { caption: "All common figures".to_owned(), columns, rows })
 }
 
 /// Published figures and the nearest ones, a row each.

@@ -61,7 +61,7 @@ pub(super) fn bus(facts: &Facts) -> Option<String> {
     };
     let best = match best.and_then(of_link) {
         Some(link) => Some(format!("fastest link {link}")),
-        None => count.as_ref().map(|_| "no device tells of a link".to_owned()),
+        None => count.as_ref().map(|_| "no device reports a link".to_owned()),
     };
     count.as_ref()?;
     joined(&[count, best])

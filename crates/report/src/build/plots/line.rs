@@ -88,7 +88,7 @@ impl Picture<'_, '_> {
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         let mut title = title(self.shown, &what, &told(of, cases, &spots));
         if left_out > 0 {
-            title.push_str(&format!(" ({left_out} more of one value each in the table)"));
+            title.push_str(&format!(" ({left_out} more with one value each are in the table)"));
         }
         Some(Plot {
             title,

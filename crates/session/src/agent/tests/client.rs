@@ -125,7 +125,7 @@ fn what_belongs_to_no_order_is_refused() {
     );
     refused(
         |round| vec![of_worker(round, FromWorker::Prepared(Vec::new()))],
-        "what no far end has to say",
+        "that a far end must not send",
     );
     refused(|round| vec![of_worker(round, FromWorker::Alive(1.0))], "more time");
     refused(
@@ -140,7 +140,7 @@ fn what_belongs_to_no_order_is_refused() {
             let (until, by) = ("now".to_owned(), "me".to_owned());
             vec![FromAgent::Busy { until, by }]
         },
-        "another conversation",
+        "a new session",
     );
 }
 
@@ -243,7 +243,7 @@ fn another_plumb_is_no_agent_of_this_one() {
     facts.plumb = "9.9\u{1b}[2J".to_owned();
     let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
     let error = format!("{:#}", told(&json).expect_err("another plumb"));
-    assert!(error.contains("plumb 9.9 [2J, ") && error.contains("same plumb"), "{error}");
+    assert!(error.contains("plumb 9.9 [2J, ") && error.contains("same version"), "{error}");
 }
 
 /// The largest of the hosts that are known has room, and what follows has less.

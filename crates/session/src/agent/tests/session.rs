@@ -100,7 +100,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
         // It would be served for ever: its connection is alive, and its round waits for a drain.
         let next = stand.while_client(|at| welcome(at, &key));
         assert_eq!(stand.listen.served_by(), Some("near"));
-        assert!(stand.has_said("makes room"), "{:?}", stand.said);
+        assert!(stand.has_said("it is closed for the next one"), "{:?}", stand.said);
         assert!(hear(&mut silent).is_err());
         // The next one expects to take a minute, and has it.
         let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
@@ -177,7 +177,7 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
     // Of which address it would be no use to tell a session.
     let data = Some("fe80::1".parse().unwrap());
     let told = office::site(&Office { data, ..office }).expect_err("of one link");
-    assert!(told.to_string().contains("another one"), "{told:#}");
+    assert!(told.to_string().contains("another address"), "{told:#}");
 }
 
 #[test]
@@ -224,8 +224,8 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 (nothing, "0 cases"),
                 (order(1_000_000_000), "out of range"),
                 (far_cpu, "may not use CPU 99999"),
-                (memory, "to spare"),
-                (twice, "stands twice"),
+                (memory, "are available"),
+                (twice, "is given twice"),
                 (parameter, "no parameter `nothing`"),
                 (setting, "no parameter `messages`"),
                 (long, "measuring"),
@@ -251,7 +251,7 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 say(&mut channel, &ToAgent::Drain { round });
                 say(&mut channel, &ToAgent::Stop { round });
             }
-            // One that is given up makes room for the next, and answers no more.
+            // One that is given up it is closed for the next one for the next, and answers no more.
             let serve = |round| ToAgent::Serve { round, order: order(1) };
             say(&mut channel, &serve(200));
             assert_eq!(answer(&mut channel).0, 200);
@@ -283,8 +283,8 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
         open
     };
     let cases = [
-        (changed(|open| open.plumb = "9.9\x1b[2J".to_owned()), "same plumb"),
-        (changed(|open| open.format = u32::MAX), "same plumb"),
+        (changed(|open| open.plumb = "9.9\x1b[2J".to_owned()), "same version"),
+        (changed(|open| open.format = u32::MAX), "same version"),
         (changed(|open| open.windows = u32::MAX), "at most"),
         (changed(|open| open.window_ns = u64::MAX), "at most"),
     ];

@@ -85,7 +85,7 @@ fn nothing_but_a_work_directory_is_removed() {
     let undos = vec![Undo::RemoveDir(precious.clone())];
     drop(write_entry(&entry, &changes(undos, None)).expect("writes"));
     let told = recover(&store, &go_on());
-    assert!(told[0].contains("no work directory"), "{told:?}");
+    assert!(told[0].contains("not a work directory"), "{told:?}");
     assert!(precious.exists());
     std::fs::write(&entry, "{").expect("damages it");
     assert!(recover(&store, &go_on())[0].contains("damaged"));

@@ -14,8 +14,8 @@ pub(super) static ENTRIES: &[Entry] = &[
         rows: &[Figure {
             case: "op=read",
             what: "bw_mem",
-            difference: "lmbench sums 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb \
-                         loads by the fastest vectors; MB are 10^6 bytes",
+            difference: "lmbench sums 4-byte integers in C, compiled without vectors (-O); plumb \
+                         loads with the fastest vectors. MB are 10^6 bytes",
             ..RATE
         }],
         ..MEMORY
@@ -31,9 +31,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "call",
             what: "Procedure call",
             goal: Goal::Explained,
-            difference: "lmbench's procedure adds to a variable in memory, each call after the one before through \
-                         the store buffer, and a counted loop calls it; plumb's callee uses its argument and no \
-                         memory",
+            difference: "lmbench's procedure adds to a variable in memory, so each call waits for \
+                         the previous one through the store buffer, and a counted loop calls it; \
+                         plumb's callee uses its argument and no memory",
             ..TIME
         }],
         ..PLAIN
@@ -113,9 +113,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             times: 0.5,
             what: "bw_mem",
             goal: Goal::Explained,
-            difference: "lmbench copies by the C library, which for such arrays may store past the caches where \
-                         plumb's regular stores read each line first; it counts a copied byte once, and plumb's \
-                         are halved here to match",
+            difference: "lmbench copies with the C library, which may bypass the caches for such \
+                         arrays, while plumb's regular stores read each line first; lmbench counts \
+                         a copied byte once, so plumb's rate is halved here",
             ..RATE
         }],
         ..MEMORY
@@ -128,8 +128,9 @@ pub(super) static ENTRIES: &[Entry] = &[
         rows: &[Figure {
             case: "op=write",
             what: "bw_mem",
-            difference: "lmbench stores 4-byte integers in C as its makefile compiles it (-O: no vectors), the last of each \
-                         512 bytes first (a chain of assignments, from its end); plumb stores by the fastest vectors; MB are 10^6 bytes",
+            difference: "lmbench stores 4-byte integers in C, compiled without vectors (-O), \
+                         backwards within each 512 bytes (a chain of assignments); plumb stores \
+                         with the fastest vectors. MB are 10^6 bytes",
             ..RATE
         }],
         ..MEMORY
@@ -143,8 +144,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: "op=copy",
             times: 0.5,
             what: "bw_mem",
-            difference: "lmbench copies 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb by the \
-                         fastest vectors; it counts a copied byte once, and plumb's are halved here to match",
+            difference: "lmbench copies 4-byte integers in C, compiled without vectors (-O); plumb \
+                         uses the fastest vectors. lmbench counts a copied byte once, so plumb's \
+                         rate is halved here",
             ..RATE
         }],
         ..MEMORY
@@ -158,8 +160,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: "op=write",
             what: "bw_mem",
             goal: Goal::Explained,
-            difference: "lmbench clears by the C library, which for such arrays may use string instructions, or store past \
-                         the caches, where plumb's regular stores read each line first",
+            difference: "lmbench clears with the C library, which may use string instructions or \
+                         bypass the caches for such arrays, while plumb's regular stores read each \
+                         line first",
             ..RATE
         }],
         ..MEMORY
@@ -255,8 +258,8 @@ pub(super) static ENTRIES: &[Entry] = &[
                 case: "footprint=1048576",
                 what: "lat_mem_rd 1.00000",
                 goal: Goal::Explained,
-                difference: "which physical pages each run is given decides what conflicts in the caches; lmbench \
-                             takes the fastest interval of one allocation",
+                difference: "the physical pages of each run determine the conflicts in the caches; \
+                             lmbench takes the fastest interval of one allocation",
                 ..TIME
             },
         ],
@@ -302,10 +305,11 @@ pub(super) static ENTRIES: &[Entry] = &[
             }),
             what: "lat_pagefault",
             goal: Goal::Explained,
-            difference: "lmbench touches the pages of a mapped file in random order and divides by all pages, \
-                         though a fault maps its cached neighbours too (16 pages with most kernels), unmaps \
-                         everything within the time and takes off an empty mapping's; plumb times faults in order, \
-                         divided here by the pages that each mapped",
+            difference: "lmbench touches the pages of a mapped file in random order and divides by \
+                         all pages, although a fault also maps cached neighbours (16 pages on most \
+                         kernels). Its time includes the unmapping, less that of an empty mapping. \
+                         plumb times faults in order; here they are divided by the pages that each \
+                         mapped",
             ..TIME
         }],
         ..PLAIN
@@ -365,43 +369,46 @@ pub(super) static ENTRIES: &[Entry] = &[
 const READ_CACHED: &str =
     "op=read pattern=sequential mode=cached block=64KiB engine=psync depth=1 threads=1 size=8MiB";
 
-const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
-                    vectors); plumb moves every byte by the fastest vectors. Both move every line";
+const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C compiled without vectors \
+                    (-O); plumb moves every byte with the fastest vectors. Both move every line";
 
-const SOME_TWICE: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
-                          vectors); plumb moves every byte by the fastest vectors. Both move every line; lmbench \
-                          counts a byte once that is loaded and stored, and plumb's are halved here to match";
+const SOME_TWICE: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C compiled without \
+                          vectors (-O); plumb moves every byte with the fastest vectors. Both move \
+                          every line. lmbench counts a copied byte once, so plumb's rate is halved \
+                          here";
 
-const THRASH: &str = "lmbench goes to another page with every load, through all pages in one random order again and \
-                      again, plumb through all lines in one random order; which physical pages each run is given \
-                      decides what conflicts in the caches, and lmbench takes the fastest interval of one allocation";
+const THRASH: &str = "lmbench moves to another page with every load, through all pages in one \
+                      repeated random order; plumb goes through all lines in one random order. The \
+                      physical pages of each run determine the conflicts in the caches, and \
+                      lmbench takes the fastest interval of one allocation";
 
 const OPERATION: Figure = Figure {
-    difference: "lmbench takes 10 to 20 dependent operations of C code from an interval of 10 ms, with whatever \
-                 its compiler made of them, divided by how many it counts in its source; a division's time \
-                 depends on its operands, which differ",
+    difference: "lmbench times 10 to 20 dependent operations in compiled C over an interval of 10 \
+                 ms and divides by the number in its source. The time of a division depends on its \
+                 operands, which differ",
     ..TIME
 };
 
-const SIGNED: &str = "lmbench divides with signs, plumb without; a division's time depends on its operands: lmbench's \
-                      are one number over the last quotient, plumb's are of full width";
+const SIGNED: &str = "lmbench's division is signed, plumb's unsigned. The time of a division \
+                      depends on its operands: lmbench divides one number by the last quotient, \
+                      plumb uses operands of full width";
 
-const SINGLE: &str = "lmbench's scalar operations are as its compiler made them of C, from an interval of 10 ms, plumb's \
-                      of vectors of four, which take the same time on most cores";
+const SINGLE: &str = "lmbench times scalar operations in compiled C over an interval of 10 ms; \
+                      plumb times vectors of four, which take the same time on most cores";
 
 const KERNEL: Figure = Figure {
     statistic: Statistic::Best,
-    difference: "both count as STREAM does and take the fastest, lmbench of its repetitions and plumb of its \
-                 rounds; lmbench's loops are compiled with -O, without vectors, and walk three arrays in turn; \
-                 its add, which is not compared, only sums one",
+    difference: "both count as STREAM does and take the fastest repetition (lmbench) or round \
+                 (plumb). lmbench's loops are compiled with -O, without vectors, and walk three \
+                 arrays in turn; its add, which is not compared, sums only one",
     ..RATE
 };
 
 const NAME: Figure = Figure {
     goal: Goal::Explained,
-    difference: "lmbench makes files of one byte by creat, write and close of whole paths, 100 to a directory, in \
-                 directories nested ever deeper; plumb makes empty ones beside 100 others and closes them outside \
-                 of the time",
+    difference: "lmbench creates files of one byte with creat, write and close on whole paths, 100 \
+                 to a directory, in ever deeper directories; plumb creates empty files next to 100 \
+                 others, and closing them is not timed",
     ..TIME
 };
 

@@ -30,8 +30,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "round_trip",
             what: "Pipe latency",
             statistic: Statistic::MeanOfRounds,
-            difference: "lmbench plays one second without pause and takes the mean, plumb the mean of short bursts \
-                         of six rounds; plumb's receiver also checks and counts each message",
+            difference: "lmbench runs one second without pause and takes the mean; plumb takes the \
+                         mean of short bursts in six rounds, and its receiver also checks and \
+                         counts each message",
             ..TIME
         }],
         ..PLAIN
@@ -74,9 +75,9 @@ pub(super) static ENTRIES: &[Entry] = &[
                     + value(run, ("call", "close"), "latency")?)
             }),
             what: "Simple open/close",
-            difference: "lmbench opens and closes one descriptor again and again, by the same number; plumb opens \
-                         128 and closes them in one go, so that other descriptors and other memory are used \
-                         each time",
+            difference: "lmbench repeatedly opens and closes one descriptor, which always gets the \
+                         same number; plumb opens 128 and then closes them, so that descriptors \
+                         and memory differ each time",
             goal: Goal::Explained,
             ..TIME
         }],
@@ -91,8 +92,8 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: "operation=install",
             what: "Signal handler installation",
             goal: Goal::Explained,
-            difference: "lmbench calls the C library's sigaction, which copies structures both ways, and asks for \
-                         the old disposition as well",
+            difference: "lmbench calls the C library's sigaction, which copies structures both \
+                         ways and also requests the old disposition",
             ..TIME
         }],
         ..SIGNAL
@@ -105,8 +106,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: "operation=self_kill",
             what: "Signal handler overhead",
             goal: Goal::Explained,
-            difference: "lmbench takes off what kill(pid, 0) costs, which looks the process up and sends nothing, \
-                         and signals once less than it counts; plumb has the whole of kill, delivery and return",
+            difference: "lmbench subtracts kill(pid, 0), which looks up the process and sends \
+                         nothing, and sends one signal less than it counts; plumb's figure is \
+                         kill, delivery and return together",
             ..TIME
         }],
         ..SIGNAL
@@ -125,10 +127,11 @@ pub(super) static ENTRIES: &[Entry] = &[
             }),
             what: "Protection fault",
             goal: Goal::Explained,
-            difference: "lmbench takes off its catch (kill with a handler less kill(pid, 0)) from a fault that is \
-                         caught, and prints nothing where no time is left; plumb's self_kill less ignored, which \
-                         looks up a thread and not a process, is taken off here. lmbench's handler returns to the \
-                         same store, plumb's behind it",
+            difference: "lmbench subtracts its catch figure (kill with a handler less kill(pid, \
+                         0)) from a caught fault, and prints nothing if the result is not \
+                         positive. Here plumb's self_kill less ignored, which looks up a thread \
+                         instead of a process, is subtracted. lmbench's handler returns to the \
+                         same store, plumb's to the next instruction",
             ..TIME
         }],
         ..SIGNAL
@@ -142,8 +145,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "round_trip",
             what: "AF_UNIX sock stream latency",
             statistic: Statistic::MeanOfRounds,
-            difference: "lmbench plays intervals of 0.1 s without pause and takes the median of their means, plumb \
-                         the mean of short bursts of six rounds; plumb's receiver also checks and counts each message",
+            difference: "lmbench runs intervals of 0.1 s without pause and takes the median of \
+                         their means; plumb takes the mean of short bursts in six rounds, and its \
+                         receiver also checks and counts each message",
             ..TIME
         }],
         ..PLAIN
@@ -178,9 +182,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "in_sequence",
             what: "Process fork+exit",
             goal: Goal::Explained,
-            difference: "lmbench's parent is a small program, plumb's a worker with more areas and page tables to \
-                         copy; lmbench's child leaves by exit(3), which writes to pages that it shares and so \
-                         copies them",
+            difference: "lmbench's parent is a small program; plumb's is a worker with more memory \
+                         areas and page tables to copy. lmbench's child leaves with exit(3), which \
+                         writes to shared pages and so copies them",
             ..TIME
         }],
         ..PROCESS
@@ -195,9 +199,10 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "in_sequence",
             what: "Process fork+execve",
             goal: Goal::Explained,
-            difference: "lmbench executes its `hello`, which writes a line to a descriptor that was closed before \
-                         and leaves by the C library's exit, through a link to where it lies; plumb executes a \
-                         program that exits as soon as its interpreter has mapped the C library",
+            difference: "lmbench executes its `hello` through a symbolic link; hello writes a line \
+                         to a closed descriptor and leaves with the C library's exit. plumb \
+                         executes a program that exits as soon as its interpreter has mapped the C \
+                         library",
             ..TIME
         }],
         ..PROCESS
@@ -212,8 +217,8 @@ pub(super) static ENTRIES: &[Entry] = &[
             metric: "in_sequence",
             what: "Process fork+/bin/sh -c",
             goal: Goal::Explained,
-            difference: "lmbench's shell executes its `hello`, a second program to be loaded; plumb's exits by \
-                         itself, and is made by posix_spawn in place of fork and execlp",
+            difference: "lmbench's shell executes `hello`, a second program to load; plumb's shell \
+                         exits itself, and is started with posix_spawn instead of fork and execlp",
             ..TIME
         }],
         ..PROCESS
@@ -259,9 +264,10 @@ pub(super) static ENTRIES: &[Entry] = &[
             }),
             what: "TCP/IP connection cost to 127.0.0.1",
             goal: Goal::Explained,
-            difference: "lmbench's is a whole turn with what its server does meanwhile on the same CPU, and with \
-                         connections whose first segment was dropped and sent again a second later; plumb has the \
-                         three calls of the client, those answered at once",
+            difference: "lmbench's figure is a whole turn, including its server's work on the same \
+                         CPU and connections whose first segment was dropped and resent a second \
+                         later; plumb times the client's three calls, of connections that were \
+                         answered at once",
             ..TIME
         }],
         ..PLAIN
@@ -276,10 +282,10 @@ pub(super) static ENTRIES: &[Entry] = &[
         set: "far=loopback protocol=tcp message=64KiB ends=same_cpu streams=1 direction=down transfer=steady time=500ms",
         rows: &[Figure {
             what: "bw_tcp",
-            difference: "both ends on one CPU; lmbench's server sends one zeroed buffer, sets large socket \
-                         buffers and leaves Nagle's algorithm on, which sends fewer packets (by 4 % in a \
-                         C program), plumb's buffers are the system's and its bytes change; MB are 10^6 \
-                         bytes",
+            difference: "both ends on one CPU. lmbench's server sends one zeroed buffer, sets \
+                         large socket buffers and leaves Nagle's algorithm on, which sends fewer \
+                         packets (by 4 % in a C program); plumb uses the system's socket buffers \
+                         and changing bytes. MB are 10^6 bytes",
             ..RATE
         }],
         ..PLAIN
@@ -313,9 +319,9 @@ pub(super) static ENTRIES: &[Entry] = &[
             statistic: Statistic::MeanOfAll,
             what: "lat_usleep",
             goal: Goal::Explained,
-            difference: "lmbench sleeps 1 ms from now again and again and takes the mean of a sleep, of which the \
-                         millisecond is taken off here: the calls and the loop are in it; plumb sleeps until \
-                         points of a grid, up to its first reading of the clock",
+            difference: "lmbench repeatedly sleeps 1 ms from now and reports the mean, including \
+                         the calls and the loop; the millisecond is subtracted here. plumb sleeps \
+                         until points of a grid and measures up to its first reading of the clock",
             ..TIME
         }],
         ..PLAIN
@@ -325,10 +331,10 @@ pub(super) static ENTRIES: &[Entry] = &[
 const SWITCH: Figure = Figure {
     metric: "switch",
     goal: Goal::Explained,
-    difference: "both take off what one process alone needs for its pipe and its sum, lmbench as the median of one \
-                 run before, plumb in turn in the same window; lmbench's processes are under the normal policy, \
-                 where a woken one may preempt its waker, plumb's under SCHED_BATCH, where it waits its turn. \
-                 lmbench prints to 10 ns",
+    difference: "both subtract what one process alone needs for its pipe and its sum: lmbench the \
+                 median of an earlier run, plumb alternately in the same window. lmbench's \
+                 processes use the normal policy, where a woken process may preempt its waker; \
+                 plumb's use SCHED_BATCH, where it waits. lmbench prints to 10 ns",
     ..TIME
 };
 
@@ -343,8 +349,8 @@ const ECHO: Figure = Figure {
     metric: "round_trip",
     goal: Goal::AtMost,
     statistic: Statistic::MeanOfAll,
-    difference: "both ends on one CPU and blocking, and the mean on both sides; lmbench plays one or two seconds \
-                 without pause, plumb shorter bursts in six processes",
+    difference: "both ends block on one CPU, and both tools report the mean; lmbench runs one or \
+                 two seconds without pause, plumb shorter bursts in six processes",
     ..TIME
 };
 
@@ -353,16 +359,18 @@ const ECHO_TCP: &str = "far=loopback protocol=tcp message=1B ends=same_cpu conne
 const ECHO_UDP: &str = "far=loopback protocol=udp message=4B ends=same_cpu connections=1 receiver=blocking arrivals=saturated exchange=echo";
 
 const STREAM: Figure = Figure {
-    difference: "64 KiB a call on one CPU; lmbench's writer never touches its buffer and its reader counts what it \
-                 got, plumb's message changes and its receiver's answer is waited for; MB are 10^6 bytes",
+    difference: "64 KiB a call on one CPU. lmbench's writer never touches its buffer, and its \
+                 reader counts the bytes; plumb's message changes, and the sender waits for the \
+                 receiver's answer. MB are 10^6 bytes",
     ..RATE
 };
 
 const SYSCALL: Entry = Entry { program: "lat_syscall", experiment: "os.syscall", ..PLAIN };
 
-const CALLED: &str = "lmbench calls through the C library in a counted loop, which it does not take off, and takes \
-                      the median of intervals of 0.1 s with every interruption in them; plumb calls its own \
-                      function of that instruction, n times against 2n";
+const CALLED: &str = "lmbench calls through the C library in a counted loop, which it does not \
+                      subtract, and takes the median of intervals of 0.1 s, interruptions \
+                      included; plumb executes the system call instruction directly, n times \
+                      against 2n";
 
 const SIGNAL: Entry = Entry { program: "lat_sig", experiment: "os.signal", ..PLAIN };
 

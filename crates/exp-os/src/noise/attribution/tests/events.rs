@@ -88,7 +88,7 @@ fn nested_events_are_taken_out_of_what_they_interrupt() {
     let expected = [
         "timer local_timer",
         "interrupt eth0 (interrupt 9)",
-        "unattributed no event of the kernel touches it",
+        "unattributed no kernel event overlaps it",
     ];
     assert_eq!(found, expected);
 }
@@ -166,7 +166,7 @@ fn what_is_long_beside_its_events_is_not_explained_by_them() {
     let all: Vec<Event> = [events(10_000), events(5_000_000)].concat();
     // 19 us beside it are the way in and out; 2 ms are not.
     let found = by_events(timeline(&all), &[(9_000, 22_000), (4_999_000, 2_003_000)]);
-    let expected = ["timer local_timer", "unattributed most of it beside timer"];
+    let expected = ["timer local_timer", "unattributed most of the gap outside timer"];
     assert_eq!(found, expected);
 }
 
@@ -187,12 +187,8 @@ fn lost_events_and_lost_ends_do_no_harm() {
     assert_eq!(timeline.spans[0].start, 1_000);
     let found =
         by_events(timeline, &[(900, 1_500), (11_000, 9_500), (30_000, 1_000), (60_000, 1_000)]);
-    let expected = [
-        "thread another thread",
-        "thread other",
-        "unattributed no event of the kernel touches it",
-        LOST,
-    ];
+    let expected =
+        ["thread another thread", "thread other", "unattributed no kernel event overlaps it", LOST];
     assert_eq!(found, expected);
 }
 
