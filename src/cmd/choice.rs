@@ -32,9 +32,10 @@ pub struct Choice {
     /// Seed of all random orders [default: from the clock]
     #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
-    /// Set a parameter (ID.PARAM=V1,V2 or ID.PARAM=LOW..HIGH), or state a fact of the machine from its
-    /// data sheet (host.cpu.max_hz=4.2GHz); may be repeated. `plumb explain ID` lists the parameters
-    /// of an experiment, what they take, and their defaults in each preset
+    /// Set a parameter (ID.PARAM=V1,V2), or state a fact of the machine from its data sheet
+    /// (host.cpu.max_hz=4.2GHz); may be repeated. LOW..HIGH is a range: numbers go up by one, sizes in
+    /// bytes double, and LOW..HIGH/STEP goes up by a step. `plumb explain ID` lists the parameters of an
+    /// experiment, what they take, and their defaults in each preset
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]

@@ -163,7 +163,10 @@ mod tests {
     fn manual_page_is_current() {
         let mut text =
             "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --bin plumb manual_page -->\n\n\
-             Defaults that the machine decides are those of the recorded host vm-granite-rapids.\n\n"
+             Defaults that the machine decides are those of the recorded host vm-granite-rapids.\n\n\
+             `--set ID.PARAM=VALUE` takes one value, several (`1,2,4`) or a range. Numbers of a range go \
+             up by one (`0..7`), sizes in bytes double (`4KiB..1MiB`), and `LOW..HIGH/STEP` goes up by a \
+             step (`1000..8000/1000`).\n\n"
                 .to_owned();
         let sites = recorded_sites(Preset::Standard);
         let site = sites.iter().find(|(name, _)| name == "vm-granite-rapids");

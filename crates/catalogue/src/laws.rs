@@ -1,5 +1,6 @@
 //! Laws over the catalogue.
 
+mod contained;
 mod frozen;
 mod keys;
 mod views;

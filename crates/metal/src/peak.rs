@@ -1,5 +1,5 @@
 //! Arithmetic at full rate: enough independent chains of one instruction to
-//! fill every unit that executes it, on registers only.
+//! fill every unit that executes it, on registers only; and a mix of two.
 
 use crate::arch;
 
@@ -12,6 +12,9 @@ pub enum Op {
     Mul,
     /// A product added to the accumulator without rounding between: two operations.
     Fma,
+    /// Additions in some chains, multiplications in the others, in turns of 22 operations on
+    /// integers and of 77 on floating-point numbers.
+    Mix,
 }
 
 /// What it is done with.
@@ -44,7 +47,7 @@ pub enum Width {
 
 impl Op {
     /// All of them.
-    pub const ALL: [Op; 3] = [Op::Add, Op::Mul, Op::Fma];
+    pub const ALL: [Op; 4] = [Op::Add, Op::Mul, Op::Fma, Op::Mix];
 }
 
 impl Type {
@@ -75,6 +78,21 @@ pub struct Kernel {
     pub element: Type,
     /// How many at a time.
     pub width: Width,
+}
+
+/// Chains of a mix, and those of them that add.
+pub(crate) const MIX_CHAINS: (usize, usize) = (11, 6);
+
+impl Kernel {
+    /// What is done in a chain.
+    pub(crate) fn in_chain(self, chain: usize) -> Kernel {
+        let op = match self.op {
+            Op::Mix if chain < MIX_CHAINS.1 => Op::Add,
+            Op::Mix => Op::Mul,
+            op => op,
+        };
+        Kernel { op, ..self }
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +223,8 @@ impl Peak {
         let mut blocks = self.start;
         let steps = turns * self.body.rounds;
         let lanes = self.body.lanes as usize;
-        for block in blocks.iter_mut().take(self.body.chains) {
+        for (chain, block) in blocks.iter_mut().take(self.body.chains).enumerate() {
+            let kernel = self.kernel.in_chain(chain);
             let [multiplier, addend] = &self.operands;
             // A scalar floating kernel loads and stores its one element; the rest stays.
             for lane in 0..lanes {
@@ -213,7 +232,7 @@ impl Peak {
                 let (m, c) = (value(multiplier), value(addend));
                 let mut bits = value(block);
                 for _ in 0..steps {
-                    bits = step(self.kernel, bits, m, c);
+                    bits = step(kernel, bits, m, c);
                 }
                 set_element(self.kernel.element, block, lane, bits);
             }
@@ -237,8 +256,9 @@ fn step(kernel: Kernel, bits: u64, m: u64, c: u64) -> u64 {
         (Type::I32, Op::Mul) => u64::from((bits as u32).wrapping_mul(m as u32)),
         (Type::I64, Op::Add) => bits.wrapping_add(c),
         (Type::I64, Op::Mul) => bits.wrapping_mul(m),
-        // No kernel multiplies and adds integers.
+        // No kernel multiplies and adds integers, and each chain of a mix does one of the two.
         (Type::I32 | Type::I64, Op::Fma) => m.wrapping_mul(c).wrapping_add(bits),
+        (_, Op::Mix) => bits,
     }
 }
 

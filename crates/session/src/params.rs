@@ -100,8 +100,12 @@ fn default_values(param: &Param, preset: Preset) -> Vec<Value> {
     parse_values(text, param).unwrap_or_default()
 }
 
-/// Parses a comma-separated list of values; `lo..hi` doubles from lo to hi. Errors: why a value is
-/// outside the parameter's domain, and what the domain is.
+/// Most values of a range: a plan of more cases is a slip of the user's.
+const RANGE_MOST: usize = 4096;
+
+/// Parses a comma-separated list of values. `lo..hi` counts up by one, and doubles where the
+/// parameter is a size; `lo..hi/step` goes up by a step. Errors: why a value is outside the
+/// parameter's domain, and what the domain is.
 pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     if text == "auto" && param.defaults.contains(&"auto") {
         return Ok(vec![Value::from("auto")]);
@@ -111,18 +115,13 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     }
     let mut values = Vec::new();
     for token in text.split(',') {
-        match token.split_once("..") {
-            Some((low, high)) => {
-                let (low, high) = (parse_integer(low)?, parse_integer(high)?);
-                if low == 0 || low > high {
-                    return Err(format!("`{token}` is not a range: type low..high"));
-                }
-                let doublings = std::iter::successors(Some(low), |value| value.checked_mul(2));
-                for value in doublings.take_while(|value| *value <= high) {
+        match (token.split_once(".."), param.domain.unit()) {
+            (Some((low, high)), Some(unit)) => {
+                for value in range(token, low, high, unit)? {
                     values.push(in_domain(Value::Int(value), token, param)?);
                 }
             }
-            None => values.push(parse_value(token, param)?),
+            _ => values.push(parse_value(token, param)?),
         }
     }
     // A case that is named twice is one case.
@@ -134,6 +133,30 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     Ok(values)
 }
 
+/// The values of a range: by its step, else by the kind of its values. Errors: what to type.
+fn range(token: &str, low: &str, high: &str, unit: Unit) -> Result<Vec<u64>, String> {
+    let (high, step) = match high.split_once('/') {
+        Some((high, step)) => (high, Some(integer(step, unit)?)),
+        None => (high, None),
+    };
+    let (low, high) = (integer(low, unit)?, integer(high, unit)?);
+    let no_range = || format!("`{token}` is no range: type low..high or low..high/step");
+    let next = |value: &u64| match (step, unit) {
+        (Some(step), _) => value.checked_add(step),
+        (None, Unit::B) => value.checked_mul(2),
+        (None, _) => value.checked_add(1),
+    };
+    if low > high || next(&low) == Some(low) {
+        return Err(no_range());
+    }
+    let all = std::iter::successors(Some(low), next).take_while(|value| *value <= high);
+    let values: Vec<u64> = all.take(RANGE_MOST + 1).collect();
+    match values.len() {
+        ..=RANGE_MOST => Ok(values),
+        _ => Err(format!("`{token}` has more than {RANGE_MOST} values: type low..high/step")),
+    }
+}
+
 /// Longest name that a user gives.
 const NAME_MAX: usize = 64;
 
@@ -142,24 +165,24 @@ pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
     let value = match param.domain {
         Domain::Symbols(_) | Domain::Text | Domain::Name(_) => Value::from(token),
         Domain::Integer { unit, .. } => integer(token, unit)
+            .map(Value::Int)
             .map_err(|reason| format!("{reason}: it takes {}", domain_text(&param.domain)))?,
         Domain::Either(symbols, _, _, _) if symbols.contains(&token) => Value::from(token),
         Domain::Either(symbols, _, _, unit) => integer(token, unit)
+            .map(Value::Int)
             .map_err(|reason| format!("{reason}, or one of {}", symbols.join(", ")))?,
     };
     in_domain(value, token, param)
 }
 
-fn integer(token: &str, unit: Unit) -> Result<Value, String> {
+fn integer(token: &str, unit: Unit) -> Result<u64, String> {
     match unit {
         Unit::Ns => humantime::parse_duration(token)
             .map_err(|error| format!("`{token}` is not a duration ({error}): type for example 20s"))
             .and_then(|duration| {
-                u64::try_from(duration.as_nanos())
-                    .map(Value::Int)
-                    .map_err(|_| format!("`{token}` is too long"))
+                u64::try_from(duration.as_nanos()).map_err(|_| format!("`{token}` is too long"))
             }),
-        _ => parse_integer(token).map(Value::Int),
+        _ => parse_integer(token),
     }
 }
 
@@ -218,14 +241,40 @@ mod tests {
         role: Role::Case,
     };
 
+    const COUNT: Param = Param { domain: Domain::count(0, 1 << 20), ..SIZE };
+    const TIME: Param = Param { domain: Domain::ns(0, 60_000_000_000), ..SIZE };
+
+    fn ints(text: &str, param: &Param) -> Vec<u64> {
+        let values = parse_values(text, param).unwrap_or_else(|reason| panic!("{text}: {reason}"));
+        values.iter().filter_map(Value::int).collect()
+    }
+
     #[test]
-    fn lists_and_doubling_ranges() {
-        let values = |list: &[u64]| Ok(list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>());
-        assert_eq!(parse_values("512,4KiB", &SIZE), values(&[512, 4096]));
-        assert_eq!(parse_values("1KiB..4KiB", &SIZE), values(&[1024, 2048, 4096]));
-        for bad in ["0", "2MiB", "x", "4KiB..1KiB", "", "512,"] {
-            assert!(parse_values(bad, &SIZE).is_err(), "{bad}");
+    fn sizes_double_counts_go_up_by_one_and_a_step_is_a_step() {
+        assert_eq!(ints("512,4KiB", &SIZE), [512, 4096]);
+        assert_eq!(ints("1KiB..4KiB", &SIZE), [1024, 2048, 4096]);
+        assert_eq!(ints("1KiB..5KiB/2KiB", &SIZE), [1024, 3072, 5120]);
+        assert_eq!(ints("0..7", &COUNT), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(ints("1..15", &COUNT), (1..=15).collect::<Vec<_>>());
+        assert_eq!(ints("0..16/8,1,8..8", &COUNT), [0, 8, 16, 1]);
+        assert_eq!(ints("1ms..3ms/1ms", &TIME), [1_000_000, 2_000_000, 3_000_000]);
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        let rows: [(&Param, &[&str]); 3] = [
+            (&SIZE, &["0", "2MiB", "x", "4KiB..1KiB", "0..4KiB", "1KiB..4KiB/0", "", "512,"]),
+            (&COUNT, &["7..0", "0..7/0", "0..100000", "..7", "0..", "0..7/x"]),
+            (&TIME, &["1ms..2ms", "1..3"]),
+        ];
+        for (param, texts) in rows {
+            for text in texts {
+                assert!(parse_values(text, param).is_err(), "{text}");
+            }
         }
+        // A name may have two points.
+        let name = Param { domain: Domain::Name(&[]), ..SIZE };
+        assert_eq!(parse_values("a..b", &name), Ok(vec![Value::from("a..b")]));
     }
 
     #[test]

@@ -132,6 +132,7 @@ use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
+use record::unit::Unit;
 use std::time::Duration;
 
 bench::experiment!(Fault);
@@ -170,8 +171,9 @@ static CARD: Card = Card {
     params: bench::params!(
         Faulted::PARAMS,
         settings! {
-            "file": Domain::bytes(4 * MIB, 1 << 42), ["64MiB", "256MiB", "1GiB"] =>
-                "size of the file whose pages major faults read";
+            "file": Domain::Either(&["auto"], 4 * MIB, 1 << 42, Unit::B), ["auto"; 3] =>
+                "size of the file whose pages major faults read; auto: 64 MiB, 256 MiB or 1 GiB by \
+                 preset, less where less may be written";
             "window": Domain::bytes(64 << 10, 1 << 36), ["16MiB"; 3] =>
                 "size of a window of that file; at most half the file";
             "steady": Domain::ns(0, 60_000_000_000), ["0"; 3] =>
@@ -247,8 +249,8 @@ impl Experiment for Fault {
         if !case.fault.is_major() {
             return absent(site, case.fault);
         }
-        let file = params.ints("file").first().copied().unwrap_or(MIB);
         let below = device::below(site);
+        let file = file_bytes(site, params);
         below.and_then(|_| device::affords(site, CARD.id, file, "file=SIZE")).err()
     }
 
@@ -270,10 +272,10 @@ impl Experiment for Fault {
             }
             let series = offer.of(&CARD, MAJOR_SERIES, Self::ORDER);
             series.cases.push(case);
-            for name in ["file", "window"] {
-                let bytes = Value::from(setting(name).unwrap_or(MIB));
-                series.settings.insert(name.to_owned(), bytes);
-            }
+            let window = setting("window").unwrap_or(MIB);
+            let bytes = [("file", file_bytes(site, params)), ("window", window)];
+            let bytes = bytes.map(|(name, bytes)| (name.to_owned(), Value::from(bytes)));
+            series.settings.extend(bytes);
         }
         any_of(offer)
     }
@@ -342,6 +344,19 @@ impl Experiment for Fault {
         zeroing.at.insert("huge_page".to_owned(), Value::from(large));
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
+}
+
+/// The size of the file of major faults: as chosen, or the preset's as far as it may be written.
+fn file_bytes(site: &Site, params: &Params) -> u64 {
+    let [least, middle, most] = [64 * MIB, 256 * MIB, 1024 * MIB];
+    let wanted = match params.preset {
+        Preset::Rehearsal | Preset::Quick => least,
+        Preset::Standard => middle,
+        Preset::Thorough => most,
+    };
+    let allowed = device::coarse(device::allowance(site, CARD.id));
+    let chosen = params.chosen("file").and_then(|values| values.first()?.int());
+    chosen.unwrap_or_else(|| wanted.min(allowed.max(least)))
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {

@@ -105,7 +105,7 @@ mod readers;
 mod round;
 
 use super::file;
-use super::offered::{Offered, found, less, more, plain};
+use super::offered::{Offered, found, less, more, plain, standard_first};
 use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
@@ -283,6 +283,7 @@ impl Experiment for Contention {
         }
         // Those with the smallest files are the first to have room.
         cases.sort_by_key(|case| (case.size, case.competitors));
+        standard_first::<Self>(site, &mut cases);
         let mut offered = Offered::default();
         for case in cases {
             offered.cases.push(Case::new(case.id()));

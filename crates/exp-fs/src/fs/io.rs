@@ -29,8 +29,9 @@
 //! The key cases of a device therefore have windows of half a second or longer (42 case times),
 //! which last until the rate has settled, at most four times that. These cases are direct
 //! sequential reads of 1 MiB, direct random reads of 4 KiB by `psync` and by rings of 32 and 128,
-//! and in thorough direct sequential writes of 1 MiB. They yield `iops` and `bandwidth` from the
-//! part after the change point; the part before it is recorded with its rate (`discarded_b_per_s`).
+//! and in thorough, if so much may be written, direct sequential writes of 1 MiB. They yield `iops`
+//! and `bandwidth` from the part after the change point; the part before it is recorded with its
+//! rate (`discarded_b_per_s`).
 //! `latency` and `cpu` cover the whole window. If a limit grants time slices in turn, whole turns
 //! count. All other cases yield `burst_iops` and `burst`.
 //!
@@ -99,8 +100,8 @@
 //! - `files`: `own`, one file per thread, or `shared`, one part of a common file per thread; only
 //!   with several threads.
 //! - `size` (setting): size of the file to read. `auto`: 64 MiB in quick, else 256 MiB, less if
-//!   less may be written. Writes go to a file of half that size, at most 32 MiB; each of several
-//!   threads has a quarter.
+//!   less may be written, so that at least the cases of standard have room. Writes go to a file of
+//!   half that size, at most 32 MiB; each of several threads has a quarter.
 //! - `written` (setting): most bytes that a case writes per round, or 8 operations (a ring: three
 //!   fills). `auto`: 1 MiB, up to 8 MiB if more may be written.
 //! - `window` (setting): how long a case's threads run per round. A device that adapts to load (or
@@ -147,7 +148,7 @@ mod workloads;
 mod written;
 
 use super::latencies::common_clock;
-use super::offered::{cost, less, more, settled, told};
+use super::offered::{cost, less, more, settled, standard_first, told};
 use super::{file, window};
 use anyhow::{Context, Result};
 use bench::device;
@@ -178,8 +179,6 @@ pub static EXPERIMENT: Io = Io;
 pub struct Io;
 
 const ID: &str = "fs.io";
-/// Of what may be written, the file that is read is one over this at most.
-const SIZE_SHARE: u64 = 6;
 /// For stated costs: opening, evicting and bringing into memory, for each case and each further
 /// thread; start and end of a worker, in ns.
 const AROUND_NS: f64 = 8e6;
@@ -309,7 +308,7 @@ impl Experiment for Io {
         workloads::existing(work)
     }
 
-    fn series(site: &Site, works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, mut works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
         if site.dir.is_none() {
             let why = "no directory for files: the current one is not writable, or is in memory";
             return Err(Skip::because(why).needs("--dir DIR"));
@@ -319,9 +318,11 @@ impl Experiment for Io {
             let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
             return Err(Skip::because(why).needs(needed));
         }
-        let size = chosen(params, "size").unwrap_or_else(|| size(site, params.preset));
+        standard_first::<Self>(site, &mut works);
         let written = chosen(params, "written");
         let written = written.unwrap_or_else(|| workloads::written_each(site, params, &works));
+        let size = chosen(params, "size");
+        let size = size.unwrap_or_else(|| workloads::size_for(site, params, written, &works));
         // As chosen, or one and a half case times.
         let window_ns = chosen(params, "window").unwrap_or(site.case_ns + site.case_ns / 2);
         let settings = [("size", size), ("written", written), ("window", window_ns)];
@@ -389,16 +390,6 @@ fn chosen(params: &Params, name: &str) -> Option<u64> {
 fn window_of(series: &Series, case: &Case) -> u64 {
     let of_rate = window::rate_ns(case);
     of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
-}
-
-/// The size of the file that is read: the preset's as far as it may be written.
-fn size(site: &Site, preset: Preset) -> u64 {
-    let wanted = match preset {
-        Preset::Rehearsal => MIB,
-        Preset::Quick => 64 * MIB,
-        Preset::Standard | Preset::Thorough => 256 * MIB,
-    };
-    wanted.min(device::coarse(device::allowance(site, ID) / SIZE_SHARE).max(MIB))
 }
 
 fn files_of(series: &Series) -> Vec<workloads::Made> {

@@ -83,7 +83,7 @@ mod batches;
 mod directory;
 
 use super::file;
-use super::offered::{Offered, cost, describe_place, rounds, settled};
+use super::offered::{Offered, cost, describe_place, rounds, settled, standard_first};
 use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
@@ -191,6 +191,7 @@ impl Experiment for Metadata {
         let changing = |named: &&Named| named.call.row().changes;
         let mut offered = Offered::default();
         cases.sort_by_key(|named| named.entries);
+        standard_first::<Self>(site, &mut cases);
         let mut written = 0;
         for of_size in cases.chunk_by(|a, b| a.entries == b.entries) {
             let entries = of_size[0].entries;

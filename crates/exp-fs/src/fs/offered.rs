@@ -2,7 +2,8 @@
 
 use super::file::ground_note;
 use anyhow::{Context, Result};
-use bench::experiment::{Card, Offer, Preset, Skip};
+use bench::experiment::contract::Experiment;
+use bench::experiment::{Card, Offer, Preset, Site, Skip};
 use bench::measure::{Bench, Settled, settle};
 use record::case::{Case, Order, Series};
 use record::event::Samples;
@@ -70,6 +71,13 @@ impl Offered {
         };
         Ok(Offer { series: vec![series], skipped })
     }
+}
+
+/// Puts the cases of the standard preset before the others: what may be written is theirs first, so
+/// that a longer preset has them too.
+pub(super) fn standard_first<E: Experiment>(site: &Site, cases: &mut [E::Case]) {
+    let standard = E::cases(site, Preset::Standard);
+    cases.sort_by_key(|case| !standard.contains(case));
 }
 
 pub(super) fn rounds(preset: Preset) -> u64 {

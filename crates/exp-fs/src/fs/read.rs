@@ -98,7 +98,7 @@
 mod passes;
 
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below};
-use super::offered::{Offered, cost, found, less, more, plain, settled};
+use super::offered::{Offered, cost, found, less, more, plain, settled, standard_first};
 use super::window;
 use anyhow::{Context, Result};
 use bench::device::{allowance, write_cost};
@@ -242,7 +242,10 @@ impl Experiment for Read {
     }
 
     fn series(site: &Site, cases: Vec<Look>, _: &Params) -> Result<Offer, Skip> {
-        let too_large = unaffordable(site, cases.iter().map(|look| look.size).collect());
+        let mut by_room = cases.clone();
+        by_room.sort_by_key(|look| look.size);
+        standard_first::<Self>(site, &mut by_room);
+        let too_large = unaffordable(site, by_room.iter().map(|look| look.size));
         let mut offered = Offered::default();
         for look in cases {
             let skip = too_large.get(&look.size).cloned().or_else(|| absent(site, look.mode));
@@ -375,13 +378,16 @@ fn path_of(dir: &Path, size: u64) -> PathBuf {
     dir.join(format!("fs-read-{size}"))
 }
 
-/// The sizes whose files may not all be written, the smallest taken first, and what is wrong with
+/// The sizes whose files may not all be written, the first taken first, and what is wrong with
 /// them.
-fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
+fn unaffordable(site: &Site, sizes: impl Iterator<Item = u64>) -> BTreeMap<u64, Skip> {
     let allowed = allowance(site, CARD.id);
     let mut taken = BTreeSet::new();
     let mut skipped = BTreeMap::new();
     for size in sizes {
+        if taken.contains(&size) || skipped.contains_key(&size) {
+            continue;
+        }
         if !size.is_multiple_of(BLOCK_BYTES as u64) {
             skipped.insert(size, Skip::because("the size is not a multiple of 4 KiB"));
             continue;

@@ -10,7 +10,7 @@ use bench::experiment::{Fields, Params, Preset, Site, Skip};
 use laws::fs::Pattern;
 use laws::fs::io::{self as law, Engine, Files, Mode, Op, Request, Work};
 use record::case::Case;
-use record::key::Value;
+use record::key::{CaseId, Value};
 
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
@@ -23,6 +23,10 @@ const WRITTEN: u64 = MIB;
 /// … and so much where what may be written is plenty, of which all cases take one over this.
 const WRITTEN_MOST: u64 = 8 * MIB;
 const WRITTEN_SHARE: u64 = 4;
+/// Of what may be written, the file that is read is one over this at most.
+const SIZE_SHARE: u64 = 6;
+/// It falls back to so little, so that the cases of standard have room.
+const SIZE_LEAST: u64 = 8 * MIB;
 /// File systems write no less than a page.
 const PAGE: u64 = 4096;
 
@@ -164,6 +168,25 @@ pub(super) fn written_each(site: &Site, params: &Params, works: &[Work]) -> u64 
     each.clamp(WRITTEN, WRITTEN_MOST)
 }
 
+/// The size of the file that is read: the preset's as far as it may be written, halved until as many
+/// of the standard preset's cases have room as can.
+pub(super) fn size_for(site: &Site, params: &Params, written: u64, works: &[Work]) -> u64 {
+    let wanted = match params.preset {
+        Preset::Rehearsal => MIB,
+        Preset::Quick => 64 * MIB,
+        Preset::Standard | Preset::Thorough => 256 * MIB,
+    };
+    let most = wanted.min(device::coarse(device::allowance(site, super::ID) / SIZE_SHARE).max(MIB));
+    let smaller = std::iter::successors(Some(most / 2), |size| Some(size / 2));
+    let sizes = std::iter::once(most).chain(smaller.take_while(|size| *size >= SIZE_LEAST));
+    let standard: Vec<CaseId> = STANDARD.iter().map(Work::id).collect();
+    let lacking = |size: &u64| {
+        let offered = offered(site, params, Sizes { size: *size, written }, works.to_vec());
+        offered.skipped.iter().filter(|(case, _)| standard.contains(case)).count()
+    };
+    sizes.min_by_key(lacking).unwrap_or(most)
+}
+
 /// The cases to measure; those that cannot be here with their reasons.
 pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Work>) -> Offered {
     let size = sizes.size;
@@ -178,14 +201,23 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
         let mut new = files([work], size);
         new.retain(|file| !made.contains(file));
         let new_bytes: u64 = new.iter().map(|file| file.bytes).sum();
-        let mut case = Case::new(work.id());
-        if let Some(ground) = &ground {
-            ground.put(site, &mut case.at);
+        let planned = |window_ns: Option<u64>| {
+            let mut case = Case::new(work.id());
+            if let Some(ground) = &ground {
+                ground.put(site, &mut case.at);
+            }
+            case.at.insert("file_bytes".to_owned(), Value::from(size));
+            put_rate(site, params, work, window_ns, &mut case);
+            let each = written(&case, sizes.written);
+            let cost = spent + new_bytes + rounds * most_written(work, each);
+            let room = device::affords(site, super::ID, cost, fewer_bytes(&case));
+            (case, cost, room.err())
+        };
+        let (mut case, mut cost, mut no_room) = planned(window_ns(site, params, work));
+        if no_room.is_some() && chosen(params, "window").is_none() {
+            // A rate that there is no room for is a burst, as in standard.
+            (case, cost, no_room) = planned(None);
         }
-        case.at.insert("file_bytes".to_owned(), Value::from(size));
-        put_rate(site, params, work, &mut case);
-        let each = written(&case, sizes.written);
-        let cost = new_bytes + rounds * most_written(work, each);
         let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
             let why = format!(
                 "the device's logical block is {logical} bytes, and O_DIRECT transfers nothing \
@@ -196,10 +228,10 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
             let why = "the block is larger than each thread's part of the file";
             Some(Skip::because(why).needs("--set fs.io.size=SIZE"))
         } else {
-            device::affords(site, super::ID, spent + cost, fewer_bytes(&case)).err()
+            no_room
         };
         if absent.is_none() {
-            spent += cost;
+            spent = cost;
             made.extend(new);
         }
         offered.push(case, absent);
@@ -237,8 +269,7 @@ fn window_ns(site: &Site, params: &Params, work: Work) -> Option<u64> {
 }
 
 /// Puts into a case what makes its figures rates, where they are.
-fn put_rate(site: &Site, params: &Params, work: Work, case: &mut Case) {
-    let rate_ns = window_ns(site, params, work);
+fn put_rate(site: &Site, params: &Params, work: Work, rate_ns: Option<u64>, case: &mut Case) {
     window::put(case, rate_ns);
     if let Some(window_ns) = rate_ns.filter(|_| !work.is_read()) {
         let bytes = chosen(params, "written").unwrap_or_else(|| {

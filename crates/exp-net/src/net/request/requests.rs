@@ -49,7 +49,7 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Requests> {
         Preset::Rehearsal => &[50],
         Preset::Quick => return Vec::new(),
         Preset::Standard => &[10, 50, 90],
-        Preset::Thorough => &[10, 50, 80, 95, 120],
+        Preset::Thorough => &[10, 50, 80, 90, 95, 120],
     };
     let schedules = if is_thorough { Schedule::ALL } else { &[Schedule::Fixed] };
     let protocols = if is_thorough { Protocol::ALL } else { &[Protocol::Tcp] };

@@ -1,5 +1,6 @@
 //! Arithmetic at full rate: a turn is a row of independent instructions on
-//! registers, as often as makes 192, a subtraction and a branch.
+//! registers, as often as makes 192 (22 or 77 of a mix), a subtraction and a
+//! branch.
 //!
 //! Each kernel takes the number of turns, two operands (at 0 and 64 bytes: what
 //! is multiplied by, what is added) and its accumulators, 64 bytes apart, which
@@ -8,7 +9,7 @@
 use core::arch::naked_asm;
 
 use crate::arch::kernels_table as table;
-use crate::peak::{Body, Code, Kernel, Op, Type, Width};
+use crate::peak::{Body, Code, Kernel, MIX_CHAINS, Op, Type, Width};
 
 /// The instruction for one accumulator, given the names of its register, of
 /// the multiplier's and of the addend's.
@@ -102,7 +103,39 @@ macro_rules! general {
     };
 }
 
+/// Of 11 chains 6 add and 5 multiply, `$rounds` steps each in a turn; the multiplier is in register
+/// 16 of `$kind`, the addend in 17. The low halves of v8 to v15 are the caller's.
+macro_rules! mix {
+    ($name:ident, $rounds:literal, $kind:literal, $add_op:literal, $mul_op:literal, $($add:literal)*, $($mul:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                concat!("ldr ", $kind, "16, [x1]"),
+                concat!("ldr ", $kind, "17, [x1, #64]"),
+                "mov x3, x2",
+                $(concat!("ldr ", $kind, $add, ", [x3], #64"),)*
+                $(concat!("ldr ", $kind, $mul, ", [x3], #64"),)*
+                "cbz x0, 3f",
+                ".p2align 6",
+                "2:",
+                concat!(".rept ", $rounds),
+                $(concat!($add_op, " ", $kind, $add, ", ", $kind, $add, ", ", $kind, "17"),)*
+                $(concat!($mul_op, " ", $kind, $mul, ", ", $kind, $mul, ", ", $kind, "16"),)*
+                ".endr",
+                "subs x0, x0, #1",
+                "b.ne 2b",
+                "3:",
+                $(concat!("str ", $kind, $add, ", [x2], #64"),)*
+                $(concat!("str ", $kind, $mul, ", [x2], #64"),)*
+                "ret",
+            )
+        }
+    };
+}
+
 table! { code:
+    Scalar Mix I64 mix!(2, "x", "add", "mul", "4" "5" "6" "7" "8" "9", "10" "11" "12" "13" "14");
+    Scalar Mix F64 mix!(7, "d", "fadd", "fmul", "0" "1" "2" "3" "4" "5", "18" "19" "20" "21" "22");
     Scalar Add I32 general!("add", 64, "w");
     Scalar Add I64 general!("add", 64, "x");
     Scalar Mul I32 general!("mul", 0, "w");
@@ -141,6 +174,8 @@ pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
 pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
     let run = code(kernel)?;
     let (chains, rounds) = match (kernel.width, kernel.element) {
+        (_, Type::I64) if kernel.op == Op::Mix => (MIX_CHAINS.0, 2),
+        _ if kernel.op == Op::Mix => (MIX_CHAINS.0, 7),
         (Width::Scalar, Type::I32 | Type::I64) => (12, 16),
         _ => (24, 8),
     };

@@ -1,5 +1,6 @@
 //! Arithmetic at full rate: a turn is a row of independent instructions on
-//! registers, as often as makes about 192, a decrement and a branch.
+//! registers, as often as makes about 192 (22 or 77 of a mix), a decrement and
+//! a branch.
 //!
 //! Each kernel takes the number of turns, two operands (at 0 and 64 bytes: what
 //! is multiplied by, what is added) and its accumulators, 64 bytes apart, which
@@ -8,7 +9,7 @@
 use core::arch::naked_asm;
 
 use crate::arch::kernels_table as table;
-use crate::peak::{Body, Code, Kernel, Op, Type, Width};
+use crate::peak::{Body, Code, Kernel, MIX_CHAINS, Op, Type, Width};
 
 /// The instruction for one accumulator: `2` overwrites its first operand, `3`
 /// names the destination apart (VEX and EVEX).
@@ -134,7 +135,86 @@ macro_rules! general {
     };
 }
 
+/// Integers: of 11 chains 6 add and 5 multiply, two steps each in a turn.
+macro_rules! general_mix {
+    ($name:ident, $($add:literal)*, $($mul:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                "push rbx",
+                "push rbp",
+                "push r12",
+                "push r13",
+                "push r14",
+                "push r15",
+                "mov rcx, [rsi + 64]",
+                // Where the accumulators go and the multiplier is, in the red zone.
+                "mov [rsp - 8], rdx",
+                "mov [rsp - 16], rsi",
+                "mov rsi, rdx",
+                $(concat!("mov ", $add, ", [rsi]"), "add rsi, 64",)*
+                $(concat!("mov ", $mul, ", [rsi]"), "add rsi, 64",)*
+                "mov rsi, [rsp - 16]",
+                "mov rsi, [rsi]",
+                "test rdi, rdi",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 2",
+                $(concat!("add ", $add, ", rcx"),)*
+                $(concat!("imul ", $mul, ", rsi"),)*
+                ".endr",
+                "dec rdi",
+                "jnz 2b",
+                "3:",
+                "mov rsi, [rsp - 8]",
+                $(concat!("mov [rsi], ", $add), "add rsi, 64",)*
+                $(concat!("mov [rsi], ", $mul), "add rsi, 64",)*
+                "pop r15",
+                "pop r14",
+                "pop r13",
+                "pop r12",
+                "pop rbp",
+                "pop rbx",
+                "ret",
+            )
+        }
+    };
+}
+
+/// Floating scalars: of 11 chains 6 add and 5 multiply, seven steps each in a turn.
+macro_rules! xmm_mix {
+    ($name:ident, $($add:literal)*, $($mul:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                "movsd xmm14, [rsi]",
+                "movsd xmm15, [rsi + 64]",
+                "mov rsi, rdx",
+                $(concat!("movsd ", $add, ", [rsi]"), "add rsi, 64",)*
+                $(concat!("movsd ", $mul, ", [rsi]"), "add rsi, 64",)*
+                "test rdi, rdi",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 7",
+                $(concat!("addsd ", $add, ", xmm15"),)*
+                $(concat!("mulsd ", $mul, ", xmm14"),)*
+                ".endr",
+                "dec rdi",
+                "jnz 2b",
+                "3:",
+                $(concat!("movsd [rdx], ", $add), "add rdx, 64",)*
+                $(concat!("movsd [rdx], ", $mul), "add rdx, 64",)*
+                "ret",
+            )
+        }
+    };
+}
+
 table! { code:
+    Scalar Mix I64 general_mix!("rax" "rdx" "r8" "r9" "r10" "r11", "rbx" "rbp" "r12" "r13" "r14");
+    Scalar Mix F64 xmm_mix!("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5", "xmm6" "xmm7" "xmm8" "xmm9" "xmm10");
     Scalar Add I32 general!(32 "add", 64);
     Scalar Add I64 general!(64 "add", 64);
     Scalar Mul I32 general!(32 "imul", 0);
@@ -200,7 +280,7 @@ pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
 
 /// A kernel's code, whether or not this processor can run it.
 pub(super) fn written(kernel: Kernel) -> Option<Body> {
-    let Kernel { element, width, .. } = kernel;
+    let Kernel { op, element, width } = kernel;
     let run = code(kernel)?;
     let bytes = match width {
         Width::Scalar => element.bytes(),
@@ -209,6 +289,8 @@ pub(super) fn written(kernel: Kernel) -> Option<Body> {
         Width::Avx512 => 64,
     };
     let (chains, rounds) = match (width, element) {
+        (_, Type::I64) if op == Op::Mix => (MIX_CHAINS.0, 2),
+        _ if op == Op::Mix => (MIX_CHAINS.0, 7),
         (Width::Avx512, _) => (24, 8),
         (Width::Scalar, Type::I32 | Type::I64) => (12, 16),
         _ => (14, 14),
