@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 use record::event::{PredictionKind, Round, RoundStatus};
 use record::metric::Better;
 use record::run::Run;
-use table::{CAUSES, SLOWER};
+use table::{CAUSES, IN_COMMON, SLOWER};
 
 /// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
 /// the figures' own rounds before what is true of the machine anyway, then what holds for more of
@@ -35,6 +35,36 @@ pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
 
 /// The causes that explain some of the misses, the likeliest first, each with which ones.
 fn held(run: &Run, misses: &[&Miss]) -> Vec<(&'static Cause, Vec<usize>)> {
+    let mut held = explaining(run, misses, CAUSES.iter());
+    held.sort_by_key(|(cause, explained)| {
+        let is_of_the_machine = !cause.fact.is_of_rounds();
+        (is_of_the_machine, std::cmp::Reverse(explained.len()))
+    });
+    held
+}
+
+/// What may be behind a factor that some misses share: what explains most of them, first what was
+/// counted in their rounds, then what is true of the machine; each once.
+pub fn shared(run: &Run, misses: &[&Miss]) -> Vec<&'static Cause> {
+    let (of_rounds, of_machine): (Vec<&Cause>, Vec<&Cause>) =
+        IN_COMMON.iter().chain(CAUSES).partition(|cause| cause.fact.is_of_rounds());
+    let held = explaining(run, misses, of_rounds.into_iter().chain(of_machine));
+    let most = held.into_iter().filter(|(_, explained)| 2 * explained.len() > misses.len());
+    let mut causes: Vec<&Cause> = Vec::new();
+    for (cause, _) in most {
+        if causes.iter().all(|other| other.name != cause.name) {
+            causes.push(cause);
+        }
+    }
+    causes
+}
+
+/// Those causes that explain some of the misses, each with which ones.
+fn explaining(
+    run: &Run,
+    misses: &[&Miss],
+    causes: impl Iterator<Item = &'static Cause>,
+) -> Vec<(&'static Cause, Vec<usize>)> {
     let rounds: Vec<Vec<&Round>> = misses.iter().map(|miss| rounds_of(run, miss.figure)).collect();
     let explained = |cause: &'static Cause| {
         let is_explained = |at: &usize| {
@@ -45,13 +75,7 @@ fn held(run: &Run, misses: &[&Miss]) -> Vec<(&'static Cause, Vec<usize>)> {
         };
         (cause, (0..misses.len()).filter(is_explained).collect::<Vec<usize>>())
     };
-    let mut held: Vec<_> =
-        CAUSES.iter().map(explained).filter(|(_, explained)| !explained.is_empty()).collect();
-    held.sort_by_key(|(cause, explained)| {
-        let is_of_the_machine = !cause.fact.is_of_rounds();
-        (is_of_the_machine, std::cmp::Reverse(explained.len()))
-    });
-    held
+    causes.map(explained).filter(|(_, explained)| !explained.is_empty()).collect()
 }
 
 /// The cause of a name.

@@ -30,8 +30,8 @@ pub enum Fact {
 pub enum Test {
     /// This text (a boolean as `true` or `false`).
     Is(&'static str),
-    /// Any text but this.
-    IsNot(&'static str),
+    /// Any text but these.
+    IsNoneOf(&'static [&'static str]),
     /// A number above this.
     MoreThan(f64),
     /// An object of texts (or one text) in which some text contains this.
@@ -124,7 +124,7 @@ impl Test {
         };
         match self {
             Test::Is(wanted) => text().is_some_and(|text| text == wanted),
-            Test::IsNot(other) => text().is_some_and(|text| text != other),
+            Test::IsNoneOf(others) => text().is_some_and(|text| !others.contains(&text.as_str())),
             Test::MoreThan(least) => value.as_f64().is_some_and(|number| number > least),
             Test::Contains(part) => match value {
                 Value::Object(entries) => entries

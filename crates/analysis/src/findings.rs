@@ -5,6 +5,7 @@ mod doubtful;
 mod held;
 mod missed;
 mod run;
+mod shared;
 mod slips;
 
 use super::figure::Figure;
@@ -60,12 +61,16 @@ pub struct Finding {
     #[serde(skip_serializing_if = "str::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub advice: &'static str,
+    /// The factor by which the figures miss, where they share one: above one, slower or faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub factor: Option<f64>,
 }
 
 impl Finding {
     fn new(severity: Severity, cause: &'static str, text: impl Into<String>) -> Finding {
         let about = "run".to_owned();
-        Finding { severity, cause, about, text: text.into(), advice: "" }
+        Finding { severity, cause, about, text: text.into(), advice: "", factor: None }
     }
 
     fn about(self, about: &str) -> Finding {

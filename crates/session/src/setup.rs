@@ -152,7 +152,8 @@ impl Setup {
         let takes = name.as_ref().map_or(PLANNING, |_| budget);
         let here = &site.host.identity.hash;
         let remotes = connect(&options, peers, preset, (here, takes, then), stop)?;
-        site.peers = remotes.iter().map(Remote::peer).collect();
+        let apart = |remote: &Remote| remote.peer().apart(&site.host, &site.cpus);
+        site.peers = remotes.iter().map(apart).collect();
         let planned =
             plan(catalogue, &selection, &settings, preset, budget, &site).map_err(usage)?;
         Ok(Setup {

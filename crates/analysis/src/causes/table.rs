@@ -3,7 +3,7 @@
 use super::super::facts::Fact::{
     self, ClockAboveCounter, ClockMoved, Host, Part, RunDelay, Share, Sum,
 };
-use super::super::facts::Test::{Contains, Is, IsNot, MoreThan, Present};
+use super::super::facts::Test::{Contains, Is, IsNoneOf, MoreThan, Present};
 use super::super::figure::{Condition, Figure};
 use super::super::verdict::Verdict;
 use record::event::Condition as Counted;
@@ -206,7 +206,36 @@ pub(super) const CAUSES: &[Cause] = &[
     cause("io_limit", FILES, SLOWER, Host("/limits/io/0", Present),
         "a control group limits reads and writes of a disk")
             .so("raise the control group's io.max, or measure outside the group"),
-    cause("clock_source", &["clock.", "os.syscall", "noise."], SLOWER, Host("/kernel/clock_source/current", IsNot("tsc")),
-        "the kernel's clock source is not the TSC").counted_as(Counted::ClockSource)
-            .so("see why the kernel does not use the TSC"),
+    cause("clock_source", &["clock.", "os.syscall", "noise."], SLOWER, Host("/kernel/clock_source/current", IsNoneOf(DIRECT)),
+        "the kernel's clock source is not the processor's own counter").counted_as(Counted::ClockSource)
+            .so("see why the kernel does not use the processor's own counter (the TSC; on Arm the architected timer)"),
+];
+
+/// Clock sources that are the processor's own counter.
+const DIRECT: &[&str] = &["tsc", "arch_sys_counter"];
+
+const fn mitigation(name: &'static str, fact: Fact, text: &'static str) -> Cause {
+    cause(name, KERNEL, SLOWER, fact, text)
+}
+
+/// What most figures of a family share where they miss by one factor, the likeliest first. A
+/// prediction may have counted it in, but with less than it costs here.
+#[rustfmt::skip]
+pub(super) const IN_COMMON: &[Cause] = &[
+    mitigation("page_table_isolation", Host("/kernel/mitigations/meltdown", Contains("PTI")),
+        "page-table isolation (meltdown), which switches page tables at every entry and exit"),
+    mitigation("safe_returns", Host("/kernel/mitigations/spec_rstack_overflow", Contains("afe RET")),
+        "safe returns (spec_rstack_overflow), which mispredict every return within the kernel"),
+    mitigation("untrained_returns", Host("/kernel/mitigations/retbleed", Contains("untrained return thunk")),
+        "untrained return thunks (retbleed), at every entry"),
+    mitigation("retpolines", Host("/kernel/mitigations/spectre_v2", Contains("etpoline")),
+        "retpolines (spectre_v2), at every indirect call of the kernel"),
+    mitigation("buffers_cleared", Host("/kernel/mitigations", Contains("Clear CPU buffers")),
+        "CPU buffers that the kernel clears at every exit (mds and its like)"),
+    cause("nested_paging", MEMORY, SLOWER, GUEST,
+        "nested paging (a TLB miss walks two page tables)").of(Scope::BeyondTlb),
+    cause("emulation", &["clock.", "os.", "memory.", "noise.", "net.", "fs."], NOISE, GUEST,
+        "a hypervisor that emulates more than it passes on"),
+    cause("core_clock", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.02),
+        "a core clock above the counter's rate (turbo)"),
 ];

@@ -7,7 +7,7 @@
 //! look at, unless its cause can be acted on; nor is what has a cause about which nothing can be
 //! done.
 
-use super::{Finding, Named, Severity, about, counted, spread};
+use super::{Finding, Named, Severity, about, counted, shared, spread};
 use crate::causes::{self, Cause, SHARED_CORE, THROTTLED};
 use crate::figure::Figure;
 use crate::gather::distinct;
@@ -46,10 +46,13 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
     // What lies at a limit is a finding of its own.
     let worse: Vec<&Miss> =
         worse.into_iter().filter(|miss| held::by(run, miss.figure).is_none()).collect();
+    let (mut all, worse) = shared::findings(run, figures, worse);
+    let (of_better, better) = shared::findings(run, figures, better);
+    all.extend(of_better);
     let much = Much::of(figures, &worse);
     let (by_cause, none) = causes::parted(run, &worse);
     let mut unexplained = much.only(none);
-    let mut all = of_the_run(run);
+    all.extend(of_the_run(run));
     for (cause, own) in by_cause {
         let own = much.only(own);
         if !much.is_part_enough(&own) {
@@ -164,7 +167,7 @@ fn told(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
 }
 
 /// A factor as people compare: `1.04`, `1.3`, `12`.
-fn factor(factor: f64) -> String {
+pub(super) fn factor(factor: f64) -> String {
     match factor {
         ..1.1 => format!("{factor:.2}"),
         1.1..10.0 => format!("{factor:.1}"),

@@ -3,7 +3,7 @@
 use super::{Finding, LISTED, Severity, no_probe, with_more};
 use crate::gather::distinct;
 use crate::health::seen;
-use record::event::{End, RoundStatus};
+use record::event::{End, PeerHeader, RoundStatus};
 use record::quantity::digits;
 use record::run::Run;
 
@@ -16,7 +16,23 @@ const LEVEL_LOST: f64 = 0.01;
 /// How it ended, its clocks and its rounds.
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let parts = [ended(run), clocks(run), probe(run)].into_iter().flatten();
-    parts.chain(void(run)).collect()
+    parts.chain(same_machine(run)).chain(void(run)).collect()
+}
+
+/// Far ends that have this machine's identity.
+fn same_machine(run: &Run) -> Option<Finding> {
+    let header = &run.header;
+    let is_same = |peer: &&PeerHeader| peer.identity == header.identity;
+    let names: Vec<&str> =
+        header.peers.iter().filter(is_same).map(|peer| peer.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let text = format!(
+            "far ends with this machine's identity: {}; each is this host itself or another guest \
+             of the same host, so its figures are no network's",
+            names.join(", ")
+        );
+        warning("same_machine", text).so("measure towards another host to learn about a network")
+    })
 }
 
 fn warning(cause: &'static str, text: impl Into<String>) -> Finding {

@@ -2,9 +2,9 @@
 //! interrupts go, as a case: the one wakes the other, and across CPUs that takes longer.
 
 use super::{Domain, Known, Param, Peer, Role, Site, Skip};
-use host::format_cpus;
 use host::irq::{Irq, Taken, taken, taken_of_interface};
 use host::net::Interface;
+use host::{Host, format_cpus};
 use record::case::Case;
 use record::key::{PLACEMENT, Value};
 
@@ -130,8 +130,7 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
 fn arrange(cpus: &mut [usize], taker: usize, place: &str) {
     match place == INTERRUPT {
         true => move_first(cpus, taker),
-        false if cpus.first() == Some(&taker) => cpus.rotate_left(1),
-        false => {}
+        false => keep_off(cpus, taker),
     }
 }
 
@@ -146,6 +145,28 @@ fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
         _ => {}
     }
     cpus
+}
+
+impl Peer {
+    /// It with another CPU first than the near end's, where it has the near end's identity: it is
+    /// then that machine itself behind another address, or another guest of the same host, and
+    /// CPUs of one number may be one CPU.
+    #[must_use]
+    pub fn apart(mut self, near: &Host, near_cpus: &[usize]) -> Peer {
+        if let (true, Some(first)) =
+            (self.host.identity.hash == near.identity.hash, near_cpus.first())
+        {
+            keep_off(&mut self.cpus, *first);
+        }
+        self
+    }
+}
+
+/// Has another of the CPUs first where one is taken; a single one stays.
+fn keep_off(cpus: &mut [usize], taken: usize) {
+    if cpus.first() == Some(&taken) {
+        cpus.rotate_left(1);
+    }
 }
 
 /// Moves one of the CPUs to the front; the others keep their order.
@@ -175,7 +196,8 @@ pub fn facts(
     let Some(peer) = &site.peer else { return Ok(vec![of_end("", &near)]) };
     let mut all = vec![of_end("near_", &near)];
     if has_far {
-        all.push(of_end("far_", &far_cpus(peer, place)));
+        let far = Peer { cpus: far_cpus(peer, place), ..peer.clone() };
+        all.push(of_end("far_", &far.apart(&site.host, &near).cpus));
     }
     Ok(all)
 }
@@ -313,7 +335,12 @@ mod tests {
         let expected = [told("near_cpus", "0-2"), told("far_cpus", "1,3")];
         assert_eq!(of(FREE, true).as_deref(), Some(&expected[..]));
         let expected = [fact("near_cpu", 1), fact("far_cpu", 1)];
-        assert_eq!(of(INTERRUPT, true).as_deref(), Some(&expected[..]));
+        let mut another = toward("10.0.2.7");
+        another.host.identity.hash = "another".to_owned();
+        let there = facts(&another, INTERRUPT, &case, true).ok();
+        assert_eq!(there.as_deref(), Some(&expected[..]));
+        let expected = [fact("near_cpu", 1), fact("far_cpu", 3)];
+        assert_eq!(of(INTERRUPT, true).as_deref(), Some(&expected[..]), "the same machine");
         let expected = [fact("near_cpu", 0), fact("far_cpu", 3)];
         assert_eq!(of(OTHER, true).as_deref(), Some(&expected[..]));
         let expected = [fact("near_cpu", 0)];
