@@ -50,7 +50,7 @@ impl Level {
         matches!(self, Level::Memory | Level::FourTimes)
     }
 
-    /// How many caches lie before it; of main memory none is told.
+    /// How many caches are in front of it; `None` for main memory.
     pub fn before(self) -> Option<usize> {
         Level::CACHES.iter().position(|level| *level == self)
     }
@@ -105,7 +105,7 @@ impl Point {
         Point { pattern, stride: None, load, pages, footprint: footprint as u64 }
     }
 
-    /// Distance of its slots; a line where its order tells none.
+    /// Distance of its slots; a line if the order has none.
     fn stride_bytes(&self) -> f64 {
         self.stride.map_or(LINE, |stride| stride as f64)
     }
@@ -116,7 +116,7 @@ struct Costs {
     level: Level,
     /// Least, likely and most bytes that a lone walk finds in it.
     bytes: Range,
-    /// As described; 0 where nobody described it.
+    /// As described; 0 if the machine does not describe it.
     described: f64,
     ns: Range,
     cycles: Option<Range>,

@@ -86,8 +86,8 @@
 //! A 64 KiB file that is read over and over comes from the memory of any disk that has some, and
 //! from the host's memory on a virtual disk. Its contention is that of the path to that memory.
 //! R1's 1.03 ms for two threads on a SATA solid-state disk (0.08 ms for one) cannot be seeks,
-//! because there are none. Candidates are 64 MiB files of zeros made by dd, and threads on few
-//! CPUs; plumb pins its readers and writes incompressible data. R2's readers start and end
+//! because such a disk has no head. Candidates are 64 MiB files of zeros made by dd, and threads on
+//! few CPUs; plumb pins its readers and writes incompressible data. R2's readers start and end
 //! independently, so the last one reads alone. Block layers complete a read on the CPU that
 //! submitted it: a CPU shared by many competitors does the work of all of them. I/O schedulers and
 //! control groups with weights (io.weight, ionice) allocate by process, so threads of one process

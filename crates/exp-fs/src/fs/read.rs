@@ -18,15 +18,15 @@
 //! as in memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
 //! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in
-//! turn, with a clock read before and after each. A pass covers the file once, or the next 16 MiB
-//! of it: sequentially, or in a random order of all blocks of the file, none twice, with another
-//! order per case. Passes repeat for three case times (the cached file: one), and for at least
-//! eight blocks, however long they take. That is a burst. Sequential reads of 256 MiB or more by
-//! `direct` and `cold` have a window of 42 case times (half a second or longer), which lasts until
-//! the rate has settled, at most four times that. Their `iops` and `bandwidth` come from the part
-//! after the change point; the part before it is recorded with its rate. Other cases yield
-//! `burst_iops` and `burst`. Each round and each mode begins a large file at another offset, so
-//! that a mode reads little that another mode of the round has just read.
+//! turn, with a clock read before and after each. A pass covers the file once, or its next 16 MiB:
+//! sequentially, or in a random order of all blocks of the file, none twice, with another order per
+//! case. Passes repeat for three case times (the cached file: one), and for at least eight blocks,
+//! however long they take. That is a burst. Sequential reads of 256 MiB or more by `direct` and
+//! `cold` have a window of 42 case times (half a second or longer), which lasts until the rate has
+//! settled, at most four times that. Their `iops` and `bandwidth` come from the part after the
+//! change point; the part before it is recorded with its rate. Other cases yield `burst_iops` and
+//! `burst`. Each round and each mode begins a large file at another offset, so that a mode reads
+//! little that another mode of the round has just read.
 //!
 //! - `direct`: O_DIRECT. plumb queries support and alignment (statx), checks the flag of the open
 //!   file (F_GETFL), and requires that a first direct read leaves nothing in the page cache.

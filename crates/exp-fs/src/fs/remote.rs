@@ -21,14 +21,14 @@
 //! - `direct`: O_DIRECT, which bypasses the client's page cache; if a first direct read leaves
 //!   anything in it, O_DIRECT is faked. `direct_sync` adds O_SYNC.
 //! - `cold`: through the page cache. Before each pass the file is evicted (opened anew,
-//!   POSIX_FADV_DONTNEED), and no page of it may be cached (cachestat(2), else mincore(2)).
+//!   POSIX_FADV_DONTNEED), and none of its pages may be cached (cachestat(2), else mincore(2)).
 //!   `cold_no_readahead` adds POSIX_FADV_RANDOM.
 //! - `cached`: from the client's page cache, which holds the whole file.
 //!
 //! A file of an NFS server (`path=nfs://server/export/file?version=4`), which libnfs reads inside
 //! the process without a mount and without a local cache: `mode=library`. The file must exist and
-//! is only read: all of it with `size=whole`, at most its first 256 MiB, or its first `size` bytes.
-//! plumb waits at most 5 s for each reply, and opening needs several: version 4 connects and
+//! is only read: with `size=whole` completely, but at most its first 256 MiB, else its first `size`
+//! bytes. plumb waits at most 5 s for each reply, and opening needs several: version 4 connects and
 //! mounts; version 3 asks the port mapper, the mount server and the server in turn, and is tried
 //! after version 4 unless that got no reply. The system's resolver looks up the server's name and
 //! has separate time-outs (resolv.conf(5)). A round that shows no sign of life is ended, whatever

@@ -46,9 +46,9 @@
 //!   least that in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window
 //!   (by at most 1 s). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
 //!   net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
-//! - `already_there` (R0): a message is sent, this end waits until all of it is in the receive
-//!   buffer, and times the one call that reads it. That is a copy rate, called `copy_rate`, and not
-//!   a bandwidth.
+//! - `already_there` (R0): a message is sent, this end waits until the whole message is in the
+//!   receive buffer, and times the one call that reads it. That is a copy rate, called `copy_rate`,
+//!   and not a bandwidth.
 //!
 //! `cpu_near` and `cpu_far` are the CPU time of each end's process (all threads, user and kernel)
 //! divided by all delivered bytes, from the first to the last; `message_cpu_…` is the same per

@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one that came in may take to say its preamble.
 const PREAMBLE_TIME: Duration = Duration::from_secs(2);
-/// Who said none yet. For one more the oldest is dropped: strangers may be many, and the right one
-/// says its preamble at once.
+/// Those without a preamble yet. For one more the oldest is dropped: strangers may be many, and the
+/// right one says its preamble at once.
 const PENDING_MAX: usize = 64;
 /// Connections that wait for the kernel to be asked for: many strangers at once leave room.
 const BACKLOG: i32 = 4096;
@@ -57,7 +57,7 @@ pub struct Door {
     /// Lines and data connections that came while the others were asked for.
     lines: VecDeque<(TcpStream, u32)>,
     data: VecDeque<(TcpStream, u32)>,
-    /// The number of the line that is served, and another descriptor of it: to see its end.
+    /// The number of the line that is served, and another descriptor for it: to see its end.
     line: u32,
     served: Option<TcpStream>,
 }

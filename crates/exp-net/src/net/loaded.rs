@@ -27,10 +27,10 @@
 //! ## Prediction
 //!
 //! Base hardware: the path between both ends, and the traffic's rate. Software: the round trip
-//! alone by net.rtt's law, and the queue ahead of it. On loopback there is no link, so the wait is
-//! CPU contention, up to one scheduler time slice at each end. Otherwise it is the device's queue
-//! (txqueuelen if known, 5 ms if net.core.default_qdisc keeps queues short), or the unknown queue
-//! of a shaper or a router, at most the bytes that the traffic's sockets may have in flight,
+//! alone by net.rtt's law, and the queue ahead of the message. On loopback there is no link, so the
+//! wait is CPU contention, up to one scheduler time slice at each end. Otherwise it is the device's
+//! queue (txqueuelen if known, 5 ms if net.core.default_qdisc keeps queues short), or the unknown
+//! queue of a shaper or a router, at most the bytes that the traffic's sockets may have in flight,
 //! divided by its rate. Hence the interval is wide.
 //!
 //! ## Reading the result

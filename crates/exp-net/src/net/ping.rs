@@ -3,8 +3,8 @@
 //! ## Question
 //!
 //! How long does an echo of 56 bytes take, to this host's own loopback address and to the hosts of
-//! `--peer`? How much of it belongs to the network and the kernels, and how much to the waiting
-//! thread? How much longer is a round trip between two processes over TCP and UDP?
+//! `--peer`? How much of that time belongs to the network and the kernels, and how much to the
+//! waiting thread? How much longer is a round trip between two processes over TCP and UDP?
 //!
 //! ## Method
 //!

@@ -23,8 +23,8 @@
 //! least".
 //!
 //! *Closed loop.* Shares refer to the rate of this round's own closed loop on the same number of
-//! connections, each of which sends its next request when it has the reply to the last. It runs
-//! once per round, before the first case that needs it. `load=closed` is that loop as a case.
+//! connections. In it each connection sends its next request when it has the reply to the last. It
+//! runs once per round, before the first case that needs it. `load=closed` is that loop as a case.
 //!
 //! A case has fresh connections, on which at least 64 requests are exchanged first. It sends for
 //! four case times (48 ms; thorough 100 ms), at least 8 requests. Rates count replies from the due
@@ -145,7 +145,8 @@ impl Experiment for Request {
     type Case = Requests;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("request.rs");
-    /// The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
+    /// The thread that keeps the schedule never sleeps: a thread that keeps it off its CPU
+    /// disturbs.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { run_delay: true, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = requests::round_cost;
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =

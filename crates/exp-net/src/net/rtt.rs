@@ -59,7 +59,7 @@
 //! ## Pitfalls
 //!
 //! Placement: unpinned ends give either of two figures (wake affinity). A halved round trip hides
-//! that the two directions differ; sockperf reports half of it. Nagle's algorithm with delayed
+//! that the two directions differ; sockperf reports halves. Nagle's algorithm with delayed
 //! acknowledgements adds 40 ms. Counting only replies hides lost messages. If receivers poll on a
 //! busy machine, the far end waits for a CPU. On loopback the receiver's protocol work runs in the
 //! sender's call and counts in the sender's CPU time; from a network card it runs in softirqs,

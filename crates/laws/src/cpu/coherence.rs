@@ -35,7 +35,7 @@ enum Fabric {
     Complexes,
     /// A mesh between Arm cores or clusters.
     ArmMesh,
-    /// Nothing tells.
+    /// Unknown.
     Any,
 }
 

@@ -112,7 +112,7 @@ fn design(core: Core) -> Option<&'static str> {
     })
 }
 
-/// Cycles of a value from a store to the load of it, at most.
+/// Most cycles of store-to-load forwarding.
 const FORWARDED_CYCLES: f64 = 6.0;
 
 /// How far a published figure may be from what this method measures, as factors below and above,
@@ -157,7 +157,7 @@ fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) ->
             "the second 512-bit unit is slower or disabled, and 512-bit code lowers the clock",
         ),
         _ if measure == Measure::Throughput => {
-            (1.25, 1.3, "the loop almost saturates the ports, and there is one published figure")
+            (1.25, 1.3, "a loop comes close to the published throughput")
         }
         _ => (1.06, 1.1, "whole cycles"),
     }

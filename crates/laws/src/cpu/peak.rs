@@ -90,7 +90,7 @@ pub struct Arithmetic {
     pub op: Op,
     /// To what.
     pub element: Element,
-    /// In registers of which width.
+    /// Width of the registers.
     pub width: Width,
 }
 

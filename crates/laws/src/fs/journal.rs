@@ -28,7 +28,7 @@ pub enum Keeper {
     Daemon,
     /// Another machine.
     Server,
-    /// Nobody told.
+    /// Unknown.
     Unknown,
 }
 

@@ -182,8 +182,7 @@ fn measured(facts: Facts, call: Call) -> Option<f64> {
     measured_call(facts.known?, call.row().like?)
 }
 
-/// Whether the file system is mounted with `discard`: the device is told of blocks that were given
-/// back.
+/// Whether the file system is mounted with `discard`: the device gets discards for freed blocks.
 fn discards(site: &Site) -> bool {
     let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
     mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "discard"))

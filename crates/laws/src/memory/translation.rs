@@ -63,7 +63,7 @@ fn miss_cycles(site: &Site, tlb: &str) -> Range {
     }
 }
 
-/// Bytes that a TLB covers with base pages; where CPUID does not tell, any of the common sizes.
+/// Bytes that a TLB covers with base pages; if CPUID does not report it, any of the common sizes.
 fn reach(site: &Site, tlb: &str) -> (Range, String) {
     let page = page_bytes(site);
     let pages = render(page, Unit::B);

@@ -379,8 +379,8 @@ pub fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport())
 }
 
-/// What steady transfers are compared with, in B/s, and what it is; none where nothing is known of
-/// it.
+/// What steady transfers are compared with, in B/s, and what it is; `None` if the reference is
+/// unknown.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
     let way = Way::of(site).toward(flow.is_up());
     if way.kind() != Kind::Loopback {

@@ -25,7 +25,7 @@ pub(super) const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 /// How the receiver waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
-    /// Nobody: one thread holds both ends, or the receiver polls.
+    /// No wake-up: one thread holds both ends, or the receiver polls.
     Nobody,
     /// A thread on the sender's CPU.
     Same,

@@ -196,8 +196,8 @@ impl<'facts> Way<'facts> {
             [None, None] => Kind::Unknown,
             _ if any(Kind::Wireless) => Kind::Wireless,
             _ if any(Kind::Paravirtual) => Kind::Paravirtual,
-            // A namespace's own pair may lead on to a card: only both ends together, or no gateway,
-            // tell.
+            // A namespace's own pair may lead on to a card: only both ends together, or the absence
+            // of a gateway, show that.
             [Some(Kind::Virtual), Some(Kind::Virtual)] => Kind::Virtual,
             [Some(Kind::Virtual), None] | [None, Some(Kind::Virtual)] if !self.has_gateway => {
                 Kind::Virtual

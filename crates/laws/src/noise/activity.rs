@@ -17,7 +17,7 @@ use record::event::{Condition, Range};
 const TICK_BARE_NS: Range = range(800.0, 2_200.0, 9_000.0);
 /// … in a virtual machine; a guest whose host was busy had ticks of 38 to 41 µs …
 const TICK_GUEST_NS: Range = range(1_200.0, 7_000.0, 60_000.0);
-/// … and where nobody tells which it is.
+/// … and if that is unknown.
 const TICK_UNKNOWN_NS: Range = range(TICK_BARE_NS.low, 3_000.0, TICK_GUEST_NS.high);
 /// A tick may be off its rate by what clocks are slewed (adjtimex(2)) and calibrated wrongly.
 const SLEWED: f64 = 600e-6;

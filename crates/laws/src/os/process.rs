@@ -237,9 +237,9 @@ pub fn measured_mapping(known: &Known) -> Option<f64> {
     measured_call(known, "mmap_munmap")
 }
 
-/// Cycles of the kernel's memory management as ns. A measured mapping says how this kernel, its
-/// mitigations and its configuration compare with what the laws expect of it, and narrows the
-/// interval; before, entry and clock are all there is to go by.
+/// Cycles of the kernel's memory management as ns. A measured mapping compares this kernel, its
+/// mitigations and its configuration with the laws, and narrows the interval; before, entry and
+/// clock are all there is to go by.
 fn in_memory_management(facts: Facts, cycles: Law) -> Law {
     let time = clocked(facts, cycles);
     let Some(measured) = facts.known.and_then(measured_mapping) else {

@@ -26,7 +26,7 @@ const SYNC_BYTES: u64 = 16 << 20;
 /// A pass is timed in so many stretches.
 const STRETCHES: u64 = 128;
 
-/// The file: every byte of it is written once.
+/// The file: every byte is written once.
 pub(super) struct Grown {
     path: PathBuf,
     file: File,

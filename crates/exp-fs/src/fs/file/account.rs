@@ -110,8 +110,8 @@ impl Way {
 }
 
 impl Moved {
-    /// What the device gave or took at most: the least of what is counted; `None` where nobody
-    /// counts.
+    /// What the device gave or took at most: the least of what is counted; `None` if nothing counts
+    /// them.
     pub(in crate::fs) fn by_device(&self) -> Option<u64> {
         [self.own, self.device].into_iter().flatten().min()
     }

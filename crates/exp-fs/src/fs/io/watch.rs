@@ -24,7 +24,7 @@ pub(super) struct Watch {
 pub(super) struct Seen {
     /// Where the bytes came from or went to.
     pub(super) moved: Moved,
-    /// CPU time of the kernel's workers for rings, in ns; `None` where the kernel does not tell.
+    /// CPU time of the kernel's workers for rings, in ns; `None` if the kernel does not report it.
     pub(super) workers_ns: Option<u64>,
     /// Sum of the times that all requests waited for the device below, in ns: over the length of
     /// the run the mean of those in flight there. `None` where no device is known.

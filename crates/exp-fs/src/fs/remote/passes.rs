@@ -59,7 +59,7 @@ pub(super) fn drive(
     let case_ns = bench.order().case_ns as f64;
     let mut seen = Passes::default();
     let mut spent_ns = 0.0;
-    // Grown beforehand: no page of it is touched first between two reads.
+    // Grown beforehand: no page is first touched between two reads.
     seen.latencies_ns.resize(BLOCKS_MAX, 0.0);
     seen.latencies_ns.clear();
     let enough = |blocks: usize, spent_ns: f64| {

@@ -21,8 +21,8 @@ pub(super) const RUN_MAX: Duration = Duration::from_secs(10);
 pub(super) const NUMBER_BYTES: usize = 8;
 /// The largest datagram by IPv4: 65,535 less both heads.
 pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
-/// A receiver of a stream offers room for so much at least: what small messages cost is the
-/// sender's to tell.
+/// A receiver of a stream offers room for so much at least: the sender reports the cost of small
+/// messages.
 const READ_BYTES: usize = 4 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +119,7 @@ pub(super) struct Sent {
     pub(super) used: Used,
     /// The largest send buffer of a stream at the end.
     pub(super) buffer_bytes: u64,
-    /// What the kernel tells of the connections; none of datagrams.
+    /// The kernel's facts about the connections; none of datagrams.
     pub(super) connections: Option<Connections>,
     /// CPUs on which the kernel last handled what came to these sockets.
     pub(super) softirq_cpus: Vec<usize>,
@@ -130,7 +130,7 @@ pub(super) struct Sent {
 pub(super) struct Connections {
     /// How they meet congestion.
     pub(super) congestion: String,
-    /// Time with something to send, in µs; none where the kernel does not tell.
+    /// Time with something to send, in µs; `None` if the kernel does not report it.
     pub(super) busy_us: Option<u64>,
     /// The whole time by the ticks in which the kernel counts those, in µs.
     pub(super) ticked_us: u64,

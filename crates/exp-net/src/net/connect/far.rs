@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// A queue has room for a few more than were asked for.
 const SPARE: u64 = 16;
-/// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end
+/// Connections that have not sent a token yet: for one more the oldest is dropped, for the near end
 /// says its own at once.
 const SILENT_MAX: usize = 64;
 /// How often to check that the near end is still there while no connection arrives.

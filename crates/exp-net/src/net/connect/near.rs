@@ -73,7 +73,7 @@ impl<'round> OneThread<'round> {
     }
 
     /// The accepted end of a connection that was just opened, and the ticks when accept(2)
-    /// returned. Others that connect are dropped: the address tells them.
+    /// returned. Others that connect are dropped: the address distinguishes them.
     fn accept(&self, near: &TcpStream) -> Result<(TcpStream, u64)> {
         let until = Instant::now() + self.opener.limit;
         loop {

@@ -28,7 +28,7 @@ impl Socket {
         incoming_cpu(self.as_fd()).unwrap_or(None)
     }
 
-    /// Ends both directions of a stream at once: who waits in it returns.
+    /// Ends both directions of a stream at once: a thread that waits in it returns.
     pub fn cut(&self) {
         if let Socket::Stream(stream) = self {
             // One that is gone already is cut.

@@ -372,7 +372,7 @@ impl Patience {
         Patience { clock, until, turns: 0 }
     }
 
-    /// For who polls: asks the clock once in a while.
+    /// For a polling end: asks the clock once in a while.
     fn is_over(&mut self) -> bool {
         self.turns += 1;
         self.turns.is_multiple_of(TURNS_PER_LOOK) && self.is_over_now()

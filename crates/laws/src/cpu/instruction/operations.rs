@@ -13,7 +13,7 @@ pub struct Row {
     x86_64: Option<&'static str>,
     /// The same on aarch64.
     aarch64: Option<&'static str>,
-    /// What is defined of it.
+    /// The measures that are defined.
     pub defined: &'static [Measure],
     /// Presets that measure it, the shorter ones even where it does not exist.
     presets: &'static [Preset],

@@ -117,7 +117,7 @@ impl Lost {
             let over = beyond(tried, link, 0.02);
             let floor = if is_doubtful(way) { 0.3 } else { 0.02 };
             // The driver of a card at this end lets the sender wait; a shaper or a bridge drops,
-            // where it is told to the sender or not.
+            // with or without a report to the sender.
             let waits = way.kind() == Kind::Wired && !way.is_shaped();
             let (sender, path) = match waits {
                 true => (

@@ -88,7 +88,7 @@ fn the_reports_slices_of_4_8_and_12_ms_are_explained() {
     // One process of three had slices of one tick: 12 ms / 3 is one, or the next.
     assert_eq!(whole(&told(12), 3), [1.0, 2.0, 2.0]);
     assert_eq!(whole(&told(18), 3), [2.0; 3]);
-    // Nobody told: both are inside.
+    // Unreported: both are inside.
     let untold = machine(2, 4_000_000, "3.13.0-77-generic", "");
     for (processes, ms) in [(2, 11.99), (3, 5.78), (5, 3.909)] {
         let Range { low, high, .. } = slice(&untold, processes).range;
