@@ -169,7 +169,10 @@ pub fn amplification(site: &Site, sync: &Sync) -> Law {
         false => "counted at the device, including other processes' writes",
     };
     waits
-        .law(range(low.min(likely), likely, 2.0 * of(waits.beside.high)), "the data in whole pages")
+        .law(
+            range(low.min(likely), likely, 2.0 * of(waits.beside.high)),
+            "data is written in whole pages",
+        )
         .and(counted)
 }
 
