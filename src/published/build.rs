@@ -56,7 +56,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
             experiment: experiment.clone(),
             case: Some(CaseId::new().with(AS_REPORTED, &**symbol)),
             outcome: Ending::Skipped,
-            reason: Some(format!("only available as a plot in the report: {what}")),
+            reason: Some(format!("only available as a plot or table in the report: {what}")),
         }));
     }
     run.push(Event::Footer(Footer {

@@ -159,7 +159,7 @@ fn keys_have_the_shape_that_the_catalogue_gives_them() {
                 let case = case_of(table, row);
                 assert!(
                     shapes.contains(&names(&case)) || NOT_OFFERED.contains(&&*table.experiment),
-                    "{} {}: {}:{case} is none of {shapes:?}",
+                    "{} {}: {}:{case} is not in {shapes:?}",
                     report.name,
                     table.source,
                     table.experiment

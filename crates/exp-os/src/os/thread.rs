@@ -3,8 +3,8 @@
 //! ## Question
 //!
 //! How long does creating a thread take: until the call returns, until the thread runs its first
-//! instruction, until it is joined? How much of it is the stack, and how much does the thread's
-//! first CPU matter?
+//! instruction, until it is joined? How much of that time is the stack, and how much does the
+//! thread's first CPU matter?
 //!
 //! ## Method
 //!

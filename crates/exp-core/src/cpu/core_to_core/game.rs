@@ -103,8 +103,8 @@ impl Game {
                 false => self.answer(place.table),
             }
         })?;
-        let (mut played, made) = found.pop().context("nobody measured")?;
-        let (answered, turns) = found.pop().context("nobody answered")?;
+        let (mut played, made) = found.pop().context("no party measured")?;
+        let (answered, turns) = found.pop().context("no party answered")?;
         played.switches += answered.switches;
         for (line, (made, turns)) in made.iter().zip(&turns).enumerate() {
             let value = table.lines.value(line);

@@ -152,10 +152,7 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
         false => "",
     };
     let who = named.or_else(|| commonest(&found.members, plain));
-    format!(
-        "regular gaps off the tick: {}{beside}",
-        who.unwrap_or_else(|| "nobody known".to_owned())
-    )
+    format!("regular gaps off the tick: {}{beside}", who.unwrap_or_else(|| "unknown".to_owned()))
 }
 
 pub(super) fn commonest(members: &[usize], seen: &Seen) -> Option<String> {
