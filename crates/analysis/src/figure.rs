@@ -69,7 +69,7 @@ pub struct Figure {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// Nobody else did.
+    /// No other program did.
     Alone,
     /// All samples, whoever used the core.
     AsFound,

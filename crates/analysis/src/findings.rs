@@ -81,7 +81,7 @@ impl Finding {
         Finding { advice, ..self }
     }
 
-    /// What it is, about whom, and what to do: two sentences at most.
+    /// Its kind, its subject, and the advice: two sentences at most.
     pub fn sentence(&self) -> String {
         let text = match self.about.as_str() {
             "run" => capitalised(&self.text),

@@ -26,7 +26,7 @@ pub struct Tally {
     pub unpredicted: usize,
     /// Median of the intervals' high over low, where both are positive.
     pub median_width: Option<f64>,
-    /// Intervals of which that is the median: those of which both ends are positive.
+    /// The intervals behind that median: those whose ends are both positive.
     pub with_width: usize,
 }
 

@@ -47,7 +47,7 @@ pub enum Share {
     Hardware,
     /// What kernel and libraries add.
     Software,
-    /// Both, in parts that nobody knows: a measured figure.
+    /// Both, in unknown parts: a measured figure.
     Both,
 }
 
@@ -83,12 +83,12 @@ impl Law {
         Law::term(Share::Software, range, because)
     }
 
-    /// A term whose shares nobody knows, by its ends and its best guess.
+    /// A term with unknown shares, by its ends and its best guess.
     pub fn new(low: f64, likely: f64, high: f64, because: impl Display) -> Law {
         Law::of(range(low, likely, high), because)
     }
 
-    /// A term whose shares nobody knows.
+    /// A term with unknown shares.
     pub fn of(range: Range, because: impl Display) -> Law {
         Law::term(Share::Both, range, because)
     }

@@ -43,7 +43,7 @@ pub struct Rival {
     pub about: String,
     /// The Debian package that has it; null where there is none.
     pub package: Option<String>,
-    /// The version that it told; null where it is absent or tells none.
+    /// The version that it reported; null if it is absent or reports none.
     pub version: Option<String>,
     /// Why it is not run, and what would help; null where it is.
     pub absent: Option<Absence>,
@@ -86,7 +86,7 @@ pub struct Row {
     pub name: String,
     /// plumb's experiment.
     pub experiment: String,
-    /// Parameters of its case that tell it apart from the others of the same command.
+    /// Parameters of its case that distinguish it from the others of the same command.
     pub case: CaseId,
     /// Its metric.
     pub metric: String,
@@ -147,10 +147,10 @@ pub struct Pair {
 pub struct Load {
     /// Its length times the number of its CPUs.
     pub cpu_s: f64,
-    /// What the hypervisor took of that; null where the kernel does not tell.
+    /// What the hypervisor took of that; null if the kernel does not report it.
     pub steal_s: Option<f64>,
-    /// What other processes and the kernel for itself had of it, at least; null where that cannot
-    /// be told from a far end's.
+    /// What other processes and the kernel for itself had of it, at least; null if that cannot be
+    /// separated from a far end's.
     pub others_s: Option<f64>,
 }
 

@@ -116,7 +116,7 @@ impl Header {
     }
 }
 
-/// A far end on another host, as its agent told of it when the run began.
+/// A far end on another host, as its agent described it when the run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerHeader {

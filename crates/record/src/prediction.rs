@@ -47,7 +47,7 @@ pub struct Prediction {
     /// What of the machine it counted in or was widened for: none of that is a cause of a miss.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What of it base hardware takes and what software; null where nobody can part them.
+    /// What of it base hardware takes and what software; null if they cannot be separated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
 }

@@ -128,7 +128,7 @@ pub(super) struct FlatCompared {
     direction: Option<Direction>,
     /// Why it was not tested.
     why: Option<String>,
-    /// What the records tell beside a finding.
+    /// The recorded differences around a finding.
     beside: Vec<String>,
 }
 

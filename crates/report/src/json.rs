@@ -113,8 +113,8 @@ struct FlatMetric {
     confidence: Option<f64>,
     /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
     interval: Interval,
-    /// What `value` is of, where the width probe was read beside the samples: `alone`, a core that
-    /// nobody else used, or `as_found`, all samples.
+    /// What `value` is of, where the width probe was read beside the samples: `alone`, an exclusive
+    /// core, or `as_found`, all samples.
     condition: Option<Sampled>,
     /// The same from all samples, where `value` is of a core alone.
     as_found: Option<FlatEstimate>,
@@ -152,7 +152,7 @@ struct FlatPrediction {
     high: Option<f64>,
     /// The reason, with its inputs.
     because: String,
-    /// What base hardware takes of it and what software; null where nobody can part them.
+    /// What base hardware takes of it and what software; null if they cannot be separated.
     shares: Option<Shares>,
     /// What of the machine it counted in or was widened for.
     conditions: Vec<Condition>,

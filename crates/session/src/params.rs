@@ -13,8 +13,8 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct BadSetting(pub String);
 
-/// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host
-/// (`host.…`) are told apart by [`Settings::parse`].
+/// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host (`host.…`)
+/// are separated by [`Settings::parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     entries: Vec<(String, String, Vec<Value>)>,

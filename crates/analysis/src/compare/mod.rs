@@ -96,7 +96,7 @@ pub struct Compared<'a> {
 pub enum Outcome {
     /// It changed.
     Finding(Direction),
-    /// No change can be told from what runs of an unchanged machine differ by.
+    /// No change exceeds the variation of an unchanged machine.
     Quiet,
     /// It was not tested.
     Untested(Untested),
@@ -135,7 +135,7 @@ pub enum Untested {
 }
 
 impl Untested {
-    /// Every reason, in the order in which they are told.
+    /// Every reason, in the order of the report.
     pub const ALL: [Untested; 6] = [
         Untested::Published,
         Untested::NoInterval,

@@ -53,7 +53,8 @@ fn miss(row: &Compared<'_>) -> String {
         known => format!("; known: {known}"),
     };
     format!(
-        "beside {}, its {} ({}) is {ratio:.3}{interval} times the tool's, and should be {should} it{known}",
+        "compared with {}, its {} ({}) is {ratio:.3}{interval} times the tool's, and should be \
+         {should} it{known}",
         row.label(),
         row.row.metric.replace('_', " "),
         row.row.statistic,

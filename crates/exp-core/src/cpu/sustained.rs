@@ -164,7 +164,10 @@ impl Experiment for Sustained {
             }
         }
         if offer.series.is_empty() {
-            return Err(Skip::because("no thread count asked for fits the CPUs to measure on"));
+            return Err(Skip::because(
+                "none of the requested thread counts fits the CPUs to measure \
+                                      on",
+            ));
         }
         Ok(offer)
     }

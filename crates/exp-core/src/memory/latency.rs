@@ -345,7 +345,7 @@ type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
 /// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it,
 /// or less in pages of this kind, the walks that do not fit are given up for this round with that
 /// reason; `None` where nothing is left. Nothing is walked on other pages than its key names.
-/// Errors: memory that cannot be had for another reason, or is not what was asked for.
+/// Errors: memory that is unavailable for another reason, or is not of the requested kind.
 fn memory_of<'case>(
     mut walks: Vec<(&'case Case, Point)>,
     bench: &mut Bench,

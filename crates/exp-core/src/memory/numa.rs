@@ -239,7 +239,7 @@ impl Experiment for Numa {
         let nodes = &site.host.numa.nodes;
         if nodes.len() < 2 {
             return Err(Skip::because(match nodes.first() {
-                Some(node) => format!("node {} is the only one: all memory is local", node.id),
+                Some(node) => format!("node {} is the only node: all memory is local", node.id),
                 None => "the kernel describes no memory nodes".to_owned(),
             }));
         }

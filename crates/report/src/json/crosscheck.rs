@@ -19,7 +19,7 @@ pub(super) struct FlatRival {
     about: Option<String>,
     /// The Debian package that has it.
     package: Option<String>,
-    /// The version that it told.
+    /// The version that it reported.
     version: Option<String>,
     /// Why it was not run, and what would help; null where it was.
     absent: Option<Absence>,
@@ -65,7 +65,7 @@ struct FlatRow {
     name: String,
     /// plumb's experiment.
     experiment: String,
-    /// Parameters that tell its case apart from the others of the command.
+    /// Parameters that distinguish its case from the others of the command.
     case: CaseId,
     /// Its metric.
     metric: String,

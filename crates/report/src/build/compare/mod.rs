@@ -54,7 +54,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
     Document { title: title(&base, &abouts), summary: summary(comparison), sections }
 }
 
-/// What tells the sections of several comparisons apart.
+/// The distinguishing part of the sections of several comparisons.
 struct Title {
     letter: char,
     suffix: String,
