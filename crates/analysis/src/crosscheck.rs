@@ -53,7 +53,7 @@ pub struct Compared<'run> {
     pub ratio: Option<f64>,
     /// Its interval of at least 95 %; `None` below six pairs.
     pub interval: Option<(f64, f64)>,
-    /// Real confidence of the interval.
+    /// Actual confidence of the interval.
     pub confidence: Option<f64>,
     /// Whether the goal is met.
     pub verdict: Verdict,

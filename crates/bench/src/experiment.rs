@@ -200,7 +200,7 @@ pub struct Peer {
     pub address: IpAddr,
     /// Its machine.
     pub host: Host,
-    /// CPUs that its ends of rounds use, the first first.
+    /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
     /// Its interface on the way back, by its own routes.
     pub interface: Option<String>,

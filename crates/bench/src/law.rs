@@ -43,9 +43,9 @@ impl<'run> Facts<'run> {
 /// Whose share a term is (METHOD §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// What the machine itself takes.
+    /// The share of the hardware.
     Hardware,
-    /// What kernel and libraries add.
+    /// The share of kernel and libraries.
     Software,
     /// Both, in unknown parts: a measured figure.
     Both,

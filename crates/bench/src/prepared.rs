@@ -177,7 +177,7 @@ mod tests {
         let data = std::fs::read(&path).expect("reads");
         assert!(data.len() as u64 == bytes && right(&data, 3, 0));
         let error = write(dir.path(), "data", bytes, 3, "").expect_err("it is there");
-        assert!(error.to_string().contains("cannot make data"), "{error}");
+        assert!(error.to_string().contains("cannot create data"), "{error}");
         let error = write(dir.path(), "more", 1 << 60, 3, "--set x").expect_err("no room");
         let text = error.to_string();
         assert!(text.contains("--dir, or --set x"), "{text}");

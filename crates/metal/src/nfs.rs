@@ -204,7 +204,7 @@ impl Library {
         opening.told(opened)?;
         let stat = opening.stat()?;
         if stat.mode & KIND_MASK != KIND_REGULAR {
-            return Err(invalid(format!("{} is no regular file", address.url)));
+            return Err(invalid(format!("{} is not a regular file", address.url)));
         }
         opening.done(stat.size)
     }

@@ -250,7 +250,7 @@ fn one_process(pid: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(pid)
         .ok()
         .filter(|&pid| pid > 1)
-        .ok_or_else(|| invalid(format!("{pid} is no process to send a signal to")))
+        .ok_or_else(|| invalid(format!("{pid} is not a process that can receive a signal")))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub struct Width {
 pub enum Unusable {
     /// The clock's steps are too long for readings of 2 µs.
     ClockTooCoarse,
-    /// The highest readings have no sharp edge: the core was never alone during calibration.
+    /// The highest readings have no sharp edge: the core was never exclusive during calibration.
     NeverAlone,
     /// Their edge is not at a whole number of operations per cycle: an emulated or unknown core.
     NotWhole,

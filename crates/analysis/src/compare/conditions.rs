@@ -10,21 +10,21 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Something that differs around the figures.
+/// A difference in the conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
-    /// What kind of thing.
+    /// The kind of difference.
     pub class: Class,
     /// Its name, as the record has it.
     pub name: String,
-    /// In the base run; `not told` if that is not stated.
+    /// In the base run; `not recorded` if that run lacks it.
     pub base: String,
     /// In the new run.
     pub new: String,
 }
 
-/// What kind of thing differs, the most telling first.
+/// The kind of a difference, the most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -33,13 +33,13 @@ pub enum Class {
     Machine,
     /// Settings and software of the machine.
     Setting,
-    /// What measured: plumb's build.
+    /// The build of plumb.
     Plumb,
-    /// What it was asked for.
+    /// The options of the run.
     Options,
     /// The clocks as calibrated.
     Clocks,
-    /// What went on while it was measured.
+    /// Conditions during the measurement.
     State,
 }
 

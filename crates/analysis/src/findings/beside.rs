@@ -77,7 +77,7 @@ mod tests {
             assert_eq!(missed.about, "os.syscall");
             assert_eq!(missed.severity, Severity::Warning);
             for part in [
-                "beside perf sched-pipe",
+                "compared with perf sched-pipe",
                 "1.300 [1.287, 1.313]",
                 "at most 1.00",
                 "perf counts interrupts",

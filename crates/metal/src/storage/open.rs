@@ -43,7 +43,7 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
     let kept = number(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     match kept & flags == flags {
         true => Ok(file),
-        false => Err(refused("the open file has not the flags that were asked for (F_GETFL)")),
+        false => Err(refused("the open file lacks the requested flags (F_GETFL)")),
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Facts {
     pub host: Host,
     /// Its environment, by name.
     pub environment: BTreeMap<String, String>,
-    /// CPUs that its ends of rounds use, the first first.
+    /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
     /// Its clocks.
     pub calibration: Calibration,
