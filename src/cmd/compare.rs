@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let runs = runs.collect::<Result<Vec<Run>, _>>()?;
     if let Some((name, _)) = names.iter().zip(&runs).find(|(_, run)| run.header.is_crosscheck()) {
         return Err(Failure::Usage(format!(
-            "{name} is a crosscheck and has no figures of its own; `plumb report {name}` shows it"
+            "{name} is a crosscheck without plumb's own figures; `plumb report {name}` shows it"
         )));
     }
     let history = stored::history(&runs.iter().collect::<Vec<_>>());

@@ -17,7 +17,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a diagnostic, which may tell texts of a record; one that cannot be printed has nowhere
+/// Prints a diagnostic, which may contain texts of a record; one that cannot be printed has nowhere
 /// else to go.
 pub fn diagnose(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(text));

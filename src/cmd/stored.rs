@@ -92,7 +92,7 @@ pub fn last_two() -> Result<[String; 2], Failure> {
 
 /// The round values of the stored runs of the first compared run's machine, by the same profile of
 /// plumb (`release` or `debug`), the oldest first, each with the number of the condition it was
-/// measured under: all that the environment tells but what moves by itself, plumb and its options,
+/// measured under: the environment without facts that change by themselves, plumb and its options,
 /// the directory. The compared runs themselves are left out, also where they were read from copies,
 /// and those that were killed or are under way.
 pub fn history(compared: &[&Run]) -> History {

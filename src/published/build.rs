@@ -56,7 +56,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
             experiment: experiment.clone(),
             case: Some(CaseId::new().with(AS_REPORTED, &**symbol)),
             outcome: Ending::Skipped,
-            reason: Some(format!("only available as a plot in the report: {what}")),
+            reason: Some(format!("only available as a plot or table in the report: {what}")),
         }));
     }
     run.push(Event::Footer(Footer {
@@ -128,7 +128,7 @@ fn ordered<'text>(
 
 fn header(name: &str, report: &Report) -> Header {
     let mut host = Host::read(&Root::tree(report.tree));
-    // Nobody looked for it on that machine.
+    // It was not searched for on that machine.
     for why in host.devices.unread.values_mut() {
         *why = NOT_READ.to_owned();
     }
@@ -252,7 +252,7 @@ fn rows(tables: &[&'static Table]) -> impl Iterator<Item = (&'static Table, &'st
 }
 
 /// How the report measured, and where its figures stand: in place of the experiment's manual, which
-/// tells of another method.
+/// describes another method.
 fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
     let method = report
         .methods

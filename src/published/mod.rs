@@ -84,7 +84,7 @@ pub fn selectors() -> Vec<String> {
     selectors.chain(plotted).collect::<BTreeSet<String>>().into_iter().collect()
 }
 
-/// The run of a machine; `None` for a name that is none of [`names`].
+/// The run of a machine; `None` for a name that is not in [`names`].
 pub fn run(name: &str) -> Option<Run> {
     let machine = name.strip_prefix(PREFIX)?;
     let report = REPORTS.iter().find(|report| report.name == machine)?;

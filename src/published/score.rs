@@ -31,18 +31,18 @@ const INSIDE_MIN: usize = 130;
 const FIGURES: usize = 158;
 /// High over low, median of all: nor may intervals hold figures by growing.
 const MEDIAN_WIDTH_MAX: f64 = 4.15;
-/// The same of the network's figures: of no report's machine it is told how long its card holds
-/// interrupts back, how deeply its CPUs sleep, or what lies between the ends.
+/// The same of the network's figures: no report states how long its machine's card delays
+/// interrupts, how deeply its CPUs sleep, or what lies between the ends.
 const MEDIAN_WIDTH_OF_NET_MAX: f64 = 11.5;
 
-/// The machine at the far end of `far=peer`, where there is a description of one, and its interface
-/// where the report tells of it; every far end is reached by the measured machine's own route.
+/// The machine at the far end of `far=peer`, if it has a description, and its interface if the
+/// report states it; every far end is reached by the measured machine's own route.
 const PEERS: &[(&str, &str, Option<&str>)] = &[
     // Its twin.
     ("r0-i7-3770k", "r0-i7-3770k", Some("eth0")),
-    // A notebook with the same processor as R2's; which interface it used is not told.
+    // A notebook with the same processor as R2's; its interface is not stated.
     ("r1-i5-2557m", "r2-i5-5257u", None),
-    // A server with two Xeon E5-2640 v3, of which there is no description.
+    // A server with two Xeon E5-2640 v3, without a description.
     ("r2-i5-5257u", "", None),
 ];
 
@@ -88,7 +88,7 @@ fn asked_case(table: &Table, row: &Row) -> Case {
     Case::new(CaseId(parts))
 }
 
-/// The tables of which the laws are asked.
+/// The tables that the laws predict.
 fn scored() -> impl Iterator<Item = (&'static Report, &'static Table)> {
     let tables = REPORTS.iter().flat_map(|report| {
         let tables = report.tables.iter();
@@ -159,7 +159,7 @@ fn keys_have_the_shape_that_the_catalogue_gives_them() {
                 let case = case_of(table, row);
                 assert!(
                     shapes.contains(&names(&case)) || NOT_OFFERED.contains(&&*table.experiment),
-                    "{} {}: {}:{case} is none of {shapes:?}",
+                    "{} {}: {}:{case} is not in {shapes:?}",
                     report.name,
                     table.source,
                     table.experiment

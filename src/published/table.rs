@@ -12,16 +12,16 @@ pub(crate) struct Report {
     pub name: String,
     /// `R0` to `R4`.
     pub report: String,
-    /// Who wrote it, and for what.
+    /// Its authors, and its purpose.
     pub work: String,
-    /// When, as far as it tells.
+    /// When, if stated.
     pub dated: String,
     /// The machine, composed from the report and public data (see the head of the text).
     #[serde(skip)]
     pub tree: &'static str,
-    /// CPU that was measured on, as far as it tells.
+    /// CPU that was measured on, if the report states it.
     pub cpu: usize,
-    /// What the counter ticks at, whatever the core clock is held at; `None` where nothing is told
+    /// What the counter ticks at, whatever the core clock is held at; `None` if nothing is printed
     /// in ticks.
     pub counter_hz: Option<f64>,
     /// Core clock that the report states.
@@ -52,7 +52,7 @@ pub(crate) struct Table {
     pub source: String,
     /// What each of them is: `mean`, `median`, `best`, …
     pub statistic: String,
-    /// Of how many repetitions, where told.
+    /// Number of repetitions, if stated.
     pub n: Option<u64>,
     /// Experiment and metric that are nearest.
     pub experiment: String,
@@ -64,7 +64,7 @@ pub(crate) struct Table {
     pub varies: String,
     /// Unit of figures, deviations and estimates.
     pub printed: Printed,
-    /// Operations in one printed figure: 2 for a round trip of which the metric is half.
+    /// Operations in one printed figure: 2 for a round trip whose half is the metric.
     pub of: f64,
     /// The rows.
     pub rows: Vec<Row>,
@@ -156,7 +156,7 @@ pub(crate) struct Nearest {
     /// Its metric, where that is another than the table's.
     pub metric: Option<String>,
     /// Its parameters as `name=value,…`, `{at}` for the value that varies; without it those of the
-    /// figure, of which the figure is a second reading then.
+    /// figure, and then the figure is a second reading of that.
     pub case: Option<String>,
     /// How the report's method differs, in a sentence.
     pub differs: String,
@@ -263,7 +263,7 @@ impl Printed {
         self.row().1
     }
 
-    /// A printed value in that unit; `None` for ticks of a counter that nobody told of.
+    /// A printed value in that unit; `None` for ticks of an unknown counter.
     pub(crate) fn base(self, value: f64, counter_hz: Option<f64>) -> Option<f64> {
         match self {
             Printed::Ticks => counter_hz.map(|hz| value / hz * 1e9),

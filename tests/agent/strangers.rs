@@ -142,7 +142,7 @@ fn an_agent_on_standard_input_takes_no_oversize_frame() {
     let [low, high] = session::agent::handshake::VERSION.to_le_bytes();
     let hello = format!("printf 'PLUMBS\\{low:03o}\\{high:03o}'");
     for (frame, words) in [
-        (r"printf '\377\377\377\177'", "at most"),
+        (r"printf '\377\377\377\177'", "exceeds the limit"),
         (r"printf '\004\000\000\000nope'", "cannot parse a message"),
         (r"printf '\004\000\000'", "closed"),
     ] {

@@ -86,7 +86,7 @@ fn check_activity(events: &[Value]) {
             .map(|samples| samples["notes"].to_string())
             .collect();
         let evidence = [
-            "tickless, there is no tick to find (",
+            "tickless: no tick (",
             "timer interrupts a second on CPU 3, not 250",
             "nohz_full lists CPU 3: 3",
         ];

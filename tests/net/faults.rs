@@ -126,7 +126,7 @@ fn an_agent_that_is_killed() {
     let words = ["the far end peer", "the other end closed the connection"];
     is_void_in(&lab, CASE, &words, || signal("KILL", pid));
     let run = lab.recorded(run, PATIENCE);
-    has_failed(&run, &[LOST, "nobody listens there"]);
+    has_failed(&run, &[LOST, "nothing listens on that port"]);
     // What it had started has gone with it.
     wait_for("the end of the agent's worker", || lab.processes(End::Far).is_empty().then_some(()));
     drop(agent);

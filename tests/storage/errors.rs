@@ -53,7 +53,7 @@ fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
     ended_with(4, session);
     no_worker_stays(pid);
     let events = events(&here.record());
-    has_failed(&events, "selftest.file", &["could not be made", reason]);
+    has_failed(&events, "selftest.file", &["cannot create its files", reason]);
     assert_eq!(rounds(&events, "selftest.file"), (0, 1));
     assert_eq!(outcomes(&events, "selftest.echo")[0].0, "measured");
     assert!(here.entries("store/journal").is_empty());

@@ -89,7 +89,7 @@ fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
     faulty.set(On::Read, 0, How::Hang);
     let answer = ended(session);
     let events = here.complete();
-    let hung = |event: &&Value| event["reason"].to_string().contains("cannot be ended");
+    let hung = |event: &&Value| event["reason"].to_string().contains("cannot be killed");
     let voids = of(&events, "round").into_iter().filter(hung);
     assert!(voids.count() >= 1, "{answer:?}");
     for id in ["fs.read", "fs.io"] {

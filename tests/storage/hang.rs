@@ -82,7 +82,7 @@ fn a_preparation_that_hangs_for_good_costs_its_time_once() {
     let here = Here::new();
     let found = run(&here, &faulty);
     costs_its_time_once(&faulty, &found);
-    has_failed(&found.1, "selftest.file", &["cannot be ended"]);
+    has_failed(&found.1, "selftest.file", &["cannot be killed"]);
     // Nor can a file be removed that is being written: the next start does it.
     let told = &found.0.err;
     assert!(told.contains("no answer in 2 s"), "{told}");

@@ -21,7 +21,7 @@ fn a_file_system_that_fills_fails_its_series_with_the_reason() {
         let dir = disk.text();
         here.ends(3, &args(&dir, "rehearsal", "selftest.file.size=512MiB"));
         let events = here.complete();
-        let words = ["could not be made", "No space left on device"];
+        let words = ["cannot create its files", "No space left on device"];
         has_failed(&events, "selftest.file", &words);
         assert_eq!(rounds(&events, "selftest.file"), (0, 1));
         are_measured(&events, &["selftest.echo"]);
@@ -113,7 +113,7 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
     signal("CONT", pid);
     ended_with(3, session);
     let events = here.complete();
-    let words = ["could not be made", "No such file or directory"];
+    let words = ["cannot create its files", "No such file or directory"];
     has_failed(&events, "selftest.file", &words);
     are_measured(&events, &["selftest.echo"]);
     assert!(here.entries("store/journal").is_empty());

@@ -17,8 +17,8 @@ use table::{CAUSES, IN_COMMON, SLOWER};
 
 /// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
 /// the figures' own rounds before what is true of the machine anyway, then what holds for more of
-/// them. Empty where no recorded condition held, and of a published machine, of which none was
-/// recorded with any figure.
+/// them. Empty where no recorded condition held, and for a published machine, whose figures have no
+/// recorded conditions.
 ///
 /// A miss whose interval reaches into what was predicted needs no cause. What is true of the
 /// machine explains no miss of a prediction from earlier figures, which it touched as well, nor of

@@ -96,7 +96,7 @@ fn rest(case: &CaseId, without: &str) -> String {
 }
 
 /// The relative fall from one rung to a later one, if it is more than noise explains; nothing where
-/// either has no interval, for then nobody knows the noise.
+/// either has no interval, because then the noise is unknown.
 fn fall(low: &Figure, high: &Figure) -> Option<f64> {
     let (before, after) = (low.value?, high.value?);
     let slack = low.half_width()? + high.half_width()?;

@@ -1,10 +1,10 @@
 //! What a crosscheck found: each row's values and ratio, and whether its goal is met (METHOD §7).
 //!
-//! The ratio of a turn is plumb's value over the rival's; told is the median of the turns' ratios
-//! with its exact order-statistic interval. A rate is as good as the rival's where the interval
-//! reaches 1.00 and the median is not more than 2 % short of it; times likewise from the other
-//! side; "agree" is a median within 5 %. Where that holds, but the interval has ratios that are 10
-//! % or more off on the wrong side, it may hold by chance: turns that scatter so much decide
+//! The ratio of a turn is plumb's value over the rival's; the figure is the median of the turns'
+//! ratios with its exact order-statistic interval. A rate is as good as the rival's where the
+//! interval reaches 1.00 and the median is not more than 2 % short of it; times likewise from the
+//! other side; "agree" is a median within 5 %. Where that holds, but the interval has ratios that
+//! are 10 % or more off on the wrong side, it may hold by chance: turns that scatter so much decide
 //! nothing (so of what is really that far off, at most one in fifty is called met in nine turns).
 //! What is missed stays missed.
 
@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 
 /// Pairs below which a goal is not judged.
 pub const JUDGED_FROM: usize = 9;
-/// Shares of the CPU time above which it is told that the hypervisor, or others, had it.
+/// Shares of the CPU time above which the hypervisor's or other programs' use is reported.
 const STOLEN: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 /// How far the median of a ratio may lie beyond its limit.
@@ -53,7 +53,7 @@ pub struct Compared<'run> {
     pub ratio: Option<f64>,
     /// Its interval of at least 95 %; `None` below six pairs.
     pub interval: Option<(f64, f64)>,
-    /// Real confidence of the interval.
+    /// Actual confidence of the interval.
     pub confidence: Option<f64>,
     /// Whether the goal is met.
     pub verdict: Verdict,
@@ -180,7 +180,7 @@ impl Bout<'_> {
 pub struct Beside<'run> {
     /// Its name.
     pub name: &'run str,
-    /// The rival; `None` where the record does not tell of it.
+    /// The rival; `None` if the record lacks it.
     pub rival: Option<&'run Rival>,
     /// What was compared, in its order.
     pub bouts: Vec<Bout<'run>>,

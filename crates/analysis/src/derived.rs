@@ -72,8 +72,8 @@ fn of_value(
     figure
 }
 
-/// A value that was predicted and not found is told; a combination that nobody predicted does not
-/// exist.
+/// A value that was predicted and not found is reported; a combination without a prediction does
+/// not exist.
 fn not_found(
     run: &Run,
     experiment: &PlannedExperiment,

@@ -18,7 +18,7 @@ pub struct Distribution {
     /// Values that have the shape of what ended, ascending: all that are listed, or at most
     /// [`MOST_VALUES`] that stand for the merged ones.
     shape: Vec<f64>,
-    /// Events that never ended (drops, time-outs): longer than all others, nobody knows how long.
+    /// Events that never ended (drops, time-outs): longer than all others, by an unknown amount.
     pub censored: u64,
     /// Values that were not finite.
     pub dropped: usize,

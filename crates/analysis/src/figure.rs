@@ -57,25 +57,24 @@ pub struct Figure {
     pub stats: Option<Stats>,
     /// Round by round; empty for derived figures.
     pub rounds: Vec<RoundPoint>,
-    /// What a reader must know.
+    /// Caveats.
     pub notes: Notes,
     /// Those of them that the experiment itself wrote.
     pub told: Notes,
 }
 
-/// Whether others used the core while the samples were taken that an estimate rests on (METHOD
-/// §2a).
+/// Whether an estimate uses only samples with an exclusive core (METHOD §2a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// Nobody else did.
+    /// No other program did.
     Alone,
-    /// All samples, whoever used the core.
+    /// All samples.
     AsFound,
 }
 
-/// What an interval speaks of.
+/// The scope of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -122,7 +121,7 @@ pub struct Stats {
     pub rounds: usize,
     /// Of these, disturbed.
     pub disturbed: usize,
-    /// Rounds on which the value rests.
+    /// Rounds that the value uses.
     pub used: usize,
     /// Whether disturbed rounds had to be used.
     #[serde(skip)]
@@ -162,11 +161,11 @@ pub struct Stats {
     pub outliers: u64,
     /// Mean of the others.
     pub mean_without_outliers: Option<f64>,
-    /// Number of modes that the dip test finds.
+    /// Number of modes, by the dip test.
     #[serde(serialize_with = "count")]
     #[cfg_attr(feature = "schema", schemars(with = "usize"))]
     pub modes: Vec<ModeShare>,
-    /// The better extreme of the round values; null where neither direction is better.
+    /// The best round value; null if neither direction is better.
     pub best_round: Option<f64>,
     /// Median of all rounds.
     pub median_all: f64,
@@ -268,7 +267,7 @@ impl Figure {
         self.experiment.split('.').next().unwrap_or_default()
     }
 
-    /// Rounds on which the value rests.
+    /// Rounds that the value uses.
     pub fn used(&self) -> usize {
         self.stats.as_ref().map_or(0, |stats| stats.used)
     }

@@ -50,18 +50,19 @@ impl Severity {
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// What it comes from, as an identifier: `shared_core`, `disturbed`, `failed`; `unexplained`
-    /// where predictions were missed and nothing recorded says why. (docs/FORMAT.md lists them.)
+    /// The cause, as an identifier: `shared_core`, `disturbed`, `failed`; `unexplained` if
+    /// predictions were missed and no recorded condition explains it. (docs/FORMAT.md lists them.)
     pub cause: &'static str,
-    /// The experiment that it is about; `run` for more than one.
+    /// The subject: an experiment, or `run` for more than one.
     pub about: String,
     /// The finding.
     pub text: String,
-    /// What to do about it, as a clause.
+    /// The advice, as a clause.
     #[serde(skip_serializing_if = "str::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub advice: &'static str,
-    /// The factor by which the figures miss, where they share one: above one, slower or faster.
+    /// The factor by which the figures miss, if they have a common one: above one, slower or
+    /// faster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub factor: Option<f64>,
@@ -81,7 +82,7 @@ impl Finding {
         Finding { advice, ..self }
     }
 
-    /// What it is, about whom, and what to do: two sentences at most.
+    /// Its kind, its subject, and the advice: two sentences at most.
     pub fn sentence(&self) -> String {
         let text = match self.about.as_str() {
             "run" => capitalised(&self.text),

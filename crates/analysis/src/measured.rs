@@ -76,7 +76,7 @@ impl<'run> Rounds<'run> {
         let mut estimate = estimate(&values, metric.better)?;
         estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
         if metric.over == Over::Greatest {
-            // How far the greatest of further rounds lies nobody can say.
+            // The greatest of further rounds is unknown.
             estimate.value = estimate.max;
             estimate.interval = None;
         }
@@ -301,15 +301,15 @@ fn at_least(pooled: &Distribution) -> Vec<&'static str> {
     among.map(|(name, _)| name).collect()
 }
 
-/// Least distance of two modes, relative to the upper one, for them to be told: with many samples
-/// the test also sees steps of a per mille, which change no reader's mind.
+/// Least distance of two modes, relative to the upper one, for them to be reported: with many
+/// samples the test also sees steps of a per mille, which change no reader's mind.
 const MODES_APART: f64 = 0.05;
 
 /// Least share of a mode of batches: a rarer one is what interrupts do to some of them, and says
 /// nothing of the operation. Events keep the least share of the test.
 const BATCH_MODE_SHARE: f64 = 0.25;
 
-/// The modes, taken as one where they lie too close or where one is too rare to tell.
+/// The modes, merged if they are too close or if one is too rare.
 fn apart(modes: Vec<(f64, f64)>, of: &str) -> Vec<(f64, f64)> {
     let least = if of == "event" { 0.0 } else { BATCH_MODE_SHARE };
     let rare = modes.iter().any(|(_, share)| *share < least);

@@ -9,7 +9,7 @@ use record::quantity::render;
 /// Values of a parameter that are spelled out for many cases.
 const SPELLED: usize = 4;
 
-/// How the figures of an experiment are told from each other.
+/// How the figures of an experiment are distinguished.
 pub struct Names<'run> {
     planned: &'run PlannedExperiment,
     /// Parameters that differ between measured cases, and between derived ones.

@@ -15,18 +15,18 @@ pub struct Score {
     pub by_family: BTreeMap<String, Tally>,
 }
 
-/// What some predictions came to.
+/// The score of a group of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Figures that have a value and a predicted interval.
     pub figures: usize,
     /// Of these, inside the interval.
     pub inside: usize,
-    /// Measured figures for which nothing could be predicted.
+    /// Measured figures without a prediction.
     pub unpredicted: usize,
     /// Median of the intervals' high over low, where both are positive.
     pub median_width: Option<f64>,
-    /// Intervals of which that is the median: those of which both ends are positive.
+    /// The intervals behind that median: those whose ends are both positive.
     pub with_width: usize,
 }
 

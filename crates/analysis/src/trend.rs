@@ -80,7 +80,7 @@ pub struct Changed {
 
 /// Searches figures for shifts. Where there are several, those are searched whose first division
 /// stands at a false discovery rate of [`RATE`] (Benjamini and Hochberg 1995). A shift by less than
-/// the kind's default deviation between runs is none.
+/// the kind's default deviation between runs does not count.
 pub fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
     let mut chance = Chance::default();
     let p_values: Vec<Option<f64>> =

@@ -14,7 +14,7 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Below<'site> {
     /// The disk.
     pub disk: &'site Disk,
-    /// `major:minor` under which the device counts: of the partition where that is told.
+    /// `major:minor` under which the device counts: of the partition if that is known.
     pub number: String,
     /// The mounted file system.
     pub mount: &'site Mount,
@@ -179,7 +179,7 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
 }
 
 /// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line,
-/// and where the kernel was told not to count.
+/// and if the kernel is configured not to count.
 pub fn device_read_bytes(number: &str) -> Option<u64> {
     counted(number)
         .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
@@ -202,7 +202,7 @@ pub fn device_in_flight(number: &str) -> Option<u64> {
 }
 
 /// Sum of the times that requests of everybody waited for a device, from submission to answer, in
-/// ns (counted when they are answered); `None` without such a line, and where the kernel was told
+/// ns (counted when they are answered); `None` without such a line, and if the kernel is configured
 /// not to count. Its growth over a time is the mean number in flight.
 pub fn device_waited_ns(number: &str) -> Option<f64> {
     if !counted(number) {

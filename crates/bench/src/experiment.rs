@@ -191,7 +191,7 @@ pub use record::key::{FAR, LOOPBACK};
 /// What [`crate::case!`] and [`crate::symbols!`] name.
 pub use record::{key::CaseId, key::Value, unit::Unit};
 
-/// A far end on another host, as its agent told of it.
+/// A far end on another host, as its agent described it.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its name in cases: `peer`, or what the user called it.
@@ -200,7 +200,7 @@ pub struct Peer {
     pub address: IpAddr,
     /// Its machine.
     pub host: Host,
-    /// CPUs that its ends of rounds use, the first first.
+    /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
     /// Its interface on the way back, by its own routes.
     pub interface: Option<String>,
@@ -244,7 +244,7 @@ impl Site {
 pub struct DirFacts {
     /// Path.
     pub path: PathBuf,
-    /// File system type; empty where the mounts do not tell.
+    /// File system type; empty if the mounts do not show it.
     pub file_system: String,
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
@@ -411,8 +411,8 @@ pub trait AnyExperiment: Sync {
         metric: &Metric,
     ) -> Option<Prediction>;
 
-    /// Whether a round may go without values of a measured metric that it has a prior of: what the
-    /// metric tells of is there or not, which is a finding, and no failure.
+    /// Whether a round may go without values of a measured metric that it has a prior of: the thing
+    /// that the metric describes exists or not; its absence is a finding, not a failure.
     fn may_lack(&self, metric: &Metric) -> bool;
 
     /// Makes, once per stage, the files that rounds only read; calls `lives` often. Errors: why

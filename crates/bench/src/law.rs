@@ -43,11 +43,11 @@ impl<'run> Facts<'run> {
 /// Whose share a term is (METHOD §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// What the machine itself takes.
+    /// The share of the hardware.
     Hardware,
-    /// What kernel and libraries add.
+    /// The share of kernel and libraries.
     Software,
-    /// Both, in parts that nobody knows: a measured figure.
+    /// Both, in unknown parts: a measured figure.
     Both,
 }
 
@@ -83,12 +83,12 @@ impl Law {
         Law::term(Share::Software, range, because)
     }
 
-    /// A term whose shares nobody knows, by its ends and its best guess.
+    /// A term with unknown shares, by its ends and its best guess.
     pub fn new(low: f64, likely: f64, high: f64, because: impl Display) -> Law {
         Law::of(range(low, likely, high), because)
     }
 
-    /// A term whose shares nobody knows.
+    /// A term with unknown shares.
     pub fn of(range: Range, because: impl Display) -> Law {
         Law::term(Share::Both, range, because)
     }

@@ -37,7 +37,7 @@ pub struct Pair {
     pub cpus: [usize; 2],
 }
 
-/// The class of a distance; the kernel may not tell it.
+/// The class of a distance; the kernel may not report it.
 impl From<Option<Distance>> for Class {
     fn from(distance: Option<Distance>) -> Class {
         match distance {
@@ -100,7 +100,7 @@ pub fn class(case: &CaseId) -> Option<Class> {
 pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
     match Class::of(Some(&name.into())) {
         Some(class) => of(site, class),
-        None => Err(Skip::because(format!("`{name}` is no class of pairs"))),
+        None => Err(Skip::because(format!("`{name}` is not a class of pairs"))),
     }
 }
 

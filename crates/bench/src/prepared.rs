@@ -1,5 +1,5 @@
-//! Files that are written before they are read: incompressible data of which no two blocks are
-//! alike, on the device and out of memory.
+//! Files that are written before they are read: incompressible data without equal blocks, on the
+//! device and out of memory.
 
 use anyhow::{Context, Result, ensure};
 use metal::fault::{evict, free_bytes};
@@ -17,8 +17,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Of the free space, one over this stays free.
 const MARGIN: u64 = 10;
 
-/// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents
-/// (where the file system tells), and out of the page cache as far as the kernel lets it go.
+/// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents (if
+/// the file system reports that), and out of the page cache as far as the kernel lets it go.
 /// `way_out` says how it would be made smaller. On error nothing is left of it. Errors: the file is
 /// there already, there is too little free space, it cannot be written or synced, or some of it
 /// lies in no written extent.
@@ -59,7 +59,7 @@ pub fn demand_space(dir: &Path, bytes: u64, way_out: &str) -> Result<()> {
 }
 
 fn fill_file(mut file: &File, bytes: u64, seed: u64) -> Result<()> {
-    ensure!(file.metadata()?.is_file(), "it is no regular file");
+    ensure!(file.metadata()?.is_file(), "it is not a regular file");
     let mut piece = vec![0_u8; PIECE_BYTES];
     let mut at = 0;
     while at < bytes {
@@ -112,10 +112,10 @@ fn mixed(seed: u64, block: u64) -> u64 {
 }
 
 /// Demands that all of a file lies in blocks of its device that were written; returns the number of
-/// its pieces there, `None` where the file system does not tell. Errors: some does not: reads of it
-/// would give zeros, or come from elsewhere.
+/// its pieces there, `None` if the file system does not report it. Errors: some does not: reads of
+/// it would give zeros, or come from elsewhere.
 pub fn demand_written_extents(file: &File, bytes: u64) -> Result<Option<usize>> {
-    let extents = extents(file).context("asking where the file lies on its device")?;
+    let extents = extents(file).context("reading the file's extents on its device")?;
     if let Some(extents) = &extents {
         all_on_device(extents, bytes)?;
     }
@@ -131,7 +131,7 @@ fn all_on_device(extents: &[Extent], bytes: u64) -> Result<()> {
         .sum();
     ensure!(
         held == bytes,
-        "cache: of a file of {} only {} lie in written extents of a device",
+        "cache: of a file of {} only {} are in written extents of a device",
         render(bytes as f64, Unit::B),
         render(held as f64, Unit::B)
     );
@@ -177,7 +177,7 @@ mod tests {
         let data = std::fs::read(&path).expect("reads");
         assert!(data.len() as u64 == bytes && right(&data, 3, 0));
         let error = write(dir.path(), "data", bytes, 3, "").expect_err("it is there");
-        assert!(error.to_string().contains("cannot make data"), "{error}");
+        assert!(error.to_string().contains("cannot create data"), "{error}");
         let error = write(dir.path(), "more", 1 << 60, 3, "--set x").expect_err("no room");
         let text = error.to_string();
         assert!(text.contains("--dir, or --set x"), "{text}");

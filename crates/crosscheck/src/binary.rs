@@ -1,4 +1,4 @@
-//! What a program's file tells without being run.
+//! The texts in a program's file, without running it.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,8 +11,8 @@ const TEXT_LEAST: usize = 4;
 /// What a text of the zeroed bytes begins with.
 pub(super) const ZEROED: &str = "zeroed bytes: ";
 
-/// A line that tells how much memory it has that begins as zeros (static arrays lie there), then
-/// each text in it, a line each; nothing of what is no ELF file of 64 bits.
+/// A line with the size of its zero-initialised memory (which holds static arrays), then each text
+/// in it, a line each; nothing of what is no ELF file of 64 bits.
 pub(super) fn told(program: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(program) {
@@ -61,7 +61,7 @@ mod tests {
     use super::{ZEROED, told, zeroed};
     use std::path::Path;
 
-    /// A file of two parts, of which one is loaded and has 48 bytes more in memory.
+    /// A file of two parts; one is loaded and has 48 bytes more in memory.
     fn elf() -> Vec<u8> {
         let mut file = vec![0; 64 + 2 * 56];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");

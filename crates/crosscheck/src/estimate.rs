@@ -16,7 +16,7 @@ pub(super) fn turn(pairing: &Pairing, site: &Site, rival: Duration) -> Duration 
     ours(&pairing.ours, site) + rival + 2 * AROUND
 }
 
-/// plumb's side up to its first look, by its plan; its whole budget where there is none.
+/// plumb's side up to its first look, by its plan; its whole budget without a floor.
 fn ours(ours: &Ours, site: &Site) -> Duration {
     let site = Site {
         cpus: ours.cpus.clone(),

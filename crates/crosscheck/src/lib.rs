@@ -44,12 +44,12 @@ pub struct Rival {
     pub about: &'static str,
     /// The Debian package that has it.
     pub package: Option<&'static str>,
-    /// Programs by which it is recognised; the first that is found tells the version.
+    /// Programs by which it is recognised; the first that is found has the version.
     pub programs: &'static [&'static str],
     /// What the program is asked for its version; nothing: it cannot be asked without all its work,
     /// and is not: its file is read instead.
     pub version_args: &'static [&'static str],
-    /// The version in what it answers, or in what its file tells ([`binary::told`], as
+    /// The version in its output, or in the texts of its file ([`binary::told`], as
     /// [`Output::answer`]); `None` where that has none.
     pub version: fn(&Output) -> Option<String>,
     /// Versions below this one are too old to be asked.
@@ -72,18 +72,18 @@ pub struct Conditions {
     pub memory_bytes: u64,
     /// A directory of the rival's own: its working directory, where its output and input lie.
     pub scratch: PathBuf,
-    /// A directory for the files that are measured, on the file system of `--dir`; `None` where
-    /// there is none.
+    /// A directory for the files that are measured, on the file system of `--dir`; `None` if it
+    /// does not exist.
     pub files: Option<PathBuf>,
     /// A directory in memory.
     pub in_memory: Option<PathBuf>,
-    /// The rival's version, as it told it; empty where it tells none.
+    /// The rival's version, as it reports it; empty if it reports none.
     pub version: String,
     /// How much to measure; of a rehearsal, quick and standard choose fewer pairings.
     pub preset: Preset,
-    /// How long a rival runs in one turn, in seconds, where it can be told.
+    /// How long a rival runs in one turn, in seconds, if known.
     pub seconds: f64,
-    /// Ports of this host that nobody listens at.
+    /// Ports of this host without a listener.
     pub ports: [u16; 4],
     /// Effective user 0.
     pub is_root: bool,
@@ -204,7 +204,7 @@ pub struct Server {
 pub struct Row {
     /// Unique in the pairing; empty where it has one row.
     pub name: String,
-    /// Parameters that tell plumb's case apart from the others of its command.
+    /// Parameters that distinguish plumb's case from the others of its command.
     pub case: CaseId,
     /// Its metric.
     pub metric: &'static str,

@@ -1,4 +1,4 @@
-//! What else had the CPUs of a side while it ran: a turn that others disturbed is told.
+//! What else had the CPUs of a side while it ran: a disturbed turn is reported.
 
 use host::counters::Snapshot;
 use host::{Outside, Root};

@@ -30,7 +30,7 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
 
 /// The value of a row in a run.
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
-    // As found: other tools cannot tell whose the core was.
+    // As found: other tools cannot tell which program had the core.
     let as_found = |figure: Figure| match figure.as_found {
         Some(found) => *found,
         None => figure,
@@ -38,7 +38,7 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     let all: Vec<Figure> = figures(run).into_iter().map(as_found).collect();
     let figure = figure(&all, ours, row);
     if let Statistic::Own(_, of) = row.statistic {
-        // It may need no figure; where it has no value, the figure's own reason tells more.
+        // It may need no figure; if it has no value, the figure's own reason says more.
         return match of(run, row) {
             Ok(value) => finite(ours, row, &row.case, value),
             Err(why) => figure.and(Err(why)),
@@ -89,7 +89,7 @@ pub(super) fn figure_value(run: &Run, case: &CaseId, metric: &str) -> Result<f64
     found.and_then(|figure| figure.value).with_context(|| format!("no {metric} of {case}"))
 }
 
-/// Whether a case has all the parameters that are told of it.
+/// Whether a case has all given parameters.
 pub(super) fn is_of(case: &CaseId, told: &CaseId) -> bool {
     told.0.iter().all(|(name, value)| case.get(name) == Some(value))
 }

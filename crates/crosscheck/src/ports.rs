@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 
-/// Ports that nobody has now, neither for TCP nor for UDP.
+/// Ports that are free now, both for TCP and for UDP.
 pub(super) fn free_ports() -> Result<[u16; 4]> {
     let free = || -> std::io::Result<_> {
         let stream = TcpListener::bind("127.0.0.1:0")?;

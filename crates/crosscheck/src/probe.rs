@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A program tells its version in this time.
+/// A program prints its version within this time.
 const TELLING: Duration = Duration::from_secs(10);
 
 /// A rival that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// What it told; empty where it tells none.
+    /// Its output; empty if it reports none.
     pub version: String,
     /// The program that it was recognised by.
     pub program: &'static str,

@@ -225,8 +225,8 @@ struct Process {
     is_dead: bool,
 }
 
-/// The process `root`, its descendants, and those of its session, dead ones that nobody reaped
-/// included, `root` itself only while it lives.
+/// The process `root`, its descendants, and those of its session, including unreaped dead ones,
+/// `root` itself only while it lives.
 fn family(root: u32, all: &[Process]) -> Vec<Process> {
     let mut found: BTreeSet<u32> = BTreeSet::from([root]);
     loop {
@@ -254,7 +254,7 @@ fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// One process; `None` where there is none of this number.
+/// One process; `None` if this number does not exist.
 fn of_pid(pid: u32) -> Option<Process> {
     of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 /// A number above zero.
 pub(super) fn positive(word: &str) -> Result<f64, String> {
     let word = word.trim();
-    let value: f64 = word.parse().map_err(|_| format!("`{word}` is no number"))?;
+    let value: f64 = word.parse().map_err(|_| format!("`{word}` is not a number"))?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(format!("it printed {value}")),

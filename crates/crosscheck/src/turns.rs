@@ -49,7 +49,7 @@ pub struct Setting {
 /// Whether a pairing of a rival is wanted, by its name.
 pub type Wanted = Box<dyn Fn(&str) -> bool>;
 
-/// Who is told what happens, between turns.
+/// The receiver of progress messages, between turns.
 pub trait Observer {
     /// An event happened; it is to be stored.
     fn event(&mut self, event: &Event) -> Result<()>;
@@ -58,8 +58,8 @@ pub trait Observer {
     /// of them there are, and how long they take, about.
     fn begins(&mut self, pairings: usize, turns: u64, expected: Duration);
 
-    /// A turn begins: of which pairing (`rival: name`), how many pairings and turns of them are
-    /// done, and how many there are.
+    /// A turn begins: its pairing (`rival: name`), how many pairings and turns of them are done,
+    /// and how many there are.
     fn progress(&mut self, pairing: &str, done: u64, all: u64);
 }
 
@@ -138,7 +138,7 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
             ready.conditions.in_memory.as_ref(),
         ];
         for dir in dirs.into_iter().flatten() {
-            // What stays goes with the directory above, whose removal tells why it could not be.
+            // What stays goes with the directory above, whose removal reports the reason.
             let _ = fs::remove_dir_all(dir);
         }
     }
@@ -218,7 +218,7 @@ impl Bout<'_> {
         Ok(None)
     }
 
-    /// One turn: who goes first changes from turn to turn.
+    /// One turn: the first side changes from turn to turn.
     fn turn(&self, n: u32, program: &Path) -> Result<events::Pair> {
         let ours_first = n % 2 == 1;
         let ((ours, ours_load), (theirs, theirs_load)) = if ours_first {
@@ -313,7 +313,7 @@ impl Bout<'_> {
         let rows = self.pairing.rows.iter();
         let values = rows.map(|row| {
             let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
-            // Nothing lost is an answer, of which no ratio comes.
+            // "Nothing lost" is an answer without a ratio.
             match value.is_finite() && value >= 0.0 {
                 true => Ok(value),
                 false => Err(anyhow!("{} is {value}", row.what)),
@@ -380,9 +380,9 @@ fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
     Ok((program, args))
 }
 
-/// The line that tells why a program failed: the last that begins with its name, as messages do
-/// (fio has them before an answer on standard output), else the last on standard error, else of
-/// what it said.
+/// The line with the reason for a program's failure: the last that begins with its name, as
+/// messages do (fio has them before an answer on standard output), else the last on standard error,
+/// else of what it said.
 fn last(program: &str, said: &Output) -> String {
     let texts = [&said.stderr, &said.stdout];
     let own = format!("{}: ", program.rsplit('/').next().unwrap_or(program));

@@ -26,7 +26,7 @@ fn add<'offer>(
     Some(series)
 }
 
-/// Why so much memory cannot be had here, if it cannot; `less` names what would take less.
+/// Why this amount of memory is not available here, if so; `less` names what would take less.
 fn too_much(site: &Site, needed: u64, less: &str) -> Option<Skip> {
     (needed > site.memory_bytes).then(|| {
         let [needed, most] = [needed, site.memory_bytes].map(|bytes| render(bytes as f64, Unit::B));

@@ -64,7 +64,7 @@ pub struct Disk {
 /// in the queue included; the busy time is that in which at least one was under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Reads that were answered, of which neighbours count as one.
+    /// Completed reads; neighbouring ones count as one.
     pub reads: u64,
     /// What they brought, in bytes.
     pub read_bytes: u64,
@@ -207,7 +207,7 @@ fn below(root: &Root, dir: &str) -> Vec<String> {
     found
 }
 
-/// Link of the PCIe function at `device`; `None` where there is none.
+/// Link of the PCIe function at `device`; `None` if it does not exist.
 pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
     // `16.0 GT/s PCIe`; `Unknown` where the function has no link of its own.
     let speed = |field: &str| root.words(&format!("{device}/{field}")).first()?.parse::<f64>().ok();

@@ -97,7 +97,7 @@ pub(super) struct Group {
 /// Groups of this process and all their ancestors that are visible here, innermost first.
 ///
 /// `/proc/self/cgroup` names the group relative to the root of the cgroup namespace or of the
-/// hierarchy; mountinfo tells which part of the hierarchy is mounted where. In a container without
+/// hierarchy; mountinfo shows which part of the hierarchy is mounted where. In a container without
 /// a namespace of its own the mount shows only the container's subtree: the mount's root is cut
 /// from the group's path.
 pub(super) fn groups(root: &Root) -> Vec<Group> {
@@ -200,7 +200,7 @@ impl Group {
         root.number(&self.file(controller, names)?)
     }
 
-    /// Memory limit in bytes; `None` when there is none.
+    /// Memory limit in bytes; `None` if it does not exist.
     pub(super) fn memory_limit(&self, root: &Root) -> Option<u64> {
         self.number(root, "memory", MEMORY_LIMIT).filter(|&limit| limit < NO_LIMIT)
     }
@@ -299,7 +299,7 @@ impl Group {
         rates.into_iter().map(limit).collect()
     }
 
-    /// CPU quota; `None` when there is none.
+    /// CPU quota; `None` if it does not exist.
     pub(super) fn quota(&self, root: &Root) -> Option<CpuQuota> {
         let (quota, period) = if self.version == 2 {
             let text = root.line(&self.file("cpu", ["", "cpu.max"])?)?;

@@ -110,19 +110,19 @@ impl Snapshot {
             cpus: cpus.collect(), load: self.load)
     }
 
-    /// Steal of all CPUs in the snapshot together; `None` when none tells.
+    /// Steal of all CPUs in the snapshot together; `None` if none reports it.
     pub fn steal_ns(&self) -> Option<u64> {
         self.cpus.values().map(|cpu| cpu.steal_ns).sum()
     }
 
-    /// Thermal throttling events of all CPUs in the snapshot together; `None` when some CPU does
-    /// not tell. An event of a package is counted by each of its CPUs.
+    /// Thermal throttling events of all CPUs in the snapshot together; `None` if some CPU does not
+    /// report it. An event of a package is counted by each of its CPUs.
     pub fn thermal_events(&self) -> Option<u64> {
         (!self.cpus.is_empty()).then_some(())?;
         self.cpus.values().map(|cpu| cpu.thermal_events).sum()
     }
 
-    /// All interrupts of all CPUs in the snapshot together; `None` when some CPU does not tell.
+    /// All interrupts of all CPUs in the snapshot together; `None` if some CPU does not report it.
     pub fn interrupts(&self) -> Option<u64> {
         self.cpus.values().map(|cpu| Some(cpu.unsolicited()? + cpu.timer_interrupts?)).sum()
     }
@@ -270,7 +270,7 @@ mod tests {
         let before = Snapshot::read(&tree(3, 10), &[0]);
         let delta = Snapshot::read(&tree(4, 12), &[0]).delta(&before);
         assert_eq!(delta.thermal_events(), Some(3));
-        // One CPU of two does not tell; nobody was asked.
+        // One CPU of two does not report it; it was not requested.
         let half = Snapshot::read(&tree(3, 10), &[0, 1]);
         assert_eq!(half.thermal_events(), None);
         assert_eq!(Snapshot::read(&tree(3, 10), &[]).thermal_events(), None);

@@ -65,7 +65,7 @@ pub struct DiskParts {
 /// More of a network card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CardParts {
-    /// Firmware, as its driver tells.
+    /// Firmware, as its driver reports.
     pub firmware: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct MemoryParts {
     pub maximum_bytes: Option<u64>,
     /// Channels that hold memory.
     pub channels: Option<usize>,
-    /// Who told of the channels: `EDAC`, `DMI`.
+    /// The source of the channels: `EDAC`, `DMI`.
     pub channels_from: Option<String>,
 }
 
@@ -261,7 +261,7 @@ fn edac_channels(root: &Root) -> usize {
     found.len()
 }
 
-/// Channels that the names of filled slots tell: `P0 CHANNEL A`, `ChannelB-DIMM0`.
+/// Channels from the names of filled slots: `P0 CHANNEL A`, `ChannelB-DIMM0`.
 fn named_channels(memory: &Memory) -> usize {
     let filled = memory.dimms.iter().filter(|dimm| dimm.size_bytes > 0);
     let names: BTreeSet<String> = filled
@@ -339,7 +339,7 @@ fn unread(
     unread
 }
 
-/// Why the firmware's table tells nothing.
+/// Why the firmware's table is not readable.
 fn firmware_is_silent(root: &Root, outside: &Outside) -> String {
     let is_there = root.exists(dmi::TABLE) || root.exists("sys/class/dmi/id");
     let why = match (is_there, outside.euid) {

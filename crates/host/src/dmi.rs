@@ -46,7 +46,7 @@ pub(super) fn dimms(root: &Root) -> Vec<Dimm> {
     structures(&table).into_iter().filter_map(parse).collect()
 }
 
-/// The arrays of main memory together; `None` when the table tells of none.
+/// The arrays of main memory together; `None` if the table lists none.
 pub(super) fn array(root: &Root) -> Option<Array> {
     let table = root.read_bytes(TABLE)?;
     let arrays: Vec<Array> = structures(&table).into_iter().filter_map(one_array).collect();

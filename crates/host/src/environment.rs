@@ -4,7 +4,7 @@ use super::Host;
 use super::net::shaping::Shaper;
 use std::collections::BTreeMap;
 
-/// The environment (METHOD §4), by name; what the machine does not tell is absent.
+/// The environment (METHOD §4), by name; facts that the machine does not report are absent.
 pub fn tags(host: &Host) -> BTreeMap<String, String> {
     let kernel = &host.kernel;
     let memory = &host.memory;

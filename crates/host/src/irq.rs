@@ -16,7 +16,7 @@ pub struct Irq {
     pub count: u64,
 }
 
-/// Who takes a device's interrupts.
+/// The CPUs that take a device's interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// This CPU takes those that came most.
@@ -29,7 +29,7 @@ pub enum Taken {
     Untold,
 }
 
-/// Who of `cpus` takes these interrupts.
+/// The ones of `cpus` that take these interrupts.
 pub fn taken(irqs: &[Irq], cpus: &[usize]) -> Taken {
     let takes = |cpu: &usize| irqs.iter().any(|irq| irq.cpus == [*cpu]);
     if cpus.len() > 1 && cpus.iter().all(takes) {
@@ -42,7 +42,7 @@ pub fn taken(irqs: &[Irq], cpus: &[usize]) -> Taken {
     }
 }
 
-/// Who takes the interrupts of an interface with these lines.
+/// The CPUs that take the interrupts of an interface with these lines.
 pub fn taken_of_interface(irqs: &[Irq]) -> Taken {
     let mut cpus = irqs.iter().map(|irq| irq.cpus.first());
     match cpus.next().flatten() {

@@ -41,7 +41,7 @@ pub struct Kernel {
     pub watchdog: Option<bool>,
     /// `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,
-    /// perf_event_open can open a hardware counter here (told by [`Outside`], not by a file).
+    /// perf_event_open can open a hardware counter here (from [`Outside`], not from a file).
     pub has_perf: Option<bool>,
     /// Seccomp of this process: 0 none, 1 strict, 2 filter.
     pub seccomp: Option<u32>,
@@ -95,7 +95,7 @@ pub struct Virtualisation {
 /// Container around this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Container {
-    /// Runtime as far as marks tell (`docker`, `podman`, `lxc`, `kubernetes`, `gvisor`).
+    /// Runtime, as far as marks show (`docker`, `podman`, `lxc`, `kubernetes`, `gvisor`).
     pub runtime: Option<String>,
     /// The marks that were found.
     pub evidence: Vec<String>,
@@ -136,7 +136,7 @@ impl Kernel {
     }
 }
 
-/// What is below this system, as far as its files tell.
+/// The layers below this system, as far as its files show.
 pub fn virtualisation(root: &Root) -> Virtualisation {
     around::virtualisation(root, &root.outside())
 }
@@ -248,7 +248,7 @@ fn mitigations(root: &Root) -> BTreeMap<String, String> {
     names.filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?))).collect()
 }
 
-/// The file says `(null)` when the kernel can and nobody asked.
+/// The file says `(null)` if the kernel supports it and it was not requested.
 fn nohz_full(root: &Root, command_line: Option<&str>) -> Vec<usize> {
     let listed = root.cpus("sys/devices/system/cpu/nohz_full");
     listed.unwrap_or_else(|| {

@@ -1,10 +1,10 @@
 //! The machine as one read-only value.
 //!
 //! [`Host::read`] looks at the machine once, through a [`Root`]: the live `/proc` and `/sys`, or a
-//! recorded tree. What no file tells comes in one small struct, [`Outside`], which a recorded tree
-//! replaces too, so the same code reads this machine and a machine that nobody here owns.
+//! recorded tree. Facts outside files come in one small struct, [`Outside`], which a recorded tree
+//! replaces too, so the same code reads this machine and a recorded one.
 //!
-//! Every fact is an `Option` where a machine may not tell it: containers hide files, hypervisors
+//! Every fact is an `Option` if a machine may not report it: containers hide files, hypervisors
 //! mask CPUID, old kernels lack directories. Reading never fails and never panics; absence is an
 //! answer.
 #![forbid(unsafe_code)]
@@ -88,7 +88,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads the machine under `root`. What `root` does not tell is `None` or empty.
+    /// Reads the machine under `root`. Facts missing from `root` are `None` or empty.
     pub fn read(root: &Root) -> Host {
         let outside = root.outside();
         let mut cpu = cpu::read(root, &outside);
@@ -117,7 +117,7 @@ impl Host {
     }
 
     /// Bytes that plumb may take at most: the smaller of `MemAvailable` and what is left under the
-    /// tightest control group limit. `None` when the machine tells neither.
+    /// tightest control group limit. `None` if the machine reports neither.
     pub fn memory_ceiling_bytes(&self) -> Option<u64> {
         let available = self.memory.available_bytes;
         match (available, self.limits.memory_left_bytes) {

@@ -10,7 +10,7 @@ use super::{Cpu, Outside, Root, text};
 pub struct Limits {
     /// Control group versions in use: `v1`, `v2` or `hybrid`.
     pub cgroup: Option<String>,
-    /// Tightest memory limit over the hierarchy; `None` when there is none.
+    /// Tightest memory limit over the hierarchy; `None` if it does not exist.
     pub memory_bytes: Option<u64>,
     /// Memory in use by the group that has the tightest limit.
     pub memory_used_bytes: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Limits {
     pub memory_place: Option<GroupPlace>,
     /// Why no such group can be made.
     pub memory_place_refused: Option<String>,
-    /// Tightest CPU quota over the hierarchy; `None` when there is none.
+    /// Tightest CPU quota over the hierarchy; `None` if it does not exist.
     pub cpu_quota: Option<CpuQuota>,
     /// Limits of input and output, by group and device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

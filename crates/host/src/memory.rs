@@ -70,7 +70,7 @@ pub struct HugePagePool {
     pub page_bytes: u64,
     /// Pages in the pool.
     pub total: u64,
-    /// Pages that nobody uses.
+    /// Unused pages.
     pub free: u64,
 }
 

@@ -14,7 +14,7 @@ pub struct MountStats {
     pub target: String,
     /// `nfs` or `nfs4`.
     pub fs: String,
-    /// Options in force, those that nobody typed included.
+    /// Options in force, including defaults.
     pub options: String,
     /// Bytes by how they were asked for; `None` where the kernel does not count them.
     pub bytes: Option<Bytes>,

@@ -37,7 +37,7 @@ pub struct Net {
     /// highest; none where the first is above the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_groups: Option<(u64, u64)>,
-    /// How this process may send ICMP echoes; none where nothing tells.
+    /// How this process may send ICMP echoes; none if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echoes: Option<Echoes>,
     /// The loopback device has `::1`.
@@ -58,7 +58,7 @@ pub struct Net {
     /// Largest send buffer that TCP grows to by itself (`net.ipv4.tcp_wmem`), likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_send_buffer_max_bytes: Option<u64>,
-    /// Where packets go. Not written anywhere: it tells of other people's networks.
+    /// Where packets go. Not written anywhere: it reveals other networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
 }
@@ -158,7 +158,7 @@ pub struct Interface {
     /// What the device sits on: `pci`, `usb`, `virtio`, `xen`, `vmbus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
-    /// How long the card holds interrupts back, where its driver tells.
+    /// How long the card delays interrupts, if its driver reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coalescing: Option<Coalescing>,
     /// What of the stack's work is done for many packets at once.
@@ -243,9 +243,9 @@ fn largest(root: &Root, path: &str) -> Option<u64> {
     root.words(path).get(2)?.parse().ok()
 }
 
-/// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than
-/// this process (it is of the one that mounted it), the drivers' answers are not: where there are
-/// any, only interfaces that answered are this process's.
+/// The facts from `/sys` and from the drivers. `/sys` may be of another network namespace than this
+/// process (it is of the one that mounted it), the drivers' answers are not: where there are any,
+/// only interfaces that answered are this process's.
 fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     const DIR: &str = "sys/class/net";
     let told = &outside.links;

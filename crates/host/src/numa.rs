@@ -9,7 +9,7 @@ use super::{Cpu, Root, parse_cpus, text};
 pub struct Numa {
     /// Online nodes, ascending by number. Empty when the kernel has no NUMA support.
     pub nodes: Vec<Node>,
-    /// Nodes whose memory this process may use (cpuset); `None` where the kernel does not tell.
+    /// Nodes whose memory this process may use (cpuset); `None` if the kernel does not report it.
     pub allowed: Option<Vec<usize>>,
 }
 
@@ -24,7 +24,7 @@ pub struct Node {
     pub total_bytes: Option<u64>,
     /// Free memory at the time of reading.
     pub free_bytes: Option<u64>,
-    /// Pages of files that were not used lately: the kernel drops them for who needs memory.
+    /// Pages of files that were not used lately: the kernel drops them if memory is needed.
     pub idle_file_bytes: Option<u64>,
     /// Firmware's relative distances (10 = local), in the order of [`Numa::nodes`].
     pub distances: Vec<u32>,
@@ -33,7 +33,7 @@ pub struct Node {
 }
 
 /// Bytes that memory bound to this machine's node `id` can have at most, now: free ones, and pages
-/// of files, which the kernel drops for it. `None` where the kernel does not tell.
+/// of files, which the kernel drops for it. `None` if the kernel does not report it.
 pub fn room_now(id: usize) -> Option<u64> {
     let meminfo = format!("/sys/devices/system/node/node{id}/meminfo");
     room_of(&std::fs::read_to_string(meminfo).ok()?)

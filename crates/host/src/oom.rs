@@ -54,7 +54,7 @@ impl Kills {
     /// `None` if the OOM killer killed none.
     pub fn reason(&self, later: &Kills) -> Option<String> {
         let Some(own) = later.groups.first() else {
-            // Nobody counts for this process alone.
+            // No counter counts for this process alone.
             return (later.machine? > self.machine?).then(|| {
                 "killed by the OOM killer: the machine had no memory left, or a control group that \
                  cannot be seen from here; free some, or set smaller sizes"
@@ -92,7 +92,7 @@ mod tests {
     use super::Kills;
     use crate::Root;
 
-    /// A process in /a/b of the version 1 hierarchy, of which /a has a limit.
+    /// A process in /a/b of the version 1 hierarchy, where /a has a limit.
     fn version_1(killed: u64, failures: [u64; 2], machine: u64) -> Kills {
         let [inner, outer] = failures;
         Kills::read(&Root::tree(&format!(

@@ -7,13 +7,13 @@ use super::{Root, parse_cpus, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
 
-/// Facts that no file tells, or that files tell about this process only. A recorded tree replaces
-/// all of them (`cpuid.txt` and `facts.txt`).
+/// Facts that are in no file, or only in files about this process. A recorded tree replaces all of
+/// them (`cpuid.txt` and `facts.txt`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outside {
     /// Architecture, as Rust spells it (`x86_64`, `aarch64`).
     pub arch: Option<String>,
-    /// CPUID leaves of the first CPU; empty on Arm and where nobody asked.
+    /// CPUID leaves of the first CPU; empty on Arm and if not requested.
     pub cpuid: Vec<CpuidLeaf>,
     /// CPUs this process may run on, ascending; empty when unknown.
     pub allowed: Vec<usize>,
@@ -23,11 +23,11 @@ pub struct Outside {
     pub page_bytes: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC_COARSE`: one tick.
     pub coarse_clock_ns: Option<u64>,
-    /// Slice that the scheduler tells of this thread, in whole ticks, rounded down.
+    /// Slice that the scheduler reports for this thread, in whole ticks, rounded down.
     pub told_slice_ns: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC`.
     pub clock_ns: Option<u64>,
-    /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 CPUID tells.
+    /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 from CPUID.
     pub counter_hz: Option<u64>,
     /// A hardware counter can be opened with perf_event_open.
     pub has_perf: Option<bool>,
@@ -35,7 +35,7 @@ pub struct Outside {
     pub groups: Vec<u64>,
     /// This process has CAP_NET_RAW.
     pub has_net_raw: Option<bool>,
-    /// What the drivers of this process's network interfaces tell, by name.
+    /// The facts from the drivers of this process's network interfaces, by name.
     pub links: BTreeMap<String, ToldLink>,
 }
 

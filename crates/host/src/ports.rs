@@ -7,7 +7,7 @@ use super::cpulist::parse_cpus;
 use super::text::numbers;
 use super::{Outside, Root};
 
-/// Bounds of connections; `None` where the kernel does not tell.
+/// Bounds of connections; `None` if the kernel does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
     /// `net.ipv4.ip_local_port_range`: the first and the last that connect(2) takes by itself.
@@ -25,8 +25,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Ports that connect(2) may take for one source address and one destination; Linux' default
-    /// where nothing is told.
+    /// Ports that connect(2) may take for one source address and one destination; Linux' default if
+    /// unknown.
     pub fn usable(&self) -> u64 {
         const DEFAULT: (u16, u16) = (32_768, 60_999);
         let (first, last) = self.range.unwrap_or(DEFAULT);

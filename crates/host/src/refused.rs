@@ -126,7 +126,7 @@ mod tests {
     use anyhow::Context;
     use std::io;
 
-    /// A process in group /a/b of the version 1 hierarchy, of which /a has a limit.
+    /// A process in group /a/b of the version 1 hierarchy, where /a has a limit.
     fn tree(soft: &str, has: u64) -> Root {
         Root::tree(&format!(
             "== proc/self/cgroup\n8:pids:/a/b\n4:memory:/a\n0::/\n\

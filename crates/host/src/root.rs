@@ -30,7 +30,8 @@ enum Entry {
 }
 
 impl Root {
-    /// This machine. `outside` tells what files do not; [`Outside::live`] where nobody knows more.
+    /// This machine. `outside` has the facts outside files; [`Outside::live`] without further
+    /// knowledge.
     pub fn live(outside: Outside) -> Root {
         Root { place: Place::Directory(PathBuf::from("/")), outside: Some(outside) }
     }
@@ -206,7 +207,7 @@ impl Root {
         }
     }
 
-    /// What no file tells: given to [`Root::live`], or recorded.
+    /// Facts outside files: given to [`Root::live`], or recorded.
     pub fn outside(&self) -> Outside {
         self.outside.clone().unwrap_or_else(|| Outside::recorded(self))
     }

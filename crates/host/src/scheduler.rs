@@ -1,4 +1,4 @@
-//! What the kernel tells of how it shares a CPU among ordinary threads.
+//! The kernel's settings for sharing a CPU among ordinary threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,8 +50,8 @@ pub struct Scheduler {
     pub base_slice_ns: Option<u64>,
     /// `se.slice` of this process, which its children take over.
     pub own_slice_ns: Option<u64>,
-    /// Slice of this process as sched_rr_get_interval(2) tells it: whole ticks, rounded down, and
-    /// less where others wanted its CPU.
+    /// Slice of this process from sched_rr_get_interval(2): whole ticks, rounded down, and less
+    /// where others wanted its CPU.
     pub told_slice_ns: Option<u64>,
     /// CFS: the period in which each thread runs once (a sysctl until 5.12, debugfs until 6.5).
     pub latency_ns: Option<u64>,
@@ -64,7 +64,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Whether a feature is on; `None` where the kernel does not tell.
+    /// Whether a feature is on; `None` if the kernel does not report it.
     pub fn feature(&self, name: &str) -> Option<bool> {
         let off = format!("NO_{name}");
         let mut of = self.features.iter();
@@ -176,7 +176,7 @@ mod tests {
             let outside = Outside { told_slice_ns: Some(ns), ..Outside::default() };
             super::read(&Root::tree(""), &outside).told_slice_ns
         };
-        // Less than a tick tells nothing.
+        // Less than a tick means nothing.
         assert_eq!((told(12_000_000), told(0)), (Some(12_000_000), None));
         let zero = Root::tree("== proc/self/sched\nse.slice : 0\n");
         assert_eq!(read(&zero).own_slice_ns, None);

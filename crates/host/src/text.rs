@@ -12,7 +12,7 @@ pub(crate) fn number<N: FromStr>(text: &str, name: &str) -> Option<N> {
     after(text, name)?.parse().ok()
 }
 
-/// The numbers there, up to the first word that is none.
+/// The numbers there, up to the first word that is not a number.
 pub(crate) fn numbers<N: FromStr>(text: &str) -> impl Iterator<Item = N> {
     text.split_whitespace().map_while(|word| word.parse().ok())
 }

@@ -18,7 +18,7 @@ pub struct Tlb {
     pub entries: u32,
     /// Associativity; equal to `entries` when fully associative; `None` when unknown.
     pub ways: Option<u32>,
-    /// CPUID leaf that told, as `18h`, `2h`, `80000005h`.
+    /// CPUID leaf of the source, as `18h`, `2h`, `80000005h`.
     pub source: String,
 }
 
@@ -86,8 +86,8 @@ fn structure(leaf: CpuidLeaf) -> Vec<Tlb> {
         .collect()
 }
 
-/// A descriptor byte of leaf 2 that stands for a TLB: level, kind, pages, entries, ways, of which 0
-/// stands for fully associative.
+/// A descriptor byte of leaf 2 that stands for a TLB: level, kind, pages, entries, ways; 0 means
+/// fully associative.
 type Descriptor = (u8, u32, TlbKind, &'static [u64], u32, u32);
 
 /// Intel SDM 2A, table 3-12.

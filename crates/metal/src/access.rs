@@ -24,8 +24,8 @@ mod tests {
         let dir = std::env::temp_dir();
         assert!(may_write(&dir));
         assert!(!may_write(&dir.join("plumb-is-not-there/at-all")));
-        // Nobody writes what the kernel only tells, not even root: proc has no such permission
-        // bits, but a mount that is read-only, where there is one.
+        // Even root cannot write a read-only file of the kernel: proc has no such permission bits,
+        // but a mount that is read-only, where there is one.
         let Ok(mounts) = std::fs::read_to_string("/proc/self/mounts") else {
             return skips::part("kernel", "/proc/self/mounts");
         };

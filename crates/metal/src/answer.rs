@@ -23,7 +23,7 @@ pub(crate) fn outcome(error: c_int) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// A new descriptor, or the reason why there is none.
+/// A new descriptor, or the reason for its absence.
 ///
 /// # Safety
 /// A number from zero up is a descriptor that was just opened and has no other owner.
@@ -41,7 +41,7 @@ pub(crate) fn invalid(text: impl Into<String>) -> io::Error {
 
 /// A new socket, closed on exec.
 pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: plain values; what the kernel opens is nobody else's.
+    // SAFETY: plain values; this code owns what the kernel opens.
     unsafe { owned(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol)) }
 }
 

@@ -30,7 +30,7 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     told.get(MEMINFO_DROPS).copied().ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it
+/// Has a datagram socket report with ENOBUFS when the host's own queue to the device drops what it
 /// sends, where else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
 /// Errors: those of setsockopt(2).
 pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {

@@ -79,8 +79,8 @@ impl Chains {
 
     /// `turns` loads of each chain, from where the last walk stopped.
     pub fn chase(&mut self, turns: u64) {
-        // SAFETY: every slot leads to a slot of this mapping, which nobody else can write to, every
-        // chain stands on one, and `at` has room for all chains.
+        // SAFETY: every slot leads to a slot of this mapping, which no other code can write to,
+        // every chain is on one, and `at` has room for all chains.
         unsafe { arch::CHAINS[self.count - 1](turns, self.at.as_mut_ptr()) }
         self.walked += turns;
     }

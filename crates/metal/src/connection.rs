@@ -8,8 +8,8 @@ use crate::answer::{option, set_option};
 /// The states, by the numbers of `net/tcp_states.h`.
 macro_rules! states {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits
-        /// out its time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
+        /// States of a connection (`net/tcp_states.h`), from `TCP_INFO`: one that waits out its
+        /// time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum State {
             $($(#[$doc])* $name,)*
@@ -52,7 +52,7 @@ states! {
 }
 
 impl State {
-    /// Whether a FIN was sent of which the other end has not said that it came.
+    /// Whether a FIN was sent and not yet acknowledged.
     pub fn awaits_acknowledgement(self) -> bool {
         matches!(self, State::FinWait1 | State::LastAck | State::Closing)
     }
@@ -68,7 +68,7 @@ pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
 }
 
 /// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for
-/// this address and that destination, and not one that nobody else on the host has
+/// this address and that destination, and not one that is free on the whole host
 /// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2). Errors: those of setsockopt(2).
 pub fn bind_address_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1)
@@ -89,7 +89,7 @@ mod tests {
         let (mut far, _) = listener.accept().unwrap();
         assert_eq!(state(near.as_fd()).unwrap(), State::Established);
         near.shutdown(Shutdown::Write).unwrap();
-        // The acknowledgement may be held back, but not for ever, and nobody closes.
+        // The acknowledgement may be delayed, but not for ever, and no end closes.
         assert!(matches!(state(near.as_fd()).unwrap(), State::FinWait1 | State::FinWait2));
         assert_eq!(far.read(&mut [0]).unwrap(), 0);
         assert_eq!(state(far.as_fd()).unwrap(), State::CloseWait);

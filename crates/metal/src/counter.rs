@@ -26,9 +26,9 @@ const CHECK_STEPS: u64 = 100_000;
 const PLAUSIBLE_CYCLES: std::ops::RangeInclusive<f64> = 2.9..=6.5;
 
 impl CycleCounter {
-    /// Opens the counter and checks it on a chain of multiplications. `None`
-    /// where there is none (most virtual machines), where it is forbidden
-    /// (`perf_event_paranoid`, seccomp), or where it counts nonsense.
+    /// Opens the counter and checks it on a chain of multiplications. `None` if it does not exist
+    /// (most virtual machines), where it is forbidden (`perf_event_paranoid`, seccomp), or where it
+    /// counts nonsense.
     pub fn open() -> Option<CycleCounter> {
         let attributes = Attributes {
             kind: PERF_TYPE_HARDWARE,

@@ -22,7 +22,7 @@ const PROBE_TEXT: &[u8] = b"plumb";
 const PROBE_TRIES: u32 = 5;
 /// A sign is given after so many entries that were listed.
 const LISTED: usize = 1000;
-/// Files without a name are not to be had: the kernel or the file system lacks them.
+/// Files without a name are not available: the kernel or the file system lacks them.
 const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
 
 /// A directory in which files can be written.
@@ -52,7 +52,7 @@ pub enum Refused {
     },
 }
 
-/// Writes in a directory, for only that tells whether one may: permissions, read-only mounts and
+/// Writes in a directory, because only that shows the permission: permissions, read-only mounts and
 /// quotas differ. Nothing is left there, unless it hangs. Errors: why it cannot be used.
 pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<Writable, Refused> {
     let patience = patience.into();
@@ -165,7 +165,7 @@ pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::R
     })
 }
 
-/// Has a child do what tells nothing but that it was done.
+/// Has a child do something whose only result is success.
 fn done<'flag>(
     patience: impl Into<Patience<'flag>>,
     act: impl FnOnce(&Signs) -> io::Result<()>,

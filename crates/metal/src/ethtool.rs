@@ -1,4 +1,4 @@
-//! What drivers tell of network interfaces: link settings, coalescing, offloads (`SIOCETHTOOL`,
+//! The drivers' facts about network interfaces: link settings, coalescing, offloads (`SIOCETHTOOL`,
 //! linux/ethtool.h). All of it may be asked without privileges, and is of the caller's network
 //! namespace.
 
@@ -54,7 +54,7 @@ pub struct Coalescing {
     pub adaptive_send: bool,
 }
 
-/// What a driver tells of its interface. What it does not tell is `None`.
+/// A driver's facts about its interface. Missing facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Driver: `igb`, `veth`, `bridge`.
@@ -105,7 +105,7 @@ pub fn names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Asks the kernel and the driver of an interface for all that they tell. Errors: a name that no
+/// Reads all facts about an interface from the kernel and its driver. Errors: a name that no
 /// interface can have, no such interface, or no socket to ask through.
 pub fn link(name: &str) -> io::Result<Link> {
     let asked = Asked::new(name)?;
@@ -159,7 +159,7 @@ impl Asked {
         Ok(unsafe { request.ifr_ifru.ifru_mtu })
     }
 
-    /// A request for this interface, of which only the name is filled in.
+    /// A request for this interface, with only the name filled in.
     fn request(&self) -> libc::ifreq {
         // SAFETY: all-zero values are valid ones.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -167,7 +167,7 @@ impl Asked {
         request
     }
 
-    /// One request whose answer has the length of `words`, of which the first is the command.
+    /// One request whose answer has the length of `words`; the first is the command.
     fn ask(&self, words: &mut [u32]) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();

@@ -26,7 +26,7 @@ enum Renewal {
     Hole,
 }
 
-/// Who owns an area's memory.
+/// The owner of an area's memory.
 #[derive(Debug)]
 enum Memory {
     /// The caller gave it.
@@ -106,7 +106,7 @@ impl Area {
         self.advise(bytes.min(self.bytes), advice)
     }
 
-    /// Tells the kernel that a mapped file is read in no order: a fault reads its page and no
+    /// Advises the kernel that a mapped file is read in no order: a fault reads its page and no
     /// other. Errors: those of madvise(2).
     pub fn expect_random(&self) -> io::Result<()> {
         self.advise(self.bytes, libc::MADV_RANDOM)
@@ -142,8 +142,8 @@ impl Area {
         let mut at = self.start().wrapping_add(from);
         for _ in 0..count {
             // SAFETY: inside of the area by the check, which is mapped to be written, and aligned;
-            // no reference to the memory exists, because `mapping` borrows the area, of which this
-            // has the only borrow.
+            // no reference to the memory exists, because `mapping` borrows the area, and this is
+            // the only borrow.
             unsafe { at.cast::<u64>().write_volatile(value) };
             value = value.wrapping_add(STORED << 1);
             at = at.wrapping_add(stride);
@@ -165,7 +165,7 @@ impl Area {
 
     fn advise(&self, bytes: usize, advice: i32) -> io::Result<()> {
         // SAFETY: the range is inside of the area. Advice that changes what memory holds comes from
-        // `renew` alone, which has the only borrow: nobody holds a reference into it.
+        // `renew` alone, which has the only borrow: no reference into it exists.
         done(unsafe { libc::madvise(self.start().cast(), bytes, advice) })
     }
 

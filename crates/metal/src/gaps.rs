@@ -118,7 +118,7 @@ impl Tracer {
         self.words[LAST].store(reading.last, Ordering::Relaxed);
         let made = self.turns() + turns - left;
         self.words[TURNS].store(made, Ordering::Relaxed);
-        // Last, so that who sees the count sees its gaps.
+        // Last, so that a reader of the count also sees its gaps.
         self.words[COUNT].store(stored as u64, Ordering::Release);
         stored < self.room
     }

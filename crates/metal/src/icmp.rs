@@ -3,7 +3,7 @@
 //!
 //! An answer is taken for an echo's only where type, identifier, sequence number and the whole
 //! payload are those that were sent. The kernel stamps what came in when its network stack took it
-//! up (`SO_TIMESTAMPNS`), so that the way from there to the waiting thread can be told apart.
+//! up (`SO_TIMESTAMPNS`), so that the path from there to the waiting thread is separable.
 
 use std::io;
 use std::mem::size_of;

@@ -12,9 +12,9 @@ const LINE_PAIR_BYTES: usize = 128;
 /// of all lines differ until every place of a page had its turn.
 const STEP_PAIRS: usize = 7;
 
-/// Words on cache lines of their own, each on a page of its own that nobody touched before
-/// [`Lines::home`], so that each has a physical address of its own. All pages are held at once:
-/// one that was given back would be the next that the kernel gives.
+/// Words on cache lines of their own, each on its own page that is untouched before
+/// [`Lines::home`], so that each has a physical address of its own. All pages are held at once: one
+/// that was given back would be the next that the kernel gives.
 #[derive(Debug)]
 pub struct Lines {
     pages: Mapping,
@@ -47,7 +47,7 @@ impl Lines {
     /// Takes part in `turns` turns of a game of two: waits awake until the value is `expected`,
     /// makes it `expected + 1`, and goes on with `expected + 2`. Each look at the line is a compare
     /// and swap ([`method`]), as in the tools that print this figure, so that every look takes the
-    /// line away from the other party. Gives up after `spins` (at least 1) looks in vain at one
+    /// line away from the other party. Gives up after `spins` (at least 1) failed looks at one
     /// turn. Returns the turns that were made. Panics: there is no line `index`.
     pub fn play(&self, index: usize, expected: u64, turns: u64, spins: u64) -> u64 {
         let word = self.word(index).as_ptr();

@@ -140,8 +140,8 @@ impl<Borrow> Rectangle<Borrow> {
 impl<'a> Rectangle<&'a [f64]> {
     /// Column `index`. Panics: there is no such column.
     pub fn column(&self, index: usize) -> &'a [f64] {
-        // SAFETY: the column exists, so its `rows` elements are in the matrix, which 'a borrows
-        // and nobody writes.
+        // SAFETY: the column exists, so its `rows` elements are in the matrix, which 'a borrows and
+        // no code writes.
         unsafe { std::slice::from_raw_parts(self.column_start(index), self.rows) }
     }
 }
@@ -195,7 +195,7 @@ pub fn subtract_product(c: &mut ViewMut<'_>, a: View<'_>, b: View<'_>) {
     }
     let step = |stride: usize| isize::try_from(stride).expect("a stride lies within a mapping");
     // SAFETY: each pointer and stride describe a rectangle of a matrix of the shape asserted above;
-    // `c` is this view's alone, so it overlaps neither `a` nor `b`, which nobody writes.
+    // `c` is this view's alone, so it overlaps neither `a` nor `b`, which are not written.
     unsafe {
         gemm_f64::gemm::f64::get_gemm_fn()(
             c.rows,

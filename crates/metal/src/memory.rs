@@ -221,8 +221,8 @@ impl Mapping {
     pub fn bind(&self, node: usize) -> io::Result<()> {
         let mut set = vec![0u64; node / 64 + 1];
         set[node / 64] |= 1 << (node % 64);
-        // SAFETY: `set` has the bits that are announced (the kernel reads one
-        // less than it is told); the range is this mapping.
+        // SAFETY: `set` has the bits that are announced (the kernel reads one less than the given
+        // number); the range is this mapping.
         done(unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -269,8 +269,8 @@ fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> 
     let start = (first + guard).next_multiple_of(align);
     let before = start - guard - first;
     let after = first + whole - (start + bytes + guard);
-    // SAFETY: all three ranges are parts of the area just mapped, which nobody
-    // else knows; they do not overlap.
+    // SAFETY: all three ranges are parts of the area just mapped, which no other code knows; they
+    // do not overlap.
     let result = unsafe {
         if before > 0 {
             libc::munmap(area, before);
@@ -308,7 +308,7 @@ impl Held {
     }
 }
 
-/// Sums the areas of smaps that lie inside `from..to`; `None` if there is none.
+/// Sums the areas of smaps that lie inside `from..to`; `None` if it does not exist.
 fn held_in(smaps: &str, from: usize, to: usize) -> Option<Held> {
     let mut held: Option<Held> = None;
     let mut inside = false;

@@ -25,7 +25,7 @@ impl Detached {
     /// fsconfig(2) and fsmount(2): EPERM without the right to mount, ENODEV where the kernel has no
     /// such file system, ENOSYS before Linux 5.2.
     pub fn new(kind: &CStr) -> io::Result<Detached> {
-        // SAFETY: the kernel reads the string up to its end; what it opens is nobody else's.
+        // SAFETY: the kernel reads the string up to its end; it owns what it opens.
         let context =
             unsafe { owned(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC))? };
         let fd = context.as_raw_fd();
@@ -34,7 +34,7 @@ impl Detached {
             let none = 0usize;
             libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, none, none, none)
         })?;
-        // SAFETY: a descriptor of ours and plain values; what the kernel opens is nobody else's.
+        // SAFETY: a descriptor of ours and plain values; this code owns what the kernel opens.
         let root =
             unsafe { owned(libc::syscall(libc::SYS_fsmount, fd, FSMOUNT_CLOEXEC, ATTRIBUTES))? };
         Ok(Detached { root })

@@ -2,7 +2,7 @@
 //!
 //! The library has had two orders of arguments under one name: before its version 6 `nfs_pread`
 //! took offset, count and buffer, since then buffer, count and offset. Its own change of the names
-//! of its raw calls in the same version (`…_async` became `…_task`) tells which one was loaded.
+//! of its raw calls in the same version (`…_async` became `…_task`) shows which one was loaded.
 //! `struct nfs_url` grew in version 7, so it is only handed back.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -159,14 +159,14 @@ impl Library {
 
     fn of(soname: &'static str, handle: NonNull<c_void>) -> io::Result<Library> {
         let find = |name: &CStr| find(handle, name).ok_or_else(|| lacks(soname, name));
-        // Both orders have the name: the raw calls' names tell which.
+        // Both orders have the name: the raw calls' names show which.
         let is_new = self::find(handle, c"rpc_nfs3_null_task").is_some();
         let is_old = self::find(handle, c"rpc_nfs3_null_async").is_some();
         if is_new == is_old {
             return Err(lacks(soname, c"rpc_nfs3_null_task"));
         }
         let pread = find(c"nfs_pread")?;
-        // SAFETY: functions of nfsc/libnfs.h; the order of nfs_pread's arguments was told apart.
+        // SAFETY: functions of nfsc/libnfs.h; the order of nfs_pread's arguments was determined.
         unsafe {
             let pread = match is_new {
                 true => Pread::BufferFirst(function(pread)),
@@ -204,7 +204,7 @@ impl Library {
         opening.told(opened)?;
         let stat = opening.stat()?;
         if stat.mode & KIND_MASK != KIND_REGULAR {
-            return Err(invalid(format!("{} is no regular file", address.url)));
+            return Err(invalid(format!("{} is not a regular file", address.url)));
         }
         opening.done(stat.size)
     }
@@ -286,8 +286,8 @@ impl NfsFile {
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
         let start = buffer.as_mut_ptr().cast::<c_void>();
-        // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the
-        // buffer is ours and as long as the count says; in the loaded library's order.
+        // SAFETY: an open file of this context, which no other code uses meanwhile (`&mut self`);
+        // the buffer is ours and as long as the count says; in the loaded library's order.
         let read = unsafe {
             match self.library.pread {
                 Pread::OffsetFirst(pread) => {
@@ -303,7 +303,7 @@ impl NfsFile {
     }
 
     /// What the kernel knows of the connection to the server. Errors: the connection is lost, or
-    /// the kernel does not tell.
+    /// the kernel does not report it.
     pub fn tcp(&self) -> io::Result<tcp::Info> {
         // SAFETY: a context of ours.
         let descriptor: RawFd = unsafe { (self.library.get_fd)(self.context.as_ptr()) };
@@ -323,7 +323,7 @@ impl Drop for NfsFile {
         if self.is_lost {
             return;
         }
-        // SAFETY: the file and its context are ours, and nobody else has them.
+        // SAFETY: the file and its context are ours alone.
         unsafe {
             if (self.library.close)(self.context.as_ptr(), self.file.as_ptr()) >= 0 {
                 (self.library.destroy_context)(self.context.as_ptr());
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    /// A port of this machine at which nobody answers.
+    /// A port of this machine without a listener.
     fn closed_port() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()

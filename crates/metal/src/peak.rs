@@ -152,9 +152,9 @@ impl Peak {
         Some(Peak::of(kernel, arch::peak_body(kernel)?, instructions))
     }
 
-    /// One chain of dependent steps at a vector width, each of which takes the
-    /// instruction's latency: fused f64 (multiplied at SSE2) or additions of i64.
-    /// `None` for others, and where this processor does not have it.
+    /// One chain of dependent steps at a vector width; each takes the instruction's latency: fused
+    /// f64 (multiplied at SSE2) or additions of i64. `None` for others, and where this processor
+    /// does not have it.
     pub fn chain(kernel: Kernel, instructions: u64) -> Option<Peak> {
         Some(Peak::of(kernel, arch::peak_chain(kernel)?, instructions))
     }
@@ -209,9 +209,8 @@ impl Peak {
 
     fn accumulate(&self, turns: u64) -> [Block; CHAINS_MAX] {
         let mut accumulators = self.start;
-        // SAFETY: the processor has the instructions (`peak_body`); the loop
-        // reads two blocks of operands, and reads and writes one block for each
-        // of its chains, of which there are at most `CHAINS_MAX`.
+        // SAFETY: the processor has the instructions (`peak_body`); the loop reads two blocks of
+        // operands, and reads and writes one block for each of its at most `CHAINS_MAX` chains.
         unsafe {
             (self.body.run)(turns, self.operands.as_ptr().cast(), accumulators.as_mut_ptr().cast());
         }

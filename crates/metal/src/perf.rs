@@ -2,8 +2,8 @@
 //! thread, each with its time.
 //!
 //! The ring is not overwritten: what finds no room is lost and counted, and the stretch for which
-//! that may be so is known ([`Ring::holes`]). Nobody is woken, so the tracing costs the writing of
-//! the records and no interrupt of its own. Times are `CLOCK_MONOTONIC_RAW`'s.
+//! that may be so is known ([`Ring::holes`]). No thread is woken, so tracing costs the writing of
+//! the records and no extra interrupt. Times are `CLOCK_MONOTONIC_RAW`'s.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -81,8 +81,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs
-    /// there, in a buffer of at least `bytes`. They begin with [`Ring::start`]. Errors: those of
+    /// These tracepoints of the kernel (by number, from tracefs) on `cpu`, for all threads there,
+    /// in a buffer of at least `bytes`. They begin with [`Ring::start`]. Errors: those of
     /// perf_event_open(2) and mmap(2): EACCES or EPERM without the right to trace the kernel,
     /// EMFILE when there are too many files, EINVAL before Linux 4.1.
     pub fn of_cpu(cpu: usize, tracepoints: &[u64], bytes: usize) -> io::Result<Ring> {
@@ -184,7 +184,7 @@ impl Ring {
     }
 
     /// Records that found no room since the ring was made; `None` before Linux 6.0, whose kernels
-    /// do not tell.
+    /// do not report it.
     pub fn lost(&self) -> Option<u64> {
         let lost = |event: &File| {
             // The value, then the count of lost ones.
@@ -237,7 +237,7 @@ fn open(
     leader: Option<&File>,
 ) -> io::Result<(File, bool)> {
     attributes.flags |= WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID;
-    // Nobody is to be woken: the mark is the whole ring, whatever its length.
+    // No thread is to be woken: the mark is the whole ring, whatever its length.
     attributes.wakeup_watermark = u32::MAX;
     attributes.clock = Clock::MONOTONIC_RAW.id();
     attributes.read_format = PERF_FORMAT_LOST;
@@ -257,8 +257,8 @@ impl Attributes {
         self.size = size_of::<Attributes>() as u32;
         let group = leader.map_or(-1, AsRawFd::as_raw_fd);
         let (call, on_exec) = (libc::SYS_perf_event_open, PERF_FLAG_FD_CLOEXEC);
-        // SAFETY: the kernel reads `size` bytes of the attributes, which is their length; what it
-        // opens is nobody else's.
+        // SAFETY: the kernel reads `size` bytes of the attributes, which is their length; it owns
+        // what it opens.
         unsafe { owned(libc::syscall(call, &raw const self, pid, cpu, group, on_exec)) }
             .map(File::from)
     }

@@ -144,8 +144,8 @@ pub fn fifo(priority: i32) -> io::Result<()> {
 /// Puts the calling thread back under the normal scheduler. Errors: those of `sched_setscheduler`.
 pub fn normal() -> io::Result<()> {
     match schedule(libc::SCHED_OTHER, 0) {
-        // Who was under [`fifo`] by a resource limit alone may leave it, but may not take back what
-        // it means for children.
+        // A thread that was under [`fifo`] only by a resource limit may leave it, but cannot undo
+        // its effect on children.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             schedule(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
         }
@@ -186,8 +186,8 @@ pub fn put_back(before: Policy) -> io::Result<()> {
 }
 
 /// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it
-/// tells (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how
-/// many want the CPU just now. Errors: those of `sched_rr_get_interval`.
+/// reports (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by
+/// how many want the CPU just now. Errors: those of `sched_rr_get_interval`.
 pub fn told_slice_ns() -> io::Result<u64> {
     let mut interval = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `interval` is ours; 0 is the calling thread.

@@ -1,4 +1,4 @@
-//! Processes: who ends with whom, what they used, and the first system call of a child.
+//! Processes: which processes end together, their usage, and the first system call of a child.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -182,7 +182,7 @@ pub fn geteuid() -> u32 {
 /// child is made as vfork makes it (it shares the memory, the parent waits), keeps the parent's CPU
 /// set, and times one raw `getpid`. Its number and its exit status are checked. Errors: a processor
 /// without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that answered with
-/// another number or ended otherwise than by its own exit.
+/// another number or did not exit by itself.
 pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     /// What the child leaves in the memory that it shares.
     struct Answer {
@@ -250,7 +250,7 @@ fn one_process(pid: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(pid)
         .ok()
         .filter(|&pid| pid > 1)
-        .ok_or_else(|| invalid(format!("{pid} is no process to send a signal to")))
+        .ok_or_else(|| invalid(format!("{pid} is not a process that can receive a signal")))
 }
 
 #[cfg(test)]

@@ -90,8 +90,8 @@ pub fn time() -> Option<u64> {
 #[inline]
 pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     const MODE: usize = 0o600;
-    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; what the kernel opens
-    // is nobody else's.
+    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; this code owns what
+    // the kernel opens.
     unsafe {
         opened(call!(SYS_openat, at(directory), path.as_ptr(), flags | libc::O_CLOEXEC, MODE))
     }
@@ -190,7 +190,7 @@ impl Drop for Region {
 
 /// Makes an epoll set. Errors: those of epoll_create1(2).
 pub fn epoll_create() -> io::Result<OwnedFd> {
-    // SAFETY: a flag only; what the kernel opens is nobody else's.
+    // SAFETY: a flag only; this code owns what the kernel opens.
     unsafe { opened(call!(SYS_epoll_create1, libc::EPOLL_CLOEXEC)) }
 }
 

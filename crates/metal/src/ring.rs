@@ -213,7 +213,8 @@ impl Ring {
     pub fn chase_pointer(&mut self, n: u64) -> usize {
         let base = self.base();
         let from = base + (self.position * self.slot_bytes) as u64;
-        // SAFETY: slots are linked to slots of this mapping only, and nobody else can write to it.
+        // SAFETY: slots are linked to slots of this mapping only, and no other code can write to
+        // it.
         let to = unsafe { arch::chase_pointer(n, from, 0) };
         self.position = (to - base) as usize / self.slot_bytes;
         self.position
@@ -224,7 +225,7 @@ impl Ring {
     pub fn chase_index(&mut self, n: u64) -> usize {
         let stride = self.slot_bytes / WORD_BYTES;
         let from = (self.position * stride) as u64;
-        // SAFETY: indices lead to slots of this mapping only, and nobody else can write to it.
+        // SAFETY: indices lead to slots of this mapping only, and no other code can write to it.
         let to = unsafe { arch::chase_index(n, from, self.base()) };
         self.position = to as usize / stride;
         self.position

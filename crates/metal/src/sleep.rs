@@ -25,7 +25,7 @@ impl Wakeup {
 
 /// Sleeps until `clock` shows `at_ns`, not at all where it already does (clock_nanosleep(2) with
 /// `TIMER_ABSTIME`, by its instruction). Errors: `Interrupted` by a signal that has a handler, a
-/// [`Deadline`](crate::deadline::Deadline) among them; a clock on which nobody can sleep.
+/// [`Deadline`](crate::deadline::Deadline) among them; a clock without sleeps.
 #[inline]
 pub fn until(clock: Clock, at_ns: u64) -> io::Result<()> {
     let at = timespec(Duration::from_nanos(at_ns));

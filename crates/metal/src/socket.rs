@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(&into[..5], b"hello");
         assert_eq!(send(one.as_fd(), b"").expect("sends"), 0);
         assert_eq!(receive(other.as_fd(), &mut into, Wait::Block).expect("receives"), 0);
-        // Nobody gets a signal for a connection that is gone.
+        // No process gets a signal for a lost connection.
         let (here, gone) = UnixStream::pair().expect("sockets");
         drop(gone);
         let told = send(here.as_fd(), b"x").expect_err("is gone");

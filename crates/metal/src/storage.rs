@@ -73,7 +73,7 @@ impl Extent {
     }
 }
 
-/// The extents of a file in order, holes left out; `None` where the file system does not tell.
+/// The extents of a file in order, holes left out; `None` if the file system does not report it.
 /// Errors: those of `ioctl(FS_IOC_FIEMAP)` (Documentation/filesystems/fiemap.rst).
 pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
     let mut all: Vec<Extent> = Vec::new();
@@ -124,7 +124,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::FileExt;
 
-    /// Bytes of a file on the device, where that is told.
+    /// Bytes of a file on the device, if known.
     fn on_device(file: &std::fs::File) -> Option<u64> {
         let extents = extents(file).unwrap()?;
         let held = extents.iter().filter(|extent| extent.is_on_device());
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn many_extents_take_several_calls() {
         let file = unlinked(&std::env::temp_dir()).unwrap();
-        // A page in every 128 KiB, and more of them than a call tells.
+        // A page in every 128 KiB, and more of them than a call reports.
         let pieces = 2 * super::AT_ONCE as u64 + 3;
         for index in 0..pieces {
             file.write_all_at(&[0xa5; 4096], index << 17).unwrap();

@@ -161,9 +161,9 @@ pub struct Kernel {
     pub width: Width,
 }
 
-/// a, b, c, units, passes, 64 bytes of the constant. [`Op::Read`] returns the
-/// sum of all scalar words, or that of the quadwords which 16 registers hold:
-/// those of the last turn of whole lines, of which a line alone takes the first.
+/// a, b, c, units, passes, 64 bytes of the constant. [`Op::Read`] returns the sum of all scalar
+/// words, or that of the quadwords which 16 registers hold: those of the last turn of whole lines;
+/// a single line takes the first.
 pub(crate) type Code =
     unsafe extern "C" fn(*mut u8, *const u8, *const u8, usize, usize, *const u8) -> u64;
 
@@ -173,8 +173,8 @@ impl Kernel {
         arch::stream_code(self, Ahead::No).is_some()
     }
 
-    /// Whether there are two loops of it, of which one prefetches: on x86-64
-    /// those of vectors, but for the one that only stores past the caches.
+    /// Whether it has two loops, one with prefetching: on x86-64 those of vectors, but for the one
+    /// that only stores past the caches.
     pub fn has_ahead(self) -> bool {
         arch::stream_has_ahead(self) && self.is_supported()
     }

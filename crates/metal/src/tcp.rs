@@ -25,10 +25,10 @@ pub struct Info {
     pub acknowledged_bytes: Option<u64>,
     /// Segments of payload that went out, those sent again among them (Linux 4.6).
     pub sent_segments: Option<u32>,
-    /// What lately was delivered, in B/s, of windows in which there was enough to send or, where
-    /// there were none, of others (Linux 4.9).
+    /// The recent delivery rate, in B/s, from windows with enough to send or, without any, from
+    /// others (Linux 4.9).
     pub delivery_rate: Option<u64>,
-    /// How the time was spent of one who sends (Linux 4.9).
+    /// How a sender's time was spent (Linux 4.9).
     pub limits: Option<Limits>,
 }
 
@@ -43,7 +43,7 @@ pub struct Limits {
     pub send_buffer_us: u64,
 }
 
-/// Where the fields are: eight bytes of flags, then words, of which some are twice as long.
+/// Where the fields are: eight bytes of flags, then words; some are twice as long.
 const SEND_MSS_AT: usize = 16;
 const RTT_AT: usize = 68;
 const WINDOW_AT: usize = 80;
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(info.delivery_rate, Some(5 << 33));
         let limits = Limits { busy_us: 90_000, receive_window_us: 60_000, send_buffer_us: 30_000 };
         assert_eq!(info.limits, Some(limits));
-        // One that ends within them tells none.
+        // One that ends within them reports none.
         assert_eq!(parse(&told[..184]).limits, None);
     }
 

@@ -24,7 +24,7 @@ const BARE_STACK_BYTES: usize = 64 * 1024;
 
 /// What clone(2) shares for a thread: all that the C library asks for, but for its thread-local
 /// storage. The thread's number is written before the call returns and cleared at its end, which
-/// wakes who waits for it.
+/// wakes its waiters.
 const BARE_FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -34,7 +34,7 @@ const BARE_FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// What a thread runs on, and who makes it.
+/// A thread's stack, and its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// pthread_create(3) with the library's own stack: glibc keeps those of ended threads (at most
@@ -309,7 +309,7 @@ impl Body {
     }
 }
 
-/// The clock of threads whose readings nobody asks for: none.
+/// The clock of threads whose readings are unused: none.
 fn no_clock() -> u64 {
     0
 }

@@ -26,7 +26,7 @@ pub struct TimerFd(OwnedFd);
 impl TimerFd {
     /// One that is not armed. Errors: those of timerfd_create(2).
     pub fn new() -> io::Result<TimerFd> {
-        // SAFETY: plain values; what the kernel opens is nobody else's.
+        // SAFETY: plain values; this code owns what the kernel opens.
         let fd =
             unsafe { opened(call!(SYS_timerfd_create, libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC)) };
         fd.map(TimerFd)

@@ -62,13 +62,13 @@ pub fn readable_unless(
 pub enum Want<'fd> {
     /// Bytes to read, or their end.
     Readable(BorrowedFd<'fd>),
-    /// Room to write, or nobody who reads.
+    /// Room to write, or no reader.
     Writable(BorrowedFd<'fd>),
 }
 
 /// Like [`readable_unless`], for several file descriptors at once, and without an end where
 /// `timeout` is `None`: which of them are ready, in their order; none of them after the time is
-/// over. One that has failed is ready: reading or writing tells of it. Errors: as
+/// over. One that has failed is ready: reading or writing reports it. Errors: as
 /// [`readable_unless`].
 pub fn any_unless(
     wants: &[Want<'_>],
@@ -198,7 +198,7 @@ mod tests {
             any_unless(&wants, Some(Duration::ZERO), &[], || false).expect("polls")
         };
         assert_eq!(room(&writer), [true]);
-        // A pipe that is full has none, until nobody reads it: then writing tells.
+        // A full pipe has none, until its readers are gone: then writing reports it.
         while room(&writer) == [true] {
             writer.write_all(&[0; 4096]).expect("writes");
         }

@@ -50,8 +50,8 @@ pub struct Recording {
     pub torn: bool,
 }
 
-/// Reads a record. A torn last line (a killed writer's) is left out and told; anything else that
-/// does not parse is an error. Errors: see [`ReadError`].
+/// Reads a record. A torn last line (a killed writer's) is left out and reported; anything else
+/// that does not parse is an error. Errors: see [`ReadError`].
 pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
     let (mut whole_bytes, mut line_number) = (0_u64, 0_usize);

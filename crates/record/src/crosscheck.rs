@@ -43,7 +43,7 @@ pub struct Rival {
     pub about: String,
     /// The Debian package that has it; null where there is none.
     pub package: Option<String>,
-    /// The version that it told; null where it is absent or tells none.
+    /// The version that it reported; null if it is absent or reports none.
     pub version: Option<String>,
     /// Why it is not run, and what would help; null where it is.
     pub absent: Option<Absence>,
@@ -65,10 +65,10 @@ pub struct Pairing {
     /// Files in that directory that the rival reads: name and text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// Commands that are run there once before the first turn.
+    /// Commands to run there once before the first turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<Vec<String>>,
-    /// The rival's far end, which runs during all turns; null where it has none.
+    /// The rival's far end, which runs during all turns; null without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Vec<String>>,
     /// What is compared; at least one.
@@ -86,7 +86,7 @@ pub struct Row {
     pub name: String,
     /// plumb's experiment.
     pub experiment: String,
-    /// Parameters of its case that tell it apart from the others of the same command.
+    /// Parameters of its case that distinguish it from the others of the same command.
     pub case: CaseId,
     /// Its metric.
     pub metric: String,
@@ -96,24 +96,24 @@ pub struct Row {
     pub unit: Unit,
     /// What the ratio, plumb's value over the rival's, should be.
     pub goal: Goal,
-    /// What the two do differently, as far as it is known.
+    /// The difference in method, if known.
     pub difference: String,
 }
 
-/// What a ratio should be (METHOD §7).
+/// The goal of a ratio (METHOD §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// At least 1.00: a rate.
     AtLeast,
-    /// At least 0.95: a rate of work whose method is another.
+    /// At least 0.95: a rate with a different method.
     AtLeastNearly,
     /// At most 1.00: a time.
     AtMost,
     /// Within 5 % of 1.00.
     Agree,
-    /// None: what is measured differs, and the difference says how.
+    /// None: the measurements differ, and the difference explains how.
     Explained,
 }
 
@@ -147,10 +147,10 @@ pub struct Pair {
 pub struct Load {
     /// Its length times the number of its CPUs.
     pub cpu_s: f64,
-    /// What the hypervisor took of that; null where the kernel does not tell.
+    /// What the hypervisor took of that; null if the kernel does not report it.
     pub steal_s: Option<f64>,
-    /// What other processes and the kernel for itself had of it, at least; null where that cannot
-    /// be told from a far end's.
+    /// What other processes and the kernel for itself had of it, at least; null if that cannot be
+    /// separated from a far end's.
     pub others_s: Option<f64>,
 }
 

@@ -83,7 +83,7 @@ pub struct Header {
     pub cpus: Vec<usize>,
     /// Identity of the machine: of what does not change from boot to boot.
     pub identity: String,
-    /// The machine, as the host room describes it.
+    /// The machine's description.
     pub host: serde_json::Value,
     /// The environment: kernel, mitigations, governor, load … by name.
     pub environment: BTreeMap<String, String>,
@@ -116,13 +116,13 @@ impl Header {
     }
 }
 
-/// A far end on another host, as its agent told of it when the run began.
+/// A far end on another host, as its agent described it when the run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerHeader {
     /// Its name in cases (`far=NAME`).
     pub name: String,
-    /// How it was reached, as given on the command line.
+    /// Its address, as given on the command line.
     pub url: String,
     /// The address of its data connections.
     pub address: String,
@@ -130,9 +130,9 @@ pub struct PeerHeader {
     pub plumb: String,
     /// Identity of the machine.
     pub identity: String,
-    /// CPUs that its ends of rounds use, the first first.
+    /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
-    /// The machine, as the host room describes it.
+    /// The machine's description.
     pub host: serde_json::Value,
     /// Its environment, by name.
     pub environment: BTreeMap<String, String>,
@@ -193,10 +193,10 @@ pub struct Calibration {
     pub multiply_cycles: Option<f64>,
     /// CPU on which this was measured.
     pub cpu: usize,
-    /// What the width probe reads on that CPU; null in records of before there was one.
+    /// The width probe's reading on that CPU; null in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<Width>,
-    /// What was found on the way.
+    /// Remarks of the calibration.
     pub notes: Vec<String>,
 }
 
@@ -267,7 +267,7 @@ pub struct Derived {
     /// What was found with it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
-    /// What a reader must know.
+    /// Caveats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -277,11 +277,11 @@ pub struct Derived {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// There are figures.
+    /// It has figures.
     Measured,
     /// It was not measured, for a known reason.
     Skipped,
-    /// It should have been measured.
+    /// It could not be measured.
     Failed,
 }
 

@@ -107,7 +107,7 @@ impl Metric {
         }
     }
 
-    /// A measured time in ns, of which less is better.
+    /// A measured time in ns; less is better.
     pub const fn time(name: &'static str, doc: &'static str, kind: Kind) -> Self {
         Metric::new(name, doc, Unit::Ns, Better::Lower, kind)
     }

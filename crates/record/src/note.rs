@@ -26,7 +26,7 @@ pub enum NoteKind {
     TwoModes,
     /// A derived value that many resamples do not give.
     Uncertain,
-    /// One that a newer plumb knows.
+    /// A condition of a newer plumb.
     #[serde(other)]
     Other,
 }

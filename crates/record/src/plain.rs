@@ -1,8 +1,8 @@
 //! Texts without what steers whoever shows them. A record comes from other people too: a model name
 //! may hold what clears a terminal's screen, sets its title, or turns the direction of a line.
 
-/// Whether a character steers what shows it: control characters, ends of lines, what turns the
-/// direction of a text, and operators that nobody sees.
+/// Whether a character steers what shows it: control characters, ends of lines, characters that
+/// change the direction of a text, and invisible operators.
 pub fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}')

@@ -47,7 +47,7 @@ pub struct Prediction {
     /// What of the machine it counted in or was widened for: none of that is a cause of a miss.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What of it base hardware takes and what software; null where nobody can part them.
+    /// What of it base hardware takes and what software; null if they cannot be separated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
 }
@@ -65,30 +65,30 @@ impl Prediction {
     }
 }
 
-/// Something of the machine that a prediction may count in.
+/// A property of the machine that a prediction may account for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// Page tables of the kernel are apart from those of programs.
+    /// The kernel has separate page tables (page-table isolation).
     PageTableIsolation,
-    /// A seccomp filter looks at system calls.
+    /// A seccomp filter checks system calls.
     Seccomp,
-    /// A hypervisor takes interrupts, timers and halts.
+    /// A hypervisor handles interrupts, timers and halts.
     Hypervisor,
-    /// Page tables of a guest are walked through those of its host.
+    /// A TLB miss of a guest also walks its host's page tables.
     NestedPaging,
-    /// A disk is the host's file or network, whose medium is unknown.
+    /// The disk is virtual, and its medium is unknown.
     VirtualDisk,
-    /// A device's cache of writes.
+    /// A device's write cache.
     WriteCache,
-    /// A journal of the file system.
+    /// The file system's journal.
     Journal,
-    /// The clock of the core, and how far it may be from the stated one.
+    /// The core clock, and its deviation from the stated one.
     CoreClock,
-    /// The kernel's source of time.
+    /// The kernel's clock source.
     ClockSource,
-    /// One that a newer plumb knows.
+    /// A condition of a newer plumb.
     #[serde(other)]
     Other,
 }
@@ -97,9 +97,9 @@ pub enum Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shares {
-    /// What the machine itself takes.
+    /// The share of the hardware.
     pub hardware: Range,
-    /// What kernel and libraries add.
+    /// The share of kernel and libraries.
     pub software: Range,
 }
 
@@ -139,8 +139,8 @@ pub struct Bound {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// No correct value lies below.
+    /// No correct value is below.
     AtLeast,
-    /// No correct value lies above.
+    /// No correct value is above.
     AtMost,
 }

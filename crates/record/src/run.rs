@@ -97,7 +97,7 @@ struct Places {
 }
 
 /// Places in a list by experiment and case, in the order of the list. An event without a case, or
-/// of several metrics of one case, shares its entry: who looks compares the event itself.
+/// of several metrics of one case, shares its entry: the caller compares the event itself.
 #[derive(Clone, Debug, Default)]
 struct ByCase(HashMap<String, HashMap<CaseId, Vec<usize>>>);
 
@@ -121,7 +121,7 @@ impl ByCase {
 }
 
 impl Run {
-    /// A run of which only the header is known.
+    /// A run with only a header.
     pub fn new(header: Header) -> Self {
         Run {
             header,

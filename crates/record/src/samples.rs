@@ -369,7 +369,7 @@ pub struct Trace {
     pub round: u32,
     /// Case.
     pub case: CaseId,
-    /// What the rows are: `timeline`, `gaps`, `series` …
+    /// Kind of rows: `timeline`, `gaps`, `series` …
     pub kind: String,
     /// Column names, unit last.
     pub columns: Vec<String>,

@@ -152,7 +152,7 @@ pub fn range(range: &Range, unit: Unit) -> String {
     let digits = if size < 1.0 { 1 } else { 2 };
     let fewest = if is_whole { 0 } else { usize::try_from(digits - magnitude).unwrap_or(0) };
     let text = |places: usize| (format!("{low:.places$}"), format!("{high:.places$}"));
-    // A narrow range gets the digits that tell its ends apart.
+    // A narrow range gets enough digits to distinguish its ends.
     let most = usize::try_from(MOST_PLACES).unwrap_or(0);
     let (low, high) =
         (fewest..=most).map(text).find(|(low, high)| low != high).unwrap_or_else(|| text(fewest));

@@ -63,7 +63,7 @@ impl Unit {
         UNITS.iter().find(|(unit, _)| *unit == self).map_or("", |(_, text)| text)
     }
 
-    /// Whether values of this unit are times, so that they can also be told in core cycles.
+    /// Whether values of this unit are times, which can also be given in core cycles.
     pub fn is_time(self) -> bool {
         matches!(self, Unit::Ns | Unit::NsPerOp)
     }

@@ -1,14 +1,14 @@
-//! What the width probe knows of a core that nobody else uses.
+//! The width probe's level for an exclusive core.
 
 use serde::{Deserialize, Serialize};
 
-/// What the width probe reads on a core that nobody else uses (METHOD §2a).
+/// The width probe's reading on an exclusive core (METHOD §2a).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Width {
-    /// Operations per cycle of a core that is alone; null where that cannot be told.
+    /// Operations per cycle of a core that is alone; null if that is unknown.
     pub level: Option<f64>,
-    /// Why it cannot be told.
+    /// Why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<Unusable>,
     /// Operations per cycle in the highest mode of the readings, whether it is a level or not.
@@ -30,7 +30,7 @@ pub struct Width {
 pub enum Unusable {
     /// The clock's steps are too long for readings of 2 µs.
     ClockTooCoarse,
-    /// The highest readings have no sharp edge: the core was never alone during calibration.
+    /// The highest readings have no sharp edge: the core was never exclusive during calibration.
     NeverAlone,
     /// Their edge is not at a whole number of operations per cycle: an emulated or unknown core.
     NotWhole,

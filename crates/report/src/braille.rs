@@ -35,7 +35,7 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
     };
     let (mut top, mut bottom) = (label(ys.1, &plot.y), label(ys.0, &plot.y));
     if top == bottom {
-        // Closer than rendering shows: with the digits that tell them apart.
+        // Closer than rendering shows: with enough digits to distinguish them.
         let of = |value: f64| if plot.y.is_log { value.exp2() } else { value };
         let (high, low) = (of(ys.1), of(ys.0));
         let (factor, unit) = plot.y.unit.map_or((1.0, ""), |unit| scale(high, unit));

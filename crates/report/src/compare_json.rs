@@ -21,7 +21,7 @@ pub struct FlatComparison {
     pub(super) base: FlatRun,
     /// Whether any figure of any run is a finding.
     finding: bool,
-    /// The other runs, in the order given.
+    /// The other runs, in the given order.
     pub(super) against: Vec<FlatAgainst>,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct FlatRun {
     plumb: String,
     /// Preset; `published` for a published machine.
     preset: String,
-    /// The processor and what it runs under.
+    /// The processor and its hypervisor.
     machine: String,
     /// Identity of the machine.
     identity: String,
-    /// Why the run is not whole; null if it is.
+    /// Why the run is incomplete; null if it is complete.
     unfinished: Option<&'static str>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct FlatAgainst {
     pub(super) new: FlatRun,
     /// Whether both runs are of the same machine.
     same_machine: bool,
-    /// Figures that were tested: the number that findings are corrected for.
+    /// Number of tested figures, used in the correction.
     tested: usize,
     /// Figures that differ.
     findings: usize,
@@ -61,18 +61,18 @@ pub(super) struct FlatAgainst {
     effects: Vec<FlatEffect>,
     /// How far to trust them.
     confidence: Level,
-    /// What lowers the confidence.
+    /// Reasons for a lower confidence.
     doubts: Vec<String>,
     /// Least |ratio - 1| that half of the tested figures show, by kind.
     least_seen: Vec<(Kind, f64)>,
-    /// What differs around the figures.
+    /// Differences in the conditions.
     conditions: Vec<Condition>,
     /// Figures that both runs have.
     pub(super) figures: Vec<FlatCompared>,
     /// Figures of a published machine beside the nearest ones of the other run, which are not the
     /// same measurement.
     pub(super) nearest: Vec<FlatNear>,
-    /// What only one has, or what cannot be set against each other.
+    /// Figures of only one run, or figures that are not comparable.
     pub(super) incomparable: Vec<FlatIncomparable>,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct FlatAgainst {
 pub(super) struct FlatEffect {
     /// Experiment id.
     experiment: String,
-    /// Where it went.
+    /// Its direction.
     direction: Direction,
     /// How many findings.
     figures: usize,
@@ -112,15 +112,15 @@ pub(super) struct FlatCompared {
     pub(super) base: FlatSide,
     /// In the new run.
     pub(super) new: FlatSide,
-    /// New over base; null where a value or an end of its interval is not positive.
+    /// New over base; null if a value or an end of its interval is not positive.
     ratio: Option<f64>,
-    /// New less base where there is no ratio.
+    /// New less base if there is no ratio.
     difference: Option<f64>,
     /// Interval of the ratio, the between-run variance included, or of the difference.
     ci: Option<(f64, f64)>,
-    /// Two-sided p before any correction; null where nothing was tested.
+    /// Two-sided p before any correction; null without a test.
     p: Option<f64>,
-    /// What two runs of an unchanged machine differ by.
+    /// The difference between two runs of an unchanged machine.
     band: FlatBand,
     /// `finding`, `quiet` or `untested`.
     outcome: String,
@@ -128,7 +128,7 @@ pub(super) struct FlatCompared {
     direction: Option<Direction>,
     /// Why it was not tested.
     why: Option<String>,
-    /// What the records tell beside a finding.
+    /// The recorded differences around a finding.
     beside: Vec<String>,
 }
 
@@ -140,11 +140,11 @@ pub(super) struct FlatSide {
     value: Option<f64>,
     /// Its interval.
     ci: Option<(f64, f64)>,
-    /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
+    /// The scope of the interval: `rounds`, `within-run` or `resamples`.
     interval: Interval,
-    /// Rounds on which the value rests; null for derived figures.
+    /// Rounds that the value uses; null for derived figures.
     rounds: Option<usize>,
-    /// Rounds that counters call disturbed; null for derived figures.
+    /// Disturbed rounds, by counters; null for derived figures.
     disturbed: Option<usize>,
     /// The value in core cycles.
     cycles: Option<f64>,
@@ -152,7 +152,7 @@ pub(super) struct FlatSide {
     at: BTreeMap<String, Value>,
 }
 
-/// How much a figure must differ to be a finding.
+/// The smallest change that is a finding.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatBand {
@@ -160,7 +160,7 @@ pub(super) struct FlatBand {
     share: f64,
     /// Where it is from.
     source: String,
-    /// Stored runs that it rests on; 0 for a default.
+    /// Number of stored runs behind it; 0 for a default.
     stored_runs: usize,
     /// Standard deviation of log values between runs, which also widens interval and test.
     between_deviation: f64,

@@ -21,11 +21,11 @@ pub struct Section {
     pub id: String,
     /// Heading.
     pub heading: String,
-    /// Blocks with who sees them.
+    /// Blocks with their audience.
     pub blocks: Vec<(Audience, Block)>,
 }
 
-/// Who sees a block.
+/// The audience of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// Every reader.
@@ -267,7 +267,7 @@ pub struct Point {
     pub y: f64,
     /// Interval of `y`.
     pub ends: Option<(f64, f64)>,
-    /// What a reader sees who points at it; for bars the category.
+    /// Its tooltip; for bars the category.
     pub hover: String,
 }
 
@@ -290,7 +290,7 @@ impl Audience {
 }
 
 impl Section {
-    /// A section of blocks with who sees them.
+    /// A section of blocks with their audience.
     pub fn new(
         id: impl Into<String>,
         heading: impl Into<String>,

@@ -46,13 +46,13 @@ pub struct FlatResult {
     pub(super) figures: Vec<FlatFigure>,
     /// Rows over time.
     traces: Vec<Trace>,
-    /// What stands beside other tools; absent where nothing was set beside.
+    /// Comparisons with other tools; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(default))]
     crosscheck: Vec<FlatRival>,
     /// What to look at, errors first.
     findings: Vec<Finding>,
-    /// How good the predictions were.
+    /// The score of the predictions.
     score: FlatScore,
 }
 
@@ -66,7 +66,7 @@ pub struct FlatFigure {
     pub(super) case: CaseId,
     /// What they resolved to.
     at: BTreeMap<String, Value>,
-    /// Its name in the summary, where it is one of the key figures.
+    /// Its name in the summary, if it is a key figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// How it ended. A value beyond its bound is `failed`, with the value still given.
@@ -80,7 +80,7 @@ pub struct FlatFigure {
     /// All that a metric has; absent where a whole case or experiment is.
     #[serde(flatten)]
     measured: Option<FlatMetric>,
-    /// What a reader must know.
+    /// Caveats.
     notes: Vec<String>,
 }
 
@@ -98,35 +98,35 @@ struct FlatMetric {
     kind: Kind,
     /// From the hardware description.
     prediction: Option<FlatPrediction>,
-    /// What became of it: `within`, `faster than predicted`, `slower than predicted`,
-    /// `above prediction`, `below prediction`, `impossible`; null without a range or value.
+    /// Its verdict: `within`, `faster than predicted`, `slower than predicted`, `above prediction`,
+    /// `below prediction`, `impossible`; null without a range or value.
     verdict: Option<String>,
     /// From earlier figures of the run.
     derived_prediction: Option<FlatPrediction>,
-    /// What became of that.
+    /// Its verdict.
     derived_verdict: Option<String>,
     /// The estimate.
     value: Option<f64>,
     /// Its interval.
     ci: Option<(f64, f64)>,
-    /// Real confidence of the interval.
+    /// Actual confidence of the interval.
     confidence: Option<f64>,
-    /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
+    /// The scope of the interval: `rounds`, `within-run` or `resamples`.
     interval: Interval,
-    /// What `value` is of, where the width probe was read beside the samples: `alone`, a core that
-    /// nobody else used, or `as_found`, all samples.
+    /// The samples behind `value`, if they were probed: `alone`, with an exclusive core, or
+    /// `as_found`, all samples.
     condition: Option<Sampled>,
-    /// The same from all samples, where `value` is of a core alone.
+    /// The same from all samples, if `value` is for an exclusive core.
     as_found: Option<FlatEstimate>,
     /// Share of the classified samples in which others used the core.
     shared: Option<f64>,
-    /// The value in core cycles; null for what is no time or has no known core clock.
+    /// The value in core cycles; null for figures that are not times or have no known core clock.
     cycles: Option<f64>,
     /// The distribution; null for derived figures.
     stats: Option<Stats>,
 }
 
-/// An estimate of the same figure by other samples.
+/// An estimate of the same figure from other samples.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatEstimate {
@@ -134,13 +134,13 @@ struct FlatEstimate {
     value: f64,
     /// Its interval.
     ci: Option<(f64, f64)>,
-    /// Real confidence of the interval.
+    /// Actual confidence of the interval.
     confidence: Option<f64>,
-    /// Rounds on which the value rests.
+    /// Rounds that the value uses.
     used: usize,
 }
 
-/// A prediction; without `low`, `likely`, `high` where nothing could be said.
+/// A prediction; without `low`, `likely`, `high` if it has no range.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatPrediction {
@@ -152,9 +152,9 @@ struct FlatPrediction {
     high: Option<f64>,
     /// The reason, with its inputs.
     because: String,
-    /// What base hardware takes of it and what software; null where nobody can part them.
+    /// The shares of base hardware and software; null if they cannot be separated.
     shares: Option<Shares>,
-    /// What of the machine it counted in or was widened for.
+    /// Properties of the machine that it accounts for.
     conditions: Vec<Condition>,
     /// The bound as evaluated: median over the rounds.
     bound: Option<f64>,
@@ -184,7 +184,7 @@ struct FlatKindScore {
     by_family: BTreeMap<String, FlatTally>,
 }
 
-/// What some predictions came to.
+/// The score of a group of predictions.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatTally {
@@ -194,7 +194,7 @@ struct FlatTally {
     inside: Option<f64>,
     /// Median of high over low.
     median_width: Option<f64>,
-    /// Measured figures for which nothing could be predicted.
+    /// Measured figures without a prediction.
     unpredicted: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A document whose texts steer nobody who shows it, whatever the record has in them.
+//! A document without control characters, whatever the record has in its texts.
 
 use super::build::summary::{Row, Summary};
 use super::document::{Block, Document, Plot, Table};

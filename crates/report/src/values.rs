@@ -64,7 +64,7 @@ fn is_marked(figure: &Figure) -> bool {
     figure.condition == Some(Condition::AsFound) && figure.shared.is_some_and(|of| of >= SHARED)
 }
 
-/// Marks a value that others, who used the core, are in; empty for others.
+/// Marks a value from samples in which others used the core; empty for others.
 pub fn mark(figure: &Figure) -> &'static str {
     if is_marked(figure) { SHARED_MARK } else { "" }
 }
@@ -118,7 +118,7 @@ pub fn trials(figure: &Figure) -> Option<String> {
     Some(format!("{} / {}", stats.used, stats.samples))
 }
 
-/// A frequency to the megahertz, as clocks are told.
+/// A frequency to the megahertz, as usual for clocks.
 pub fn clock(hz: f64) -> String {
     format!("{:.3} GHz", hz / 1e9)
 }

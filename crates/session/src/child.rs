@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 /// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
 const REAP_TIME: Duration = Duration::from_secs(2);
-/// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
+/// In the last part of its time one that is silent is looked at: a slow disk does not hang.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
-/// And one of which nothing else is seen for so many times its time hangs, whatever its disk does
-/// for others; unless that writes what was waiting to be written, which comes to an end.
+/// A worker without any other sign for so many times its time hangs, whatever its disk does for
+/// others; unless that writes what was waiting to be written, which comes to an end.
 const PATIENCE: u32 = 5;
 /// So much less must wait to be written, in bytes.
 const WRITTEN_LEAST: u64 = 1 << 20;
@@ -89,7 +89,7 @@ struct Files {
     unwritten: Option<u64>,
 }
 
-/// What the kernel tells of a silent worker: it differs while that gets on.
+/// What the kernel reports about a silent worker: it differs while that gets on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Moved {
     /// What it read and wrote.
@@ -169,7 +169,7 @@ impl Worker {
     /// Sends an order. Errors: the worker is gone.
     pub fn order(&mut self, message: &ToWorker) -> Result<()> {
         let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
-        // One that died before it read is told as one that died later: by its end.
+        // One that died before it read is reported like one that died later: by its end.
         send(stdin, message).map_err(|_| self.last_words())
     }
 
@@ -271,8 +271,8 @@ impl Worker {
         }
     }
 
-    /// The next message, `None` where there is none in time: one blocking read with a deadline.
-    /// Errors: as [`Worker::next`], but for the deadline.
+    /// The next message, `None` if none arrives in time: one blocking read with a deadline. Errors:
+    /// as [`Worker::next`], but for the deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
         loop {
@@ -302,8 +302,8 @@ impl Worker {
         }
     }
 
-    /// Its output and its input, for who waits for more than a worker: from then on they are not
-    /// read and written here. Errors: they were given before.
+    /// Its output and its input, for callers that wait for more than a worker: from then on they
+    /// are not read and written here. Errors: they were given before.
     pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
         let output = self.child.stdout.take();
         let input = self.child.stdin.take();
@@ -349,7 +349,7 @@ impl Worker {
         let _ = metal::process::kill_group(self.child.id());
     }
 
-    /// Waits for its end; one that has none was killed in vain, and is not waited for again.
+    /// Waits for its end; one without an exit could not be killed, and is not waited for again.
     fn reap(&mut self) -> Option<ExitStatus> {
         if self.is_stuck {
             return None;

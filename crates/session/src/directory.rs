@@ -133,7 +133,7 @@ impl Before {
         }
     }
 
-    /// Removes what came since: files that are not whole are nobody's. What cannot be removed goes
+    /// Removes what came since: incomplete files belong to no series. What cannot be removed goes
     /// with the directory, or stays in the journal.
     pub fn restore(&self) {
         let _ = metal::directory::remove_but(&self.dir, &self.names, SILENCE);

@@ -39,7 +39,7 @@ pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
         let nowhere = site(host, &root, None, Files::Nowhere, preset, &stop)
             .expect("nothing stops the look at a recorded host");
         assert_eq!(nowhere.case_ns, case_ns(preset));
-        // As on most machines: a directory that nobody named, on the root's device.
+        // As on most machines: a default directory, on the root's device.
         let root_mount = nowhere.host.block.mount_of("/");
         let dir = DirFacts {
             path: "/".into(),

@@ -85,7 +85,7 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// Who is told what happens. Nothing is told while a round is timed.
+/// The receiver of the events. No message is printed while a round is timed.
 pub trait Observer {
     /// An event happened; it is to be stored. Errors: it could not be stored: the run ends.
     fn event(&mut self, event: &Event) -> Result<()>;
@@ -182,7 +182,7 @@ fn spent(run: &Run) -> Duration {
             .fold(0.0, f64::max)
     };
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
-    // A time that is none comes from a damaged record: then the budget is spent.
+    // An invalid time comes from a damaged record: then the budget is spent.
     Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
 }
 
@@ -420,8 +420,8 @@ impl<'run> Session<'run> {
             counter_drift: drift,
             eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
             session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-            // Not `ru_maxrss` where it can be helped: it survives exec, so that it would tell the
-            // peak of whatever started plumb.
+            // Not `ru_maxrss` where it can be helped: it survives exec, so it would show the peak
+            // of the program that started plumb.
             session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
         };
         self.emit(Event::Footer(footer))

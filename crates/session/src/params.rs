@@ -13,8 +13,8 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct BadSetting(pub String);
 
-/// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host
-/// (`host.…`) are told apart by [`Settings::parse`].
+/// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host (`host.…`)
+/// are separated by [`Settings::parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     entries: Vec<(String, String, Vec<Value>)>,
@@ -140,7 +140,7 @@ fn range(token: &str, low: &str, high: &str, unit: Unit) -> Result<Vec<u64>, Str
         None => (high, None),
     };
     let (low, high) = (integer(low, unit)?, integer(high, unit)?);
-    let no_range = || format!("`{token}` is no range: type low..high or low..high/step");
+    let no_range = || format!("`{token}` is not a range: type low..high or low..high/step");
     let next = |value: &u64| match (step, unit) {
         (Some(step), _) => value.checked_add(step),
         (None, Unit::B) => value.checked_mul(2),

@@ -13,11 +13,11 @@ use record::run::Run;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is
-/// reached, and nothing that the record names is started, before it is clear that the record is
-/// this machine's and that whoever resumes it means its far ends; `peers` are those on the command
-/// line. Errors: [`Usage`]: there is no such run, it has its end, or it was made by another
-/// machine, plumb or plan.
+/// A run that goes on: the session's setup, its file, and what it holds. No other host is
+/// contacted, and no command of the record is started, before it is clear that the record is this
+/// machine's and that the user means its far ends; `peers` are those on the command line. Errors:
+/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or
+/// plan.
 pub fn resume(
     store: &Store,
     name: &str,

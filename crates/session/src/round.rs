@@ -222,8 +222,8 @@ fn far_end<'a>(
     }
 }
 
-/// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host
-/// is sent what it has not asked for, and an agent may be mistaken about its address, or lie.
+/// Makes sure, once a run, that an address which no program serves is where the agent says: that
+/// host is sent what it has not asked for, and an agent may be mistaken about its address, or lie.
 fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
@@ -274,8 +274,8 @@ fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
     }
 }
 
-/// Takes messages until the round is over. Of an agent none but its end comes here, so that nobody
-/// talks on without end; a worker of this host is given its time by what it reads and writes.
+/// Takes messages until the round is over. Of an agent none but its end comes here, so that no
+/// agent talks on without end; a worker of this host is given its time by what it reads and writes.
 fn collect(
     worker: &mut dyn FarWorker,
     mut deadline: Instant,

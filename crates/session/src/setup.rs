@@ -148,7 +148,7 @@ impl Setup {
             peers.is_empty() || host_tree.is_none(),
             Usage("--peer does not work with a recorded machine: omit it".to_owned())
         );
-        // Until when others are told that the agents are busy.
+        // The time until which other clients see the agents as busy.
         let takes = name.as_ref().map_or(PLANNING, |_| budget);
         let here = &site.host.identity.hash;
         let remotes = connect(&options, peers, preset, (here, takes, then), stop)?;
@@ -265,8 +265,8 @@ fn budget_of(options: &Options) -> Result<Duration> {
     })
 }
 
-/// Reaches the far ends from this host (its identity), which are told how long they are taken;
-/// those of a run that goes on must be the same machines.
+/// Reaches the far ends from this host (its identity), with the expected duration; those of a run
+/// that goes on must be the same machines.
 fn connect(
     options: &Options,
     peers: Vec<PeerUrl>,
@@ -322,7 +322,7 @@ pub fn run_name() -> String {
     format!("{time}-{}", if host.is_empty() { "host" } else { &host })
 }
 
-/// Name of this host; empty where the kernel does not tell.
+/// Name of this host; empty if the kernel does not report it.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

@@ -41,7 +41,8 @@ const SILENCE: Duration = Duration::from_secs(20);
 pub enum Files<'path> {
     /// Below this directory, which the user named.
     Named(&'path Path),
-    /// Below the current directory, if that can be written and is not in memory: nobody named one.
+    /// Below the current directory, if that can be written and is not in memory: the user named
+    /// none.
     Here,
     /// Nowhere: the site is another machine's.
     Nowhere,

@@ -24,8 +24,8 @@ pub fn test(kind: &str) {
     note(kind, reason(kind));
 }
 
-/// The test that calls this leaves out `what`, or ends here for a cause that `what` tells. Panics:
-/// as [`test`].
+/// The test that calls this leaves out `what`, or ends here for the cause in `what`. Panics: as
+/// [`test`].
 #[track_caller]
 pub fn part(kind: &str, what: impl Display) {
     reason(kind);

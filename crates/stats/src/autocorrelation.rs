@@ -14,8 +14,8 @@ const WINDOW: f64 = 5.0;
 /// as uncertain as that of n / tau independent ones. It is the greater of that of the values and
 /// that of their ranks, for a few huge values hide the memory of all others. At least 1.
 ///
-/// `None` where the series is too short to tell (the window does not close within a twelfth of
-/// it), as with a drift, or below 24 values.
+/// `None` if the series is too short (the window does not close within a twelfth of it), as with a
+/// drift, or below 24 values.
 pub fn time(values: &[f64]) -> Option<f64> {
     let bin = values.len().div_ceil(MOST_VALUES).max(1);
     let binned: Vec<f64> = values.chunks_exact(bin).filter_map(mean).collect();

@@ -68,7 +68,7 @@ const STOLEN_SHARE: f64 = 0.005;
 const SWITCHES_PER_10_MS: f64 = 2.0;
 /// Share of the window above which waiting for a CPU disturbs: a thread that sleeps for a device
 /// now and then waits for 0.2 to 2 % on a quiet machine, and for 15 % and more where one other
-/// program runs (who is woken up does not displace who runs before the next tick, whatever its
+/// program runs (a woken thread does not preempt the running one before the next tick, whatever its
 /// priority).
 const RUN_DELAY_SHARE: f64 = 0.05;
 /// Relative change of the core clock above which it disturbs.

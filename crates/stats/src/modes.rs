@@ -14,7 +14,7 @@ use super::quantile::{quantile_of_sorted, sorted};
 /// The least share that counts as a mode; what is rarer is an outlier.
 const LEAST_SHARE: f64 = 0.05;
 
-/// Some values tell the modes no better than this many do, spread evenly over the ranks.
+/// This many values, spread evenly over the ranks, show the modes as well as all values.
 const MOST_VALUES: usize = 20_000;
 
 /// One mode of a sample.

@@ -1,7 +1,7 @@
 //! From raw samples to the values of rounds: the unit of replication.
 //!
-//! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples of a
-//! core that nobody else used, and *as found*, from all samples of a round's first visit.
+//! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples with
+//! an exclusive core, and *as found*, from all samples of a round's first visit.
 
 use crate::estimate::RoundValue;
 use crate::quantile;
@@ -19,7 +19,7 @@ pub const LEAST_ROUNDS: usize = 6;
 /// Which samples a value rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// Those of a core that nobody else used, by the probe's level on it, of all visits.
+    /// The samples with an exclusive core, by the probe's level on it, of all visits.
     Alone(f64),
     /// All of the first visit.
     AsFound,

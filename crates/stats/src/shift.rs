@@ -78,7 +78,7 @@ pub fn p_value(values: &[f64], chance: &mut Chance) -> Option<f64> {
 pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
     let mut found = BTreeMap::new();
     divide(values, 0, true, chance, &mut found);
-    // A shift that is too small to tell joins its sides, and others are then by other runs.
+    // A shift that is too small to report joins its sides, and then other runs decide the others.
     loop {
         let places: Vec<usize> = found.keys().copied().collect();
         let sizes = sides(values, &places).into_iter().map(|(before, after)| size(before, after));

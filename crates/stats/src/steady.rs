@@ -16,8 +16,8 @@ const TURNS_MIN: usize = 3;
 const SILENT_PART: u64 = 8;
 /// A last turn of so many times the median turn is one of turns that grow.
 const GROWN: f64 = 1.5;
-/// A leading block is none of the steady part's while it is farther from the level of the second
-/// half than this share and so many times that half's scatter.
+/// A leading block is not part of the steady phase while it is farther from the level of the second
+/// half than this share and this multiple of that half's scatter.
 const NEAR: f64 = 0.02;
 const SCATTERS: f64 = 4.0;
 /// A rest whose beginning and end differ by more than this share, and by so many times what

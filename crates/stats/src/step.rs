@@ -103,7 +103,7 @@ mod tests {
         }
         assert_eq!(step(&rungs(&[(1.0, 1.0)])), None);
         assert_eq!(step(&[]), None);
-        // Downwards is none either.
+        // Neither is one downwards.
         assert_eq!(step(&rungs(&[(1.0, 8.0), (2.0, 0.4)])), None);
     }
 

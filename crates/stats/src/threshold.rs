@@ -11,7 +11,7 @@ use super::quantile::quantile_of_counted;
 use std::collections::BTreeMap;
 
 /// No interruption is as short, in ns: an interrupt delivered, acknowledged and returned from takes
-/// more than a thousand cycles, of which this is fewer than any processor makes in that time.
+/// more than a thousand cycles, and this is less than any processor needs for that.
 const LEAST_NS: f64 = 250.0;
 /// Nothing that the loop does to itself is as long, in ns: several misses to the memory of another
 /// node, one after another.
@@ -33,7 +33,7 @@ const PER_OCTAVE: f64 = 24.0;
 const NEXT_TO_SPARSEST: f64 = 1.5;
 /// Without interruptions: so many times the longest time.
 const CLEAR_OF_TAIL: f64 = 1.5;
-/// What is told as near lies within a sixth, in natural logarithms.
+/// "Near" means within a sixth, in natural logarithms.
 const NEAR: f64 = 0.15;
 /// Times up to here, in ticks, are counted in an array.
 const DENSE: usize = 4096;
@@ -176,19 +176,19 @@ impl Found {
         let ns = |ticks: u64| shown(ticks as f64 * tick_ns);
         let high = times.quantile(0.999).unwrap_or(self.median_ticks);
         let own = format!(
-            "{} times from read to read: median {}, 99.9 % within {}",
+            "{} times between two reads: median {}, 99.9 % within {}",
             times.count(),
             ns(self.median_ticks),
             ns(high)
         );
         let Some(shortest_ticks) = self.shortest_ticks else {
             let floor = if self.ticks == least {
-                "the least that an interruption can take"
+                "the shortest possible interruption"
             } else {
                 "clear of its tail"
             };
             return format!(
-                "{own}, the longest {}: not one was an interruption, so the threshold of {} is {floor}",
+                "{own}, the longest {}: no interruptions, so the threshold of {} is {floor}",
                 ns(self.own_ticks),
                 ns(self.ticks)
             );
@@ -198,8 +198,8 @@ impl Found {
             near => format!("{near} within a sixth of the threshold"),
         };
         format!(
-            "{own}; they are sparse at {} ({near}), which parts the loop's own spread (up to {}) from \
-             {} interruptions (from {})",
+            "{own}; they are sparse at {} ({near}), which separates the loop's own spread (up to \
+             {}) from {} interruptions (from {})",
             ns(self.ticks),
             ns(self.own_ticks),
             self.interruptions,

@@ -78,8 +78,8 @@ fn divided(values: &[f64], least: usize, scale: impl Fn(&[f64]) -> f64) -> Vec<u
 
 /// Autocorrelation time of the values around their level, blind to steps of that level: with
 /// first-order correlation r the squared differences at lags 2 and 1 are as 1 + r to 1, and a few
-/// steps do not move the medians of the differences (Chakar, Lebarbier, Levy-Leduc and Robin
-/// 2017). Negative correlation counts as none; 1 for series too short to tell.
+/// steps do not move the medians of the differences (Chakar, Lebarbier, Levy-Leduc and Robin 2017).
+/// Negative correlation counts as none; 1 for series that are too short.
 fn memory(values: &[f64]) -> f64 {
     let typical = |lag: usize| {
         let differences: Vec<f64> =

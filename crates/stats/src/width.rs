@@ -1,4 +1,4 @@
-//! The width probe's readings (METHOD §2a): which of them a core gives that nobody else uses.
+//! The width probe's readings (METHOD §2a): which of them an exclusive core gives.
 //!
 //! A reading is operations per cycle: how many of a row of independent ones the core did in the
 //! time in which it did one of a row of dependent ones. A core that is alone does as many as it has

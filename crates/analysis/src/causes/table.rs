@@ -117,11 +117,11 @@ const FILES: &[&str] = &["fs.", "memory.fault"];
 #[rustfmt::skip]
 pub(super) const CAUSES: &[Cause] = &[
     cause(SHARED_CORE, &[], NOISE, Part(SHARED, PROBED, 0.05),
-        "another tenant used its core beside it (width probe)").of(Scope::SharedCore)
+        "another tenant used its core at the same time (width probe)").of(Scope::SharedCore)
             .so("measure when the host is quieter, or on CPUs that no other tenant shares"),
     cause("steal", &[], NOISE, Share("steal_ns", 0.005),
         "the hypervisor gave time to others during its rounds (steal)")
-            .so("measure when the host is quieter, or on a guest with CPUs of its own"),
+            .so("measure when the host is quieter, or on a guest with dedicated CPUs"),
     cause(THROTTLED, &[], NOISE, Share("throttled_ns", 0.005),
         "the control group's CPU quota throttled its rounds")
             .so("raise the control group's cpu.max, or measure outside the group"),

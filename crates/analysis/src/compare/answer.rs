@@ -13,7 +13,7 @@ use stats::quantile::median;
 /// latency, a lower rate and a higher cost, and so have its cases.
 #[derive(Clone, Debug)]
 pub struct Effect<'of, 'a> {
-    /// Where it went.
+    /// Its direction.
     pub direction: Direction,
     /// The findings, the greatest first; never empty.
     pub figures: Vec<&'of Compared<'a>>,
@@ -48,16 +48,16 @@ pub struct Confidence {
     pub reasons: Vec<String>,
 }
 
-/// How far something is to be trusted.
+/// A degree of confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Repeat it on a quieter machine.
+    /// Low: repeat the run on a quieter machine.
     Low,
-    /// With the reasons in mind.
+    /// Fair: see the reasons.
     Fair,
-    /// Nothing speaks against it.
+    /// High: no known reason for doubt.
     High,
 }
 

@@ -10,21 +10,21 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Something that differs around the figures.
+/// A difference in the conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
-    /// What kind of thing.
+    /// The kind of difference.
     pub class: Class,
     /// Its name, as the record has it.
     pub name: String,
-    /// In the base run; `not told` where that does not say.
+    /// In the base run; `not recorded` if that run lacks it.
     pub base: String,
     /// In the new run.
     pub new: String,
 }
 
-/// What kind of thing differs, the most telling first.
+/// The kind of a difference, the most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -33,13 +33,13 @@ pub enum Class {
     Machine,
     /// Settings and software of the machine.
     Setting,
-    /// What measured: plumb's build.
+    /// The build of plumb.
     Plumb,
-    /// What it was asked for.
+    /// The options of the run.
     Options,
     /// The clocks as calibrated.
     Clocks,
-    /// What went on while it was measured.
+    /// Conditions during the measurement.
     State,
 }
 
@@ -134,13 +134,13 @@ pub fn settings(environment: &BTreeMap<String, String>) -> BTreeMap<&str, &str> 
 /// Shares of rounds or of time that differ by less are no news.
 const LEAST_SHARE: f64 = 0.02;
 
-/// Ratio by which core clocks differ before it is told.
+/// Smallest reported difference of core clocks, as a ratio.
 const CORE_CLOCK: f64 = 0.01;
 
-/// Ratio by which the counter's frequency differs before it is told.
+/// Smallest reported difference of the counter's frequency, as a ratio.
 const COUNTER: f64 = 100e-6;
 
-/// A part of the environment that moves by itself: told where it more than doubles or halves,
+/// A part of the environment that moves by itself: reported if it more than doubles or halves,
 /// counted from this floor up.
 const MOVING: &[(&str, f64)] = &[
     ("load_1m", 0.5),
@@ -150,7 +150,7 @@ const MOVING: &[(&str, f64)] = &[
     ("_free_bytes", 1e9),
 ];
 
-/// Names in the description of the host that move by themselves, or that the environment tells.
+/// Names in the description of the host that change by themselves, or that the environment covers.
 const UNTOLD: &[&str] = &[
     "count",
     "counted",
@@ -182,7 +182,7 @@ const UNTOLD: &[&str] = &[
     "number",
 ];
 
-/// Facts of different machines that are told: name, place in the description of the host, unit.
+/// Reported facts of different machines: name, place in the description of the host, unit.
 const FACTS: &[(&str, &str, Option<Unit>)] = &[
     ("processor", "/cpu/model_name", None),
     ("core", "/cpu/microarchitecture/core", None),
@@ -241,7 +241,7 @@ impl Found {
         }
         let of = |run: &Run| run.header.estimator().to_string();
         self.add(Class::Plumb, "estimator", &of(base), &of(new));
-        // Records of before it was told have none.
+        // Older records lack it.
         if !b.build.is_empty() && !n.build.is_empty() {
             self.add(Class::Plumb, "measuring code", &b.build, &n.build);
         }
@@ -259,7 +259,7 @@ impl Found {
         }
     }
 
-    /// What the descriptions of one host differ in, beside what the environment tells.
+    /// Differences between descriptions of one host, besides those in the environment.
     fn host(&mut self, base: &Run, new: &Run) {
         let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
         leaves(&base.header.host, "", &mut before);

@@ -60,13 +60,13 @@ pub struct Against<'a> {
     pub new: &'a Measured<'a>,
     /// Whether both are of the same machine.
     pub same_machine: bool,
-    /// What differs around the figures.
+    /// Differences in the conditions.
     pub conditions: Vec<Condition>,
     /// Figures that both have, in the order of the base.
     pub figures: Vec<Compared<'a>>,
     /// Figures of a published machine beside the nearest ones of the other run.
     pub nearest: Vec<Near<'a>>,
-    /// What only one has, or what cannot be set against each other.
+    /// Figures of only one run, or figures that are not comparable.
     pub incomparable: Vec<Incomparable<'a>>,
 }
 
@@ -85,7 +85,7 @@ pub struct Compared<'a> {
     pub p: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
-    /// What two runs of an unchanged machine differ by.
+    /// The difference between two runs of an unchanged machine.
     pub band: Band,
     /// What stands beside a finding: recorded conditions that may explain it.
     pub reasons: Vec<String>,
@@ -96,22 +96,22 @@ pub struct Compared<'a> {
 pub enum Outcome {
     /// It changed.
     Finding(Direction),
-    /// No change can be told from what runs of an unchanged machine differ by.
+    /// No change exceeds the variation of an unchanged machine.
     Quiet,
     /// It was not tested.
     Untested(Untested),
 }
 
-/// Where a changed figure went.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// To the bad side of its metric.
+    /// Worse.
     Worse,
-    /// To the good side.
+    /// Better.
     Better,
-    /// Up, where neither side is better.
+    /// Up, if neither direction is better.
     Up,
     /// Down, likewise.
     Down,
@@ -135,7 +135,7 @@ pub enum Untested {
 }
 
 impl Untested {
-    /// Every reason, in the order in which they are told.
+    /// Every reason, in the order of the report.
     pub const ALL: [Untested; 6] = [
         Untested::Published,
         Untested::NoInterval,

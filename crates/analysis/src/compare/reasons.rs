@@ -9,10 +9,10 @@ use record::quantity::digits;
 use record::run::Run;
 use stats::quantile::median;
 
-/// Share by which core clocks differ before it is told.
+/// Smallest reported difference of core clocks, as a share.
 const CLOCK: f64 = 0.01;
 
-/// What `at` tells that is told here.
+/// The parts of `at` that are reported here.
 const MOST_RESOLVED: usize = 3;
 
 /// The recorded differences beside a figure, in the order of their weight.
@@ -43,7 +43,7 @@ pub(super) fn has_other_size(base: &Figure, new: &Figure) -> bool {
     })
 }
 
-/// Share of the windows by which waiting for a CPU differs before it is told.
+/// Smallest reported difference in waiting for a CPU, as a share of the windows.
 const RUN_DELAY: f64 = 0.02;
 
 /// Time in which the measuring threads were ready to run and another had their CPU, as a share of

@@ -9,7 +9,7 @@ use crate::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, RoundStatus};
 use record::run::Run;
 
-/// Reasons of disturbance that are told.
+/// Reported reasons of disturbance.
 const REASONS: usize = 2;
 
 /// Nothing where there is nothing to doubt.
@@ -20,7 +20,7 @@ pub(super) fn sentence(
 ) -> Option<String> {
     let of = |ending| figures.iter().filter(move |figure| figure.outcome == ending);
     let mut parts = Vec::new();
-    // A figure beyond its bound failed too, and is told of with the verdicts.
+    // A figure beyond its bound failed too, and is reported with the verdicts.
     let is_beyond = |figure: &Figure| {
         let judged = figure.shown_prediction();
         judged.is_some_and(|judged| judged.verdict == Some(Verdict::Impossible))
@@ -30,7 +30,7 @@ pub(super) fn sentence(
         parts.push(format!("{} failed", counted(failed, "figure", "figures")));
     }
     let skipped = of(Ending::Skipped).count();
-    // What a report's text lacks was printed there: nobody skipped it.
+    // What a report's text lacks was printed there: it was not skipped.
     if skipped > 0 && !run.header.is_published() {
         let were = if skipped == 1 { "was" } else { "were" };
         parts.push(format!("{} {were} skipped", counted(skipped, "figure", "figures")));

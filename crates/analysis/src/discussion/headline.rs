@@ -11,10 +11,10 @@ use record::quantity::digits;
 use record::shown::{range, shown};
 use record::view::View;
 
-/// Letters from which a case's name is told by what distinguishes it from the other one.
+/// From this length on, a case is named by its difference from the other one.
 const LONG_NAME: usize = 45;
 
-/// Values closer than this factor are told as about the same.
+/// Values closer than this factor are reported as about the same.
 const ALIKE: f64 = 1.02;
 
 /// Longest account of where a prediction comes from that a sentence takes in.
@@ -136,8 +136,8 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
     )
 }
 
-/// The least and the most of all cases. Cases of which the same was predicted are alike, and a
-/// factor between them means something; of others the one furthest from its likely value is told.
+/// The least and the most of all cases. Cases with the same prediction are alike, and a factor
+/// between them means something; of others, the one furthest from its likely value is reported.
 fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
     let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
@@ -221,7 +221,7 @@ pub(super) fn times(factor: f64) -> String {
     }
 }
 
-/// `predicted A at X and B at Y`; the places are told also where nothing was predicted of one.
+/// `predicted A at X and B at Y`; the places are also given if one has no prediction.
 fn both([first, last]: [(Option<String>, String); 2], at: &str) -> String {
     if first.0.is_none() && last.0.is_none() {
         let places: Vec<String> = [first.1, last.1]

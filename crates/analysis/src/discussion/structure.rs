@@ -11,7 +11,7 @@ use record::run::Run;
 use record::shown::shown;
 use record::unit::Unit;
 
-/// Derived or further metrics that are told.
+/// Derived or further metrics that are reported.
 const METRICS: usize = 3;
 
 /// Letters from which a case is not named here: the table does.
@@ -33,7 +33,7 @@ pub(super) fn sentence<'run>(
 ) -> Option<String> {
     let derived: Vec<&Figure> =
         measured.iter().filter(|figure| is_derived(figure)).copied().collect();
-    // The first sentence tells the first metric.
+    // The first sentence is about the first metric.
     let headline = super::headline::metric(planned, measured);
     let beside = |figures: &[&'run Figure]| -> Vec<&'run Figure> {
         let others = figures.iter().filter(|figure| Some(figure.metric_name()) != headline);

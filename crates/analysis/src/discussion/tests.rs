@@ -202,7 +202,7 @@ proptest! {
 }
 
 #[test]
-fn one_figure_alone_is_told_without_a_name() {
+fn one_figure_alone_is_said_without_a_name() {
     let run = sample::run();
     let all = figures(&run);
     let only = own(&all, "os.pipe");
@@ -211,5 +211,5 @@ fn one_figure_alone_is_told_without_a_name() {
     let planned = planned.expect("is in the sample");
     assert_eq!(Names::of(planned, &only).case(only[0]), "");
     let told = sentences(&run, planned, &only);
-    assert!(told[0].contains(" of hop; "), "{told:?}");
+    assert!(told[0].contains(" for hop; "), "{told:?}");
 }

@@ -13,7 +13,7 @@ use record::run::Run;
 use stats::quantile::median;
 use std::collections::BTreeMap;
 
-/// Candidate causes that are told.
+/// Candidate causes that are reported.
 const CAUSES: usize = 3;
 
 /// Both kinds of prediction, each by itself; nothing where at most one figure was judged and it
@@ -31,7 +31,7 @@ pub(super) fn sentence(run: &Run, names: &Names, figures: &[&Figure]) -> Option<
 }
 
 /// `the report's own 8 estimates: measured 0.96 to 1.09 times the estimate, typically off by a
-/// factor of 1.05`; nothing for a single one, which the first sentence tells.
+/// factor of 1.05`; nothing for a single one, which is in the first sentence.
 fn estimates(figures: &[&Figure]) -> Option<String> {
     let off = off(figures.iter().copied()).filter(|off| off.figures > 1)?;
     Some(finished(&format!(
@@ -55,7 +55,7 @@ fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) 
     let judged: Vec<(&Figure, &Judged)> = figures
         .iter()
         .filter_map(|figure| Some((*figure, misses::judged(figure, kind)?)))
-        // A figure beyond its bound is told once.
+        // A figure beyond its bound is reported once.
         .filter(|(figure, judged)| {
             let is_told = kind == PredictionKind::Derived && figure.prior.is_some();
             !(is_told && judged.verdict == Some(Verdict::Impossible))
@@ -116,8 +116,8 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
 }
 
 /// `2 figures are slower than predicted, at most by a factor of 1.3: latency (64 MiB) with 156 ns
-/// [150, 160] against 60 to 120 ns; candidate cause: …`. A miss whose interval reaches into what
-/// was predicted is told as such, and without a cause.
+/// [150, 160] against 60 to 120 ns; candidate cause: …`. A miss whose interval overlaps the
+/// prediction is reported as such, without a cause.
 fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> String {
     misses::sort(&mut missed);
     let Some(worst) = missed.first().copied() else {

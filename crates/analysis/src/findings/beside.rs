@@ -53,7 +53,8 @@ fn miss(row: &Compared<'_>) -> String {
         known => format!("; known: {known}"),
     };
     format!(
-        "beside {}, its {} ({}) is {ratio:.3}{interval} times the tool's, and should be {should} it{known}",
+        "compared with {}, its {} ({}) is {ratio:.3}{interval} times the tool's, and should be \
+         {should} it{known}",
         row.label(),
         row.row.metric.replace('_', " "),
         row.row.statistic,
@@ -76,7 +77,7 @@ mod tests {
             assert_eq!(missed.about, "os.syscall");
             assert_eq!(missed.severity, Severity::Warning);
             for part in [
-                "beside perf sched-pipe",
+                "compared with perf sched-pipe",
                 "1.300 [1.287, 1.313]",
                 "at most 1.00",
                 "perf counts interrupts",

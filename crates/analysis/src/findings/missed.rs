@@ -2,10 +2,10 @@
 //! by itself.
 //!
 //! A figure counts once, whichever of its predictions it missed, and only where its interval is
-//! clear of them. Predictions promise nine figures in ten, so misses are findings where more than
-//! a tenth of a group's figures missed, or one by far. What is better than predicted is nobody's to
-//! look at, unless its cause can be acted on; nor is what has a cause about which nothing can be
-//! done.
+//! clear of them. Predictions promise nine figures in ten, so misses are findings where more than a
+//! tenth of a group's figures missed, or one by far. A figure that is better than predicted is not
+//! a finding, unless the reader can act on its cause; nor is what has a cause about which nothing
+//! can be done.
 
 use super::{Finding, Named, Severity, about, counted, shared, spread};
 use crate::causes::{self, Cause, SHARED_CORE, THROTTLED};
@@ -58,7 +58,7 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
         if !much.is_part_enough(&own) {
             unexplained.extend(own);
         } else if !cause.advice.is_empty() {
-            // What nothing can be done about is nobody's to look at.
+            // A cause that the reader cannot act on is not a finding.
             join(&mut all, cause, &own, named);
         }
     }

@@ -50,7 +50,7 @@ fn ended(run: &Run) -> Vec<Finding> {
             "the record is incomplete: the run was killed or is still running; figures use the \
              rounds written so far",
         )),
-        // Of a budget that ran out, the quality of the run tells.
+        // The quality of the run reports a budget that ran out.
         Some(End::Complete | End::Budget) => None,
         Some(End::Interrupted) if is_crosscheck => Some(warning(
             "interrupted",

@@ -74,7 +74,7 @@ pub trait Fields: Clone + PartialEq + 'static {
     /// The same with another value of a parameter; itself where it lacks that parameter.
     fn with(&self, name: &str, value: &Value) -> Option<Self>;
 
-    /// The case that a series holds. Errors: it is none of this type.
+    /// The case that a series holds. Errors: it has another type.
     fn decode(case: &Case) -> Result<Self> {
         Self::of(&case.id).with_context(|| format!("there is no case `{}`", case.id))
     }

@@ -20,7 +20,7 @@ pub fn bare_site() -> Site {
     }
 }
 
-/// A machine that tells nothing, one of the reports, and the recorded ones (a virtual machine, two
+/// A machine without any facts, one of the reports, and the recorded ones (a virtual machine, two
 /// sockets, hybrid cores, Arm).
 pub fn sites() -> Vec<Site> {
     let mut old = bare_site();

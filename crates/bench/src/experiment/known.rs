@@ -52,7 +52,7 @@ pub struct DerivedValue {
     pub cell: Option<(f64, f64)>,
     /// What was found with it; taken from the estimates, not from the resamples.
     pub at: BTreeMap<String, Value>,
-    /// What a reader must know.
+    /// Caveats.
     pub notes: Vec<String>,
 }
 

@@ -71,7 +71,7 @@ impl Device<'_> {
         }
     }
 
-    /// Why no CPU can be told that takes them.
+    /// Why the CPU that takes them is unknown.
     fn untold(&self) -> Skip {
         match self {
             Device::Disk(_) => Skip::because(
@@ -134,8 +134,8 @@ fn arrange(cpus: &mut [usize], taker: usize, place: &str) {
     }
 }
 
-/// The far end's CPUs of a placement: as at the near end where its host tells which CPU takes the
-/// interrupts of its interface, else as they are.
+/// The far end's CPUs of a placement: as at the near end if its host reports which CPU takes the
+/// interrupts of its interface, otherwise unchanged.
 fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
     let mut cpus = peer.cpus.clone();
     let interface = peer.interface.as_deref();

@@ -265,7 +265,7 @@ impl Bench {
     }
 
     /// How far the clocks of two CPUs may be apart; exchanged once per round. Errors: the CPUs are
-    /// the same, or one cannot be had.
+    /// the same, or one is not available.
     pub fn offset(&mut self, first: usize, second: usize) -> Result<Offset> {
         if let Some(known) = self.offsets.get(&(first, second)) {
             return Ok(*known);
@@ -276,8 +276,8 @@ impl Bench {
         Ok(offset)
     }
 
-    /// Says something of the round to the session, or to who judges whether it was disturbed.
-    /// Outside any timed window: the session may wake up for it.
+    /// Says something of the round to the session, or to the code that judges whether it was
+    /// disturbed. Outside any timed window: the session may wake up for it.
     pub fn declare(&mut self, declared: Declared<'_>) {
         match declared {
             Declared::Switches(count) => self.around.plan_switches(count),

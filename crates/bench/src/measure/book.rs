@@ -185,8 +185,8 @@ impl Book {
         Ok(samples)
     }
 
-    /// Writes events down that are counted in `all`, of which `excerpt` are the first. Errors: a
-    /// value that is not finite.
+    /// Records events that are counted in `all`; `excerpt` has the first of them. Errors: a value
+    /// that is not finite.
     pub fn counted(
         &mut self,
         case: &Case,

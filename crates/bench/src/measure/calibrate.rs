@@ -30,7 +30,7 @@ const CORE_ATTEMPTS: usize = 20;
 const CORE_PAUSE: Duration = Duration::from_millis(20);
 /// The level of the width probe is looked for in so many times the windows' time.
 const PATIENCE: u32 = 4;
-/// Windows whose rates lie further apart than this (as a ratio) are told.
+/// Windows whose rates differ by more than this ratio are reported.
 const SPREAD_NOTED: f64 = 50e-6;
 
 /// Calibrates the clocks on `order.cpu`, to which the calling thread is pinned afterwards. Takes
@@ -86,9 +86,8 @@ pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
     Ok(calibration)
 }
 
-/// `CLOCK_MONOTONIC_RAW` at a moment that the clock told, in ns: the kernel's tracepoints of the
-/// same time can be laid beside it. The moment lies back so little that the calibration's error is
-/// none.
+/// `CLOCK_MONOTONIC_RAW` at a reading of the clock, in ns: the kernel's tracepoints of the same
+/// time can be laid beside it. The moment is so recent that the calibration's error is negligible.
 pub fn raw_ns(clock: Clock, tick: u64) -> f64 {
     let now = edge(|| clock.start());
     now.raw_ns as f64 - clock.between_ns(tick, now.ticks)
@@ -126,10 +125,10 @@ fn core_into(calibration: &mut Calibration, clock: Clock) -> CoreClock {
     core
 }
 
-/// The counter's name where it may tell time, else the reason why it may not. Constant and
+/// The counter's name if it can be the clock, otherwise the reason against it. Constant and
 /// non-stop is bit 8 of CPUID 0x80000007 (Intel SDM 18.17.1, AMD APM 3 E.4.6); a kernel that no
-/// longer lists `tsc` has seen it drift or stop. The Arm counter is both by architecture
-/// (Arm ARM D11.1). Windows end by `rdtscp`, bit 27 of edx of leaf 0x80000001.
+/// longer lists `tsc` has seen it drift or stop. The Arm counter is both by architecture (Arm ARM
+/// D11.1). Windows end by `rdtscp`, bit 27 of edx of leaf 0x80000001.
 fn counter_trust() -> Result<&'static str, &'static str> {
     if cfg!(target_arch = "aarch64") {
         return Ok("cntvct");
@@ -168,7 +167,7 @@ fn counter_windows(count: u32, window_ns: u64) -> Result<Vec<f64>> {
         while clock::monotonic_raw_ns() < from.raw_ns + window_ns {}
         let to = edge(clock::ticks_start);
         if to.ticks <= from.ticks || to.raw_ns <= from.raw_ns {
-            bail!("the counter or CLOCK_MONOTONIC_RAW stands still");
+            bail!("the counter or CLOCK_MONOTONIC_RAW does not advance");
         }
         rates.push((to.ticks - from.ticks) as f64 * 1e9 / (to.raw_ns - from.raw_ns) as f64);
         from = to;
@@ -228,7 +227,7 @@ pub fn resolution_ns(clock: Clock) -> Result<f64> {
             break;
         }
     }
-    bail!("the clock stands still over {} reads", 64 * READS)
+    bail!("the clock does not advance over {} reads", 64 * READS)
 }
 
 /// Smallest step of a clock from neighbouring reads. A clock that repeats itself is coarser than

@@ -25,7 +25,7 @@ impl Windows {
     pub const REHEARSAL: Windows = Windows { count: 8, window_ns: 5e3 };
 }
 
-/// What the chains told about the core.
+/// What the chains show about the core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Cycles per second; `None` with the reason in `reason`.
@@ -40,7 +40,7 @@ pub struct Estimate {
 
 /// Relative distance from an integer that multiply over rotate may have.
 const INTEGER_TOLERANCE: f64 = 0.01;
-/// Looks of an estimate, where earlier ones tell nothing.
+/// Looks of an estimate, if earlier ones say nothing.
 const LOOKS: usize = 3;
 /// Relative width of a mode.
 const MODE_WIDTH: f64 = 0.005;

@@ -176,7 +176,7 @@ impl Crew {
     }
 
     /// As [`Crew::run_probed`], for steps that can be done in several ways that do the same: a step
-    /// is told which. After the warm-up all members try each for an eighth of the window at the
+    /// gets its index. After the warm-up all members try each for an eighth of the window at the
     /// same time, and the window is worked in the one that all together were fastest at
     /// ([`Shared::way`]). Errors: as [`Crew::run`].
     pub fn run_ways<S, P>(

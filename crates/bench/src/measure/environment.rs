@@ -88,7 +88,7 @@ mod tests {
             ("counted_steal_ns", Some(2e7)),
             ("psi_cpu_some_ns", Some(4000.0)),
             ("load_1m", Some(0.5)),
-            // Read only after the round: no change can be told.
+            // Read only after the round: no change can be seen.
             ("run_delay_ns", None),
             ("migrations", None),
             ("interrupts", None),

@@ -46,8 +46,8 @@ impl FarEnd {
         &self.order
     }
 
-    /// Tells the near end where to connect; returns the token each data connection must say first.
-    /// Errors: the kernel gives no random bytes, or the session cannot be told.
+    /// Sends the near end the address to connect to; returns the token each data connection must
+    /// say first. Errors: the kernel gives no random bytes, or the message to the session fails.
     pub fn publish(&mut self, addrs: Vec<String>) -> Result<String> {
         let token = token()?;
         let endpoint = Endpoint { addrs, token: token.clone() };

@@ -18,7 +18,8 @@ pub struct Placed {
     pub mapping: Mapping,
     /// Share of it in huge pages.
     pub huge_share: f64,
-    /// Node that the memory was asked to be on; it is, unless a note says that nobody could tell.
+    /// Node that the memory was asked to be on; it is, unless a note says that this could not be
+    /// verified.
     pub node: usize,
     /// What could not be asked of the kernel, and pages of another kind than wished.
     pub notes: Vec<String>,
@@ -27,7 +28,8 @@ pub struct Placed {
 /// The kernel's setting of transparent huge pages; the bracketed word holds.
 const THP_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Huge pages were asked for and not given: there are none, or the free memory is in small pieces.
+/// Huge pages were asked for and not given: the system has none, or the free memory is in small
+/// pieces.
 #[derive(Debug, thiserror::Error)]
 #[error("only {share:.3} of the memory is in huge pages, as requested ({how}); {way_out}")]
 pub struct TooFewHuge {
@@ -110,8 +112,8 @@ pub fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
 }
 
 /// Has the kernel take the pages of memory that is touched next from `node`, and from no other.
-/// With one node there is nothing to bind; where a sandbox forbids it a note says so, and only
-/// [`verify_node`] tells where the pages are. Errors: the kernel could not for another reason than
+/// With one node there is nothing to bind; if a sandbox forbids it, a note says so, and only
+/// [`verify_node`] shows where the pages are. Errors: the kernel could not for another reason than
 /// that it may not: no such node.
 pub fn bind(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
     if online_nodes() <= 1 {

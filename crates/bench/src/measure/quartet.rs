@@ -21,7 +21,7 @@ const QUARTET_OPERATIONS: f64 = 6.0;
 pub const OPERATIONS_MAX: u64 = 1 << 40;
 /// No search takes more steps.
 const STEPS_MAX: u32 = 60;
-/// A step multiplies by no more than this: a first call that was too short to tell says little.
+/// A step multiplies by no more than this: a first call that was too short says little.
 const GROWTH_MAX: f64 = 10.0;
 /// Quartets of a case: a round's median needs no more, and a thorough run has thousands of cases.
 const QUARTETS_MAX: usize = 100;
@@ -96,7 +96,8 @@ impl Batch {
     pub fn note(&self) -> Option<String> {
         self.capped.then(|| {
             format!(
-                "the batch search ended at its cap: {} operations take {:.0} ns, {:.0} ns are asked for",
+                "the batch search reached its limit: {} operations take {:.0} ns, the goal is \
+                 {:.0} ns",
                 self.operations, self.batch_ns, self.least_ns
             )
         })
@@ -156,7 +157,7 @@ pub struct Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Itself, unless there are none. Errors: all failed their check.
+    /// Itself, unless the list is empty. Errors: all failed their check.
     pub fn or_fail(self) -> Result<Self> {
         ensure!(!self.kept.is_empty(), "all {} quartets failed a check of their own", self.refused);
         Ok(self)

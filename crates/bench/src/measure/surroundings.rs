@@ -29,7 +29,7 @@ const FRESH_NS: f64 = 1e6;
 /// Relative difference of before and after above which a case has no core clock.
 const CORE_TOLERANCE: f64 = 0.01;
 
-/// The core clock over a case: its mean, or the reason why there is none.
+/// The core clock over a case: its mean, or the reason for its absence.
 pub type CoreOverCase = Result<f64, String>;
 
 /// A round's surroundings, from the warm-up on.
@@ -77,7 +77,7 @@ impl Surroundings {
                 place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
             }
         }
-        // A rehearsal's figures mean nothing, so it takes the CPU from nobody.
+        // A rehearsal's figures mean nothing, so it takes the CPU from no other program.
         if !order.rehearsal {
             place::first();
         }

@@ -119,7 +119,7 @@ fn a_body_that_takes_no_time_ends_with_a_note() {
         with_bench(|mut bench| bench.time(&case(), "nothing", |_| ()).expect("times").clone());
     let values = samples.raw.samples();
     assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
-    assert!(samples.notes.texts().iter().any(|note| note.contains("cap")));
+    assert!(samples.notes.texts().iter().any(|note| note.contains("limit")));
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub fn beside<T: Send, P, R: Send, C>(
     };
     let (prepare, work) = (&prepare, &work);
     thread::scope(|scope| {
-        // Those that wait at a gate which nobody opened end.
+        // Threads that wait at a gate which was never opened end.
         let closing = Finally(|| gate.decide(false));
         let mut threads = Vec::with_capacity(members.len());
         for (index, (cpu, member)) in members.into_iter().enumerate() {

@@ -38,7 +38,7 @@ impl Offset {
     }
 }
 
-/// A message: its send time in ticks, 0 while there is none. On a cache line pair of its own.
+/// A message: its send time in ticks, 0 before it is sent. On a cache line pair of its own.
 #[repr(align(128))]
 struct Mailbox(AtomicU64);
 

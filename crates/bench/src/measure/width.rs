@@ -1,6 +1,6 @@
 //! The width probe (METHOD §2a): 1 to 2 µs of independent operations beside a short chain of
 //! rotations. A core that another tenant's hyperthread uses does fewer of them a cycle; the chain
-//! tells the cycle.
+//! gives the cycle.
 
 use super::clock::Clock;
 use super::core_clock::CoreClock;

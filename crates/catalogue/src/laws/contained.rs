@@ -10,7 +10,7 @@ use session::plan::{default_budget, plan};
 use session::select::Selection;
 use std::collections::BTreeSet;
 
-/// What a run may write in a directory that nobody named, and in one with room.
+/// What a run may write in a default directory, and in one with room.
 const ALLOWANCES: [u64; 2] = [2 << 30, 70 << 30];
 
 /// The cases that are measured or derived in a preset.

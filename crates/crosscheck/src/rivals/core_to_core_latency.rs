@@ -1,5 +1,5 @@
 //! nviennot/core-to-core-latency: a cache line handed over between CPUs by compare and swap. It is
-//! in no distribution (`cargo install core-to-core-latency`), and only its options tell its
+//! in no distribution (`cargo install core-to-core-latency`), and only its options identify its
 //! version.
 
 use crate::read::positive;
@@ -12,7 +12,7 @@ pub static RIVAL: Rival = Rival {
     package: None,
     programs: &["core-to-core-latency"],
     version_args: &["--help"],
-    // Its options tell: what plumb asks for came with 1.1.
+    // Its options show it: what plumb asks for came with 1.1.
     version: |said| {
         let is_help = said.stdout.contains("--csv");
         let version = match said.stdout.contains("--bench") {

@@ -38,13 +38,13 @@ const EXPERIMENT: &str = "noise.wakeup";
 const PRIORITY: u64 = 80;
 /// A run of plumb's side has so many rounds.
 const ROUNDS: u64 = 6;
-/// The least number of sleeps of which a median is taken.
+/// The least number of sleeps for a median.
 const LEAST: u64 = 12;
 /// The file in which cyclictest puts its answer.
 const ANSWER: &str = "cyclictest.json";
 /// Its histogram ends here, in µs; it takes no longer one.
 const HISTOGRAM_US: u64 = 1_000_000;
-/// A spinner lives no longer than this, in s, whatever becomes of who started it.
+/// A spinner lives no longer than this, in s, whatever happens to its parent.
 const SPINNER_S: u64 = 60;
 
 /// What both sleep like.
@@ -58,8 +58,8 @@ struct Sleep {
     idle_states: &'static str,
 }
 
-/// Sleeps of standard, the most telling first: as any program sleeps, as cyclictest is run by those
-/// who tune a machine, and beside a process that wants the CPU.
+/// Sleeps of standard, the most telling first: as any program sleeps, as in cyclictest for tuning a
+/// machine, and with a process that competes for the CPU.
 const STANDARD: [Sleep; 3] = [
     Sleep::PLAIN,
     Sleep { policy: "fifo", idle_states: "held_off", ..Sleep::PLAIN },

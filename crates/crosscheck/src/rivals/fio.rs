@@ -64,7 +64,7 @@ const fn large(op: &'static str) -> Work {
     Work { pattern: "sequential", block: MIB, ..random(op, "psync", 1) }
 }
 
-/// What tells most.
+/// The most useful ones.
 const FEW: [Work; 2] = [random("read", "psync", 1), batched(random("read", "io_uring", 32))];
 
 const STANDARD: [Work; 8] = [
@@ -370,7 +370,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         _ if operations == 0 => Err("it has no job".to_owned()),
         "iops" => Ok(operations as f64 * 1e3 / ms as f64),
         "cpu" => Ok(cpu_ns / operations as f64),
-        _ => Err(format!("fio is not asked for {what}")),
+        _ => Err(format!("the fio command does not measure {what}")),
     }
 }
 

@@ -261,8 +261,8 @@ fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
 /// `HPL of SOLVES`: its best rate in flop/s; `KERNEL of RANKS`: STREAM's best of all ranks in B/s.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let (part, count) =
-        what.split_once(" of ").ok_or_else(|| format!("`{what}` is no part of hpcc"))?;
-    let count: usize = count.parse().map_err(|_| format!("`{count}` is no number"))?;
+        what.split_once(" of ").ok_or_else(|| format!("`{what}` is not a part of hpcc"))?;
+    let count: usize = count.parse().map_err(|_| format!("`{count}` is not a number"))?;
     if !said.answer.contains("HPC Challenge Benchmark version") {
         return Err(format!("no {ANSWER_NAME} of an HPC Challenge"));
     }
@@ -321,7 +321,7 @@ fn stream_rate(answer: &str, op: &str, ranks: usize) -> Result<f64, String> {
     }
     let (first, rest) = op.split_at_checked(1).ok_or("no kernel of STREAM")?;
     let name = format!("StarSTREAM_{}{rest}", first.to_uppercase());
-    let gb: f64 = value(&name)?.parse().map_err(|_| format!("{name} is no number"))?;
+    let gb: f64 = value(&name)?.parse().map_err(|_| format!("{name} is not a number"))?;
     // The mean of the ranks', while all run.
     Ok(gb * 1e9 * ranks as f64)
 }

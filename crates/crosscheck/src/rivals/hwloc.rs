@@ -69,7 +69,7 @@ fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
         rows.push(row("L1i".to_owned(), 1, |run, row| size_read(run, row, true)));
     }
     let skip = levels.is_empty().then(no_description);
-    // Any run tells what plumb reads of the machine: this one is short.
+    // Any run records what plumb reads of the machine: this one is short.
     pairing(conditions, "described", vec![4096, 8192], 5, rows, skip)
 }
 
@@ -94,7 +94,7 @@ fn last_level(conditions: &Conditions, levels: &[(u32, u64)], last: &[(u32, u64)
                       load in ten goes to memory: other CPUs, remote slices and classes of service \
                       reduce it below the described size";
     let rows = last.iter().map(|(level, _)| measured(conditions, *level, difference)).collect();
-    // From the first on: a level is told by its place among the others.
+    // From the first on: a level is identified by its place among the others.
     let footprints = match (levels, last) {
         ([(_, first), ..], [(_, last)]) => ladder(*first, *last),
         _ => Vec::new(),

@@ -210,7 +210,7 @@ fn kernel(host: &Host, op: &str, stores: &str) -> Result<String, Skip> {
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let (bytes, cpus) =
         what.split_once(" B on ").ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
-    let wanted: f64 = bytes.parse().map_err(|_| format!("`{bytes}` are no bytes"))?;
+    let wanted: f64 = bytes.parse().map_err(|_| format!("`{bytes}` is not a number of bytes"))?;
     let number = |name: &str| -> Result<f64, String> {
         let mut lines = said.stdout.lines();
         let text = lines.find_map(|line| line.strip_prefix(name)).map(str::trim);

@@ -3,9 +3,8 @@
 //! in another ([`NOT_COMPARED`]).
 //!
 //! All of its programs that use `benchmp` are run by its own rules with times said: an interval is
-//! 0.1 s (ENOUGH), long enough that it takes neither its clock nor its loop off by itself or as
-//! asked (TIMING_O, LOOP_O), and as many repetitions (`-N`) as fit into a turn, of which it prints
-//! the median.
+//! 0.1 s (ENOUGH), long enough that it subtracts neither its clock nor its loop (TIMING_O, LOOP_O),
+//! and as many repetitions (`-N`) as fit into a turn; it prints their median.
 
 mod absent;
 mod read;
@@ -28,7 +27,7 @@ pub static RIVAL: Rival = Rival {
     about: "the classic: latencies and bandwidths of system calls, processes, messages, memory",
     package: None,
     programs: &["lat_syscall"],
-    // None of its programs tells a version.
+    // None of its programs prints a version.
     version_args: &[],
     version: |_| None,
     oldest: None,

@@ -40,7 +40,7 @@ impl Ends {
         }
     }
 
-    /// Both on one CPU, or on two; where there is one alone, why two cannot be had.
+    /// Both on one CPU, or on two; where there is one alone, why two are not available.
     pub fn chosen(conditions: &Conditions, on_one_cpu: bool) -> (Ends, Option<Skip>) {
         match Ends::two_cpus(conditions) {
             Ok(ends) if !on_one_cpu => (ends, None),

@@ -11,7 +11,7 @@ pub static RIVAL: Rival = Rival {
     package: Some("mbw"),
     programs: &["mbw"],
     version_args: &["-h"],
-    // Up to 1.2 it tells none.
+    // Up to 1.2 it reports none.
     version: |said| {
         let text = format!("{}\n{}", said.stdout, said.stderr);
         let told = text.lines().find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;

@@ -133,7 +133,7 @@ fn loaded(conditions: &Conditions) -> Pairing {
         theirs(conditions, &["--loaded_latency", "-e", "-r", "-d0", &chaser, &others], cpus),
         [row("latency", Unit::Ns, LOADED_LATENCY), row("bandwidth", Unit::BPerS, LOADED_BANDWIDTH)],
     )
-    .unless(conditions.alone("one CPU cannot be measured beside load"))
+    .unless(conditions.alone("a loaded measurement needs two CPUs"))
 }
 
 const HANDED: &str = "MLC reads lines, one load after another, that another core (chosen by MLC) \

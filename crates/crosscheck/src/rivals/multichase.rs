@@ -17,7 +17,8 @@ use record::unit::Unit;
 /// The rival.
 pub static RIVAL: Rival = Rival {
     name: "multichase",
-    about: "pointer chases through memory, alone, several at once and beside load; a line handed over",
+    about: "pointer chases through memory: single, parallel and under load; hand-over of a cache \
+            line",
     package: None,
     programs: &["multichase"],
     // Any unknown option makes it print its usage, and there is no version.
@@ -172,7 +173,7 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
         let skip = Skip::because(why).needs("fewer CPUs by --cpu");
         (memory > conditions.memory_bytes).then_some(skip)
     };
-    let skip = conditions.alone("one CPU cannot chase beside load");
+    let skip = conditions.alone("a chase under load needs two CPUs");
     let first = ["-c", "chaseload", "-l", "stream-sum", "-n", "1", "-t", &count];
     let theirs = arena(conditions, "multiload", &first, (bytes, bytes, true));
     Pairing::new(

@@ -28,8 +28,8 @@ const CALLS_PER_S: f64 = 5e6;
 const ROUND_TRIPS_PER_S: f64 = 300_000.0;
 /// The same where both CPUs have to be woken.
 const FAR_ROUND_TRIPS_PER_S: f64 = 30_000.0;
-/// One group of `sched messaging`: 20 senders, each of which sends so many rounds of messages of
-/// 100 bytes to 20 receivers.
+/// One group of `sched messaging`: 20 senders; each sends this many rounds of messages of 100 bytes
+/// to 20 receivers.
 const SENDERS: f64 = 20.0;
 const RECEIVERS: f64 = 20.0;
 const MESSAGE_BYTES: u64 = 100;

@@ -100,7 +100,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 fn time(answer: &str) -> Result<f64, String> {
     let (_, rest) = answer.split_once("time=").ok_or("an answer without its time")?;
     let ms = rest.trim_end().strip_suffix(" ms").unwrap_or_default();
-    ms.parse().map_err(|_| "an answer's time is no number of ms".to_owned())
+    ms.parse().map_err(|_| "an answer's time is not a number of ms".to_owned())
 }
 
 #[cfg(test)]

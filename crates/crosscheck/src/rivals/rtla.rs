@@ -36,7 +36,7 @@ const GAPS: &str = "the tracer counts each cause, however short, so an interrupt
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cpu = conditions.cpus[0];
     let other = conditions.cpus.get(1).copied().unwrap_or(cpu);
-    // It tells of whole periods, the last of which has to end in time.
+    // It reports whole periods; the last has to end in time.
     let duration_s = conditions.seconds.ceil() as u64 + 1;
     let args = format!(
         "osnoise top --quiet --cpus {cpu} --duration {duration_s}s --period {PERIOD_US} --runtime {PERIOD_US} \
@@ -52,7 +52,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         ..Row::new(metric, unit, metric, difference)
     };
     let ours = conditions.ours("noise.activity", &set).within(10);
-    // Its own thread waits meanwhile; the kernel's is on the CPU that it is told.
+    // Its own thread waits meanwhile; the kernel's is on the CPU in its options.
     let theirs = conditions.theirs("rtla", &[]).on(&[other]).within(30);
     let theirs = Theirs { args: words(&args), ..theirs };
     let rows = [row("lost", Unit::Ratio, LOST), row("gap_rate_1us", Unit::Hz, GAPS)];
@@ -64,7 +64,7 @@ fn refused(conditions: &Conditions) -> Option<Skip> {
     if !conditions.is_root {
         return Some(Skip::because("the kernel's tracers are root's").needs("root"));
     }
-    // Where nothing tells of tracers, rtla does.
+    // If the list of tracers is not readable, rtla reports them.
     let tracers = conditions.host.kernel.tracers.as_ref()?;
     (!tracers.iter().any(|tracer| tracer == "osnoise")).then(|| {
         Skip::because(format!("this kernel has no osnoise tracer (it has {})", tracers.join(", ")))
@@ -97,7 +97,7 @@ struct Table {
 }
 
 impl Table {
-    /// Titles that there may be, those first of which another is the beginning or a part.
+    /// Possible titles; a title comes before those that are its beginning or part.
     const TITLES: [&'static str; 12] = [
         "CPU Period",
         "Runtime",

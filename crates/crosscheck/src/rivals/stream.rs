@@ -35,7 +35,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// As the file tells: its arrays are static, and begin as zeros.
+    /// From the file: its arrays are static, and begin as zeros.
     fn of_file(told: &str) -> Option<Facts> {
         let after =
             |mark: &str| told.lines().find_map(|line| line.split_once(mark)).map(|(_, rest)| rest);
@@ -67,11 +67,11 @@ impl Facts {
     }
 }
 
-/// What its texts begin with that tell the version, and how many threads ran.
+/// The beginnings of its texts with the version and the number of threads.
 const VERSION: &str = "STREAM version $Revision:";
 const THREADS: &str = "Number of Threads requested";
 
-/// What a run tells of itself.
+/// A run's description of itself.
 struct Ran {
     /// Of the three arrays together.
     bytes: u64,
@@ -145,7 +145,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
             ("OMP_PROC_BIND", "true".to_owned()),
             ("OMP_PLACES", places.join(",")),
         ],
-        // The one that told its version.
+        // The one that printed its version.
         ..conditions.theirs("", &[]).on(&cpus).within(120)
     };
     let rows = moves.rows(what, goal, DIFFERENCE);
@@ -192,7 +192,7 @@ mod tests {
     const TWO: &str = include_str!("../testdata/stream/5.10-two-threads.txt");
     const SINGLE: &str = include_str!("../testdata/stream/5.10-single-precision.txt");
 
-    /// As the files of the two tell: a little more begins as zeros.
+    /// From the files of the two: a little more begins as zeros.
     fn files() -> [String; 2] {
         let file = |zeroed: u64, threads: &str| {
             format!(

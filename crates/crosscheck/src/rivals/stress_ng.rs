@@ -1,4 +1,4 @@
-//! `stress-ng`: stressors of the kernel, of which some rates are quoted as costs. A rate is
+//! `stress-ng`: stressors of the kernel; some of their rates are quoted as costs. A rate is
 //! operations over the whole real time, whatever they hold beside what their name says.
 
 use crate::ours::is_of;
@@ -27,7 +27,7 @@ pub static RIVAL: Rival = Rival {
     parse,
 };
 
-/// Threads alive together: what `--pthread-max` takes unless told otherwise.
+/// Threads alive together: the default of `--pthread-max`.
 const ALIVE: u64 = 1024;
 /// Areas of memory of its processes, which link dozens of libraries, and what they clear before
 /// each child: two arrays of 16,000 words (`stress-fork.c`).
@@ -42,7 +42,7 @@ const FEWER_CALLS_SINCE: &str = "0.17.06";
 /// Since then a thread replaces the head of its robust list by a copy, round which the kernel goes
 /// 2048 times.
 const COPIED_LIST_SINCE: &str = "0.15.05";
-/// The first versions that tell how long one fault and one swap take.
+/// The first versions that report the time of one fault and one swap.
 const TIMES_SINCE: &str = "0.15";
 
 const FORK: &str = "Both create a child that makes the same ten system calls and exits, from a \
@@ -198,7 +198,7 @@ fn context(conditions: &Conditions) -> Pairing {
     pairing
 }
 
-/// Skips a pairing where this version tells no time of its operation.
+/// Skips a pairing if this version reports no time of its operation.
 fn since(conditions: &Conditions, pairing: &mut Pairing) {
     if !conditions.has_version(TIMES_SINCE) {
         let reason = format!(

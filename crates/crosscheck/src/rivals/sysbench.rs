@@ -182,7 +182,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             let limit = after(text, "Prime numbers limit:")?;
             let rate = positive(after(text, "events per second:")?)?;
             let limit: u64 = limit.parse().map_err(|_| format!("no limit of primes: {limit}"))?;
-            // Above that counting would take longer than a turn; below there is none to count.
+            // Above that counting would take longer than a turn; below that, it has none.
             if !(5..=1_000_000).contains(&limit) {
                 return Err(format!("a limit of primes of {limit}"));
             }

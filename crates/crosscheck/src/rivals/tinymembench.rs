@@ -25,7 +25,7 @@ pub static RIVAL: Rival = Rival {
     package: None,
     programs: &["tinymembench"],
     version_args: &[],
-    // Asked for its version it would measure for minutes: the run tells it.
+    // Asked for its version it would measure for minutes: the run reports it.
     version: |_| None,
     oldest: None,
     pairings,

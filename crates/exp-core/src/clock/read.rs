@@ -231,7 +231,7 @@ fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
 }
 
 /// A step of Arm's counter: the least number of ticks that is not zero, so one tick where a read is
-/// faster than that. What the kernel or the library tells is cut to whole ns.
+/// faster than that. Times from the kernel or the library are truncated to whole ns.
 fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
     let Ok(counter) = counter_clock(site) else {
         return step.widened(
@@ -257,11 +257,11 @@ fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
         .and(format!("a step is whole ticks of {} (CNTFRQ_EL0)", render(tick_ns, Unit::Ns)))
 }
 
-/// Smallest steps between back-to-back reads, in ns; `None` where they cannot be had in ns or do
-/// not come within a round.
+/// Smallest steps between back-to-back reads, in ns; `None` if they are not available in ns or do
+/// not occur within a round.
 fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
     let in_ticks = |steps: Option<Vec<u64>>| {
-        // Where the run's clock is not the counter, nothing tells the length of a tick.
+        // If the run's clock is not the counter, the length of a tick is unknown.
         let counter = bench.order().calibration.source != "clock_gettime";
         steps
             .filter(|_| counter)

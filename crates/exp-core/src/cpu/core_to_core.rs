@@ -101,7 +101,7 @@ const MATRIX: &str = "matrix";
 const CPU_MAX: u64 = 65_535;
 
 symbols! {
-    /// Who touches a line first: the party that measures, or the one that answers.
+    /// The party that touches a line first: the party that measures, or the one that answers.
     pub enum Home { First = "first", Second = "second" }
 }
 case! {
@@ -111,7 +111,7 @@ case! {
         /// different sockets (remote), or on CPUs of unknown distance (other); by default every
         /// class that this machine has
         pair: Option<Class>,
-        /// who touches the line first: the party that measures or the one that answers
+        /// the party that touches the line first: the party that measures or the one that answers
         home: Option<Home>,
         /// CPU that touches the line first and measures; by default every CPU to measure on, as
         /// `whole` and `sample` say

@@ -7,11 +7,11 @@
 //!
 //! ## Method
 //!
-//! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64
-//! (multiplication where there is none), the kernels of cpu.peak, by one thread, four, and one per
-//! CPU. A block is a second: pinned threads warm up for a tenth of it, then count in a shared
-//! window. Each takes its core clock under the kernel before and after. The counters of the CPUs
-//! (steal in /proc/stat; x86 shows throttling for heat in thermal_throttle) and of the control
+//! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64 (or
+//! multiplication on processors without it), the kernels of cpu.peak, by one thread, four, and one
+//! per CPU. A block is a second: pinned threads warm up for a tenth of a second, then count in a
+//! shared window. Each takes its core clock under the kernel before and after. The counters of the
+//! CPUs (steal in /proc/stat; x86 shows throttling for heat in thermal_throttle) and of the control
 //! group (throttling) are read between blocks, and the time in which the threads had no CPU (taken
 //! by other load). Load pauses for a few milliseconds a second.
 //!
@@ -164,7 +164,10 @@ impl Experiment for Sustained {
             }
         }
         if offer.series.is_empty() {
-            return Err(Skip::because("no thread count asked for fits the CPUs to measure on"));
+            return Err(Skip::because(
+                "none of the requested thread counts fits the CPUs to measure \
+                                      on",
+            ));
         }
         Ok(offer)
     }

@@ -38,8 +38,8 @@ impl Arrays {
         Ok(())
     }
 
-    /// As [`Arrays::demand_right`], on the node that they were placed on. What the kernel would not
-    /// tell, it would not when they were placed: noted then.
+    /// As [`Arrays::demand_right`], on the node that they were placed on. If the kernel does not
+    /// report it now, it did not when they were placed: noted then.
     pub(super) fn verify(&self) -> Result<()> {
         self.demand_right()?;
         verify_node(self.stream.mapping(), self.node, &mut Vec::new())
@@ -52,8 +52,8 @@ impl Arrays {
     }
 }
 
-/// Goes on by the kernel's loop that is the fastest here and now, and tells it: on Zen 4 those that
-/// prefetch for stores copy a third less, on Redwood Cove a third more.
+/// Continues with the fastest loop of the kernel, and returns it: on Zen 4 those that prefetch for
+/// stores copy a third less, on Redwood Cove a third more.
 pub(super) fn take_quickest(stream: &mut Stream) -> Loop {
     let loops = stream.kernel().loops();
     let bytes = TRIAL_BYTES.min(stream.pass_bytes() as usize);

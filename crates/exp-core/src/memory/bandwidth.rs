@@ -329,7 +329,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
         let threads = sized.cpus.len();
         // Threads that write at the same time share the memory.
         let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
-        // Widths of vectors of which the loops are tried, from 16 bytes on.
+        // Vector widths whose loops are tried, from 16 bytes on.
         let vectors = of.bytes(site) / 16.0;
         let widths = match of.level {
             Level::L1 => 0.0,

@@ -380,7 +380,7 @@ fn is_major(series: &Series) -> bool {
     series.name.starts_with(MAJOR_SERIES)
 }
 
-/// Why a minor fault is not to be had here.
+/// Why a minor fault is not available here.
 fn absent(site: &Site, fault: Touch) -> Option<Skip> {
     let memory = site.memory_bytes;
     if memory < MEMORY_BYTES {
@@ -393,7 +393,7 @@ fn absent(site: &Site, fault: Touch) -> Option<Skip> {
     if fault == Touch::Stress && site.dir.is_none() {
         return Some(
             Skip::because(
-                "no directory for its files: the current one cannot be written, or lies in memory",
+                "no directory for its files: the current one is not writable, or is in memory",
             )
             .needs("--dir DIR"),
         );

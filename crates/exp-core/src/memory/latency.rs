@@ -15,9 +15,9 @@
 //! order.
 //!
 //! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
-//!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
-//!   measuring CPU, and grows the ring from case to case; in even rounds it undoes the insertions
-//!   from case to case, so that footprints shrink.
+//!   leaves one whole cycle after every insertion. A round allocates its memory once, touches all
+//!   pages on the measuring CPU, and grows the ring from case to case; in even rounds it undoes the
+//!   insertions from case to case, so that footprints shrink.
 //! - `page-random`: base pages in random order, all slots of a page in random order before the
 //!   next.
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
@@ -48,11 +48,11 @@
 //! The session gives six or more such rounds, each with a new process and mapping, so that the
 //! placement of pages is part of the interval.
 //!
-//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages if
-//! there are none): change points of its logarithm by optimal partitioning, with segments of at
-//! least half an octave, and neighbours less than a factor 1.5 apart merged. A level's latency is
-//! the median of its rungs up to three eighths of its size; its size is the footprint at which one
-//! load in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes
+//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages without
+//! huge ones): change points of its logarithm by optimal partitioning, with segments of at least
+//! half an octave, and neighbours less than a factor 1.5 apart merged. A level's latency is the
+//! median of its rungs up to three eighths of its size; its size is the footprint at which one load
+//! in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes
 //! within a factor of two. A plateau beyond all caches but the last that ends below the last
 //! cache's size is the program's part of that cache. Any other plateau is a note with its
 //! neighbour. *Line size*: slots of a page at random, 16 to 512 bytes apart, in 128 KiB, a
@@ -345,7 +345,7 @@ type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
 /// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it,
 /// or less in pages of this kind, the walks that do not fit are given up for this round with that
 /// reason; `None` where nothing is left. Nothing is walked on other pages than its key names.
-/// Errors: memory that cannot be had for another reason, or is not what was asked for.
+/// Errors: memory that is unavailable for another reason, or is not of the requested kind.
 fn memory_of<'case>(
     mut walks: Vec<(&'case Case, Point)>,
     bench: &mut Bench,

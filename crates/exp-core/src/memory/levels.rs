@@ -89,7 +89,7 @@ pub(super) fn instances(site: &Site, cpus: &[usize]) -> usize {
 }
 
 /// How many of the CPUs each instance of a level serves that serves any. A cache that only CPUID
-/// describes tells no instances: then the first two levels are taken as private, others as shared.
+/// describes has no instances: then the first two levels are taken as private, others as shared.
 fn groups(site: &Site, at: usize, cpus: &[usize]) -> Vec<usize> {
     let level = at as u32 + 1;
     let first = cpus.first().copied().unwrap_or(0);
@@ -170,8 +170,8 @@ pub(super) fn most(params: &Params) -> u64 {
     })
 }
 
-/// Whether the preset has the time for footprints of which no cache holds a part: quick has it only
-/// where the parameter is given. Errors: it has not; `way` is what to set.
+/// Whether the preset has time for footprints beyond all caches: quick has it only where the
+/// parameter is given. Errors: it has not; `way` is what to set.
 pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Result<(), Skip> {
     if params.preset == Preset::Quick && params.chosen(parameter).is_none() {
         return Err(Skip::because(
@@ -188,7 +188,7 @@ pub(super) fn any_of(offer: Offer) -> Result<Offer, Skip> {
         false => Ok(offer),
         true => {
             let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
-            Err(first.unwrap_or_else(|| Skip::because("nothing was asked for")))
+            Err(first.unwrap_or_else(|| Skip::because("nothing was requested")))
         }
     }
 }

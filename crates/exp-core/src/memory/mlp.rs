@@ -196,7 +196,7 @@ impl Experiment for Mlp {
         bench.each_of::<Chased>(series, |bench, case, of| {
             time(&mut chains, case, &of, bench, &placed.notes, &share)
         });
-        // What the kernel would not tell, it would not when the memory was placed: noted then.
+        // If the kernel does not report it now, it did not when the memory was placed: noted then.
         if let Err(error) = verify_node(chains.mapping(), node, &mut Vec::new()) {
             bench.give_up(series, &error.context("after the run"));
         }
@@ -269,7 +269,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
 fn footprint(facts: Facts, series: &Series) -> Result<Sized, Skip> {
     let most = series.setting("most").unwrap_or(u64::MAX);
     let level = Level::of(Some(&Value::from(series.name.as_str())));
-    let nothing = || Skip::because(format!("there is no level {}", series.name));
+    let nothing = || Skip::because(format!("unknown level {}", series.name));
     levels::footprint(facts, level.ok_or_else(nothing)?, most)
 }
 

@@ -31,7 +31,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`locked`], of what nobody else has any more.
+/// As [`locked`], for a value without other owners.
 fn unlocked<T>(of: Mutex<T>) -> T {
     of.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

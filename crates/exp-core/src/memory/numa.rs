@@ -53,9 +53,10 @@
 //!
 //! Local figures follow the laws of memory.latency and memory.bandwidth (or their measured
 //! figures), scaled by the extra distance of the firmware's table (SLIT); usually a quarter to
-//! slightly more than all of it applies. A single CPU's rate falls as the latency rises, since its
-//! lines in flight stay the same. A whole node's bandwidth to another depends on links that no
-//! table describes, so the range is wide. A virtual machine's distances are set by hand.
+//! slightly more than all of the extra distance applies. A single CPU's rate falls as the latency
+//! rises, since its lines in flight stay the same. A whole node's bandwidth to another depends on
+//! links that no table describes, so the range is wide. A virtual machine's distances are set by
+//! hand.
 //!
 //! ## Reading the result
 //!
@@ -238,7 +239,7 @@ impl Experiment for Numa {
         let nodes = &site.host.numa.nodes;
         if nodes.len() < 2 {
             return Err(Skip::because(match nodes.first() {
-                Some(node) => format!("node {} is the only one: all memory is local", node.id),
+                Some(node) => format!("node {} is the only node: all memory is local", node.id),
                 None => "the kernel describes no memory nodes".to_owned(),
             }));
         }

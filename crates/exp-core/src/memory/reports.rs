@@ -14,18 +14,17 @@ pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
     match case.access {
         Access::Every => None,
         _ if !matches!(case.width, Width::Word(_)) || case.stores == Stores::NonTemporal => {
-            Some("words of a line are touched one by one, by regular stores")
+            Some("single words of a line need regular stores")
         }
         _ if case.level == Level::L1 => {
-            Some("a word stands for a line that moves, and in the first cache none does")
+            Some("a word represents a line that moves, but in the first cache no lines move")
         }
         _ => None,
     }
 }
 
-/// The last cache that the reports' arrays are four times of. How much of one that it shares a
-/// virtual machine has, only a measurement tells; before that it is what a law expects. Errors:
-/// nothing tells it.
+/// The last cache that the reports' arrays are four times of. Only a measurement shows a virtual
+/// machine's share of a shared one; before that it is what a law expects. Errors: it is unknown.
 pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     let described = described_levels(facts.site);
     let Some((level, whole)) = described.last().copied() else {
@@ -48,8 +47,8 @@ pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     }
 }
 
-/// Four times the last caches (their bytes, and from where those are told) is more than the limit
-/// of a thread's arrays.
+/// Four times the last caches (their bytes, and the source) is more than the limit of a thread's
+/// arrays.
 pub(super) fn too_large((caches, from): (u64, &str), wanted: u64, limit: u64) -> Skip {
     let [caches, each, most] = [caches, wanted, limit].map(|bytes| render(bytes as f64, Unit::B));
     Skip::because(format!(

@@ -201,9 +201,8 @@ impl Experiment for Activity {
     type Case = Watched;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("activity.rs");
-    // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A
-    // cause that the level cannot see is unknown, and a threshold may be too high to count gaps of
-    // 1 µs.
+    // No gap, no tick, no other periodic source: that is a finding, no failure. A cause that the
+    // level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
     const MAY_LACK: &'static [&'static str] = &[
         "gap",
         "active",
@@ -266,7 +265,7 @@ impl Experiment for Activity {
     fn law(facts: Facts, case: &Watched, _: &Case, metric: &Metric) -> Option<Prediction> {
         let site = facts.site;
         if facts.known.is_some() {
-            // No earlier figure says what an interrupt costs, or who comes.
+            // No earlier figure says what an interrupt costs, or what interrupts.
             let read_ns =
                 (metric.name == "read_to_read").then(|| read_alone_ns(facts)).flatten()?;
             return Some(law::read_to_read_by_read_ns(read_ns).prediction());

@@ -85,7 +85,7 @@ symbols! {
     pub enum Whose { All = "all"; Number(0, 8191, Count) }
 }
 case! {
-    /// Of whom a figure is, while all work.
+    /// Whose figure it is, while all work.
     pub struct AtWork {
         /// all (together), or the number of one among all at work; by default all, and each where
         /// they are few

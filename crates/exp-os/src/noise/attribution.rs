@@ -1,4 +1,4 @@
-//! Who took the CPU: evidence around a traced window, and the cause of each gap.
+//! What took the CPU: evidence around a traced window, and the cause of each gap.
 //!
 //! A ladder, climbed as far as permissions go ([`Level`]); the figure says how far, and why not
 //! further:
@@ -14,11 +14,12 @@
 //!
 //! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a gap
 //! belongs to the cause that took most of it. While another thread has the CPU, interrupts are that
-//! thread's. What lies in no span goes to the cause that took most; a gap of which it is the larger
-//! part, and longer than [`spans::slack_ns`], is unattributed ([`Shares::beside`]). When the ring is
-//! full nothing more is known: gaps from then on are unattributed, and those before it stand for all
-//! ([`Evidence::shares`]). A quota shows as an idle CPU while the loop could run. Where others used
-//! the CPU meanwhile, its counters take their part of the longest such gaps, by count.
+//! thread's. What lies in no span goes to the cause that took most; a gap with a larger part
+//! outside its spans, longer than [`spans::slack_ns`], is unattributed ([`Shares::beside`]). When
+//! the ring is full nothing more is known: gaps from then on are unattributed, and those before it
+//! stand for all ([`Evidence::shares`]). A quota shows as an idle CPU while the loop could run.
+//! Where others used the CPU meanwhile, its counters take their part of the longest such gaps, by
+//! count.
 //!
 //! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only
 //! the first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).

@@ -1,4 +1,4 @@
-//! Noise: who takes the CPU from a program, when, and for how long.
+//! Noise: what takes the CPU from a program, when, and for how long.
 
 pub mod attribution;
 

@@ -21,7 +21,7 @@ const SEGMENTS_MAX: usize = 65_536;
 /// seconds of thousands of gaps each.
 pub const ROOM: usize = 8192;
 
-/// Reads of which the threshold is taken, and the time after which it is taken from fewer, in ns.
+/// Number of reads for the threshold, and the time after which fewer are enough, in ns.
 const READS: (u64, f64) = (1 << 20, 25e6);
 const REHEARSAL_READS: (u64, f64) = (1 << 14, 2e6);
 /// Reads of one call, as many as in the middle of a window.
@@ -64,7 +64,7 @@ pub struct Traced {
     pub longest_ticks: u64,
     /// Reads in all, those before a shared window began included.
     pub turns: u64,
-    /// Reads that were less than the one before: a counter that does this is none to trace with.
+    /// Reads that were less than the one before: a counter that does this is useless for tracing.
     pub backward: u64,
 }
 

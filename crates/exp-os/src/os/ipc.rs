@@ -239,7 +239,7 @@ impl Experiment for Ipc {
         })
     }
 
-    /// What the machine does not tell is taken to be what Linux sets.
+    /// Facts that the machine does not report default to Linux's settings.
     fn absent(site: &Site, way: &Way, _: &Params) -> Option<Skip> {
         if let Err(skip) = pair::of(site, way.pair) {
             return Some(skip);
@@ -351,8 +351,8 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -
     if untold(way, "bandwidth").is_none() {
         messages += bandwidth(bench, case, &mut peer, size, mine == theirs)?;
     }
-    // On one CPU the receiver that a message wakes may preempt the sender: planned. On two nobody
-    // has to give way.
+    // On one CPU the receiver that a message wakes may preempt the sender: planned. On two, no
+    // party has to yield.
     if mine == theirs {
         bench.declare(Declared::Switches(messages));
     }
@@ -371,7 +371,7 @@ fn bandwidth<P: Party>(
 ) -> Result<u64> {
     let clock = bench.order().clock();
     let mut sent = 0;
-    // Length of a delivery, and switches that nobody planned up to its end.
+    // Length of a delivery, and unplanned switches up to its end.
     let mut deliver = |count: u64| {
         sent += count;
         let took_ns = peer.deliver(count, clock)?;
@@ -420,7 +420,7 @@ fn timer(bench: &Bench) -> Timer {
     timer
 }
 
-/// Long batches less short ones, in ns. A switch that nobody planned voids a quartet.
+/// Long batches less short ones, in ns. An unplanned switch voids a quartet.
 fn quartets(
     timer: &Timer,
     count: u64,

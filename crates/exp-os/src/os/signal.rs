@@ -170,7 +170,7 @@ fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<
     Ok(())
 }
 
-/// Times `once`, after each of which the handler must have run `caught` times.
+/// Times `once`; after each, the handler must have run `caught` times.
 fn repeat(
     bench: &mut Bench,
     case: &Case,

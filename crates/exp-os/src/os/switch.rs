@@ -31,9 +31,9 @@
 //! - `pipe` moves 4 bytes by write and read, `eventfd` 8; `futex` sets a word, wakes, and waits on
 //!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Yields
 //!   without effect are part of the figure. Between batches the yielding party is blocked.
-//! - `ring` is lmbench's lat_ctx: processes on one CPU, each of which sums its private array when
-//!   it gets the token and then writes to the next. Its `switch` includes reloading the array into
-//!   the caches.
+//! - `ring` is lmbench's lat_ctx: processes on one CPU; each sums its private array when it gets
+//!   the token and then writes to the next. Its `switch` includes reloading the array into the
+//!   caches.
 //! - `first_run` is the hand-over to a newly forked child on the parent's CPU: from just before the
 //!   parent waits for it to the child's first instruction. Each child is one event. R2 prints this
 //!   as its process switch.

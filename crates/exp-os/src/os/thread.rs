@@ -3,8 +3,8 @@
 //! ## Question
 //!
 //! How long does creating a thread take: until the call returns, until the thread runs its first
-//! instruction, until it is joined? How much of it is the stack, and how much does the thread's
-//! first CPU matter?
+//! instruction, until it is joined? How much of that time is the stack, and how much does the
+//! thread's first CPU matter?
 //!
 //! ## Method
 //!
@@ -119,7 +119,7 @@ const STACK_BYTES: u64 = 8 << 20;
 const EVENTS: Number = Number { rehearsal: 8, least: 16, most: 20_000 };
 /// Threads before the first that is timed: caches of the library and the kernel fill.
 const COLD: u64 = 16;
-/// Threads that tell how long a first instruction takes, before clocks of two CPUs are compared.
+/// Threads that show how long a first instruction takes, before clocks of two CPUs are compared.
 const TRIALS: usize = 9;
 
 /// Planned for a thread in a sequence, in a crowd, and with the rival's calls, in ns.
@@ -301,7 +301,7 @@ fn watch(clock: Clock) -> Watch {
 fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
     let here = bench.order().cpu();
     let cpus = pair::cpus(case).unwrap_or([here, here]);
-    ensure!(cpus[0] == here, "the maker is on CPU {here}, not on {}", cpus[0]);
+    ensure!(cpus[0] == here, "the creator is on CPU {here}, not on {}", cpus[0]);
     bench.declare(Declared::Cpus(&cpus));
     let stack = match made.stack {
         Some(Stack::Fresh) => MakerStack::Fresh,
@@ -381,7 +381,7 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
     Ok(())
 }
 
-/// Page faults of a thread, which tell whether its stack was there before it.
+/// Page faults of a thread, which show whether its stack was reused.
 struct Faults(f64);
 
 impl Faults {
@@ -395,7 +395,7 @@ impl Faults {
         let Faults(each) = *self;
         samples.set_quantities([("faults_per_thread", each)]);
         let why = match made.stack {
-            Some(Stack::Cached) if each >= 1.0 => "this C library does not keep stacks",
+            Some(Stack::Cached) if each >= 1.0 => "this C library does not reuse stacks",
             Some(Stack::Fresh) if each < 1.0 => "the stacks were not fresh",
             _ => return,
         };

@@ -163,7 +163,7 @@ impl Experiment for Timer {
             return Some(Skip::because("this kernel has no epoll_pwait2").needs("Linux 5.11"));
         }
         let quota = site.host.limits.cpu_quota?.cpus();
-        let why = "a spinning process would use up the control group's quota";
+        let why = "a spinning process would exhaust the control group's quota";
         let is_short = case.load == Some(Load::Same) && quota < 1.0;
         is_short.then(|| Skip::because(why).needs("a higher cpu.max"))
     }
@@ -172,7 +172,7 @@ impl Experiment for Timer {
         let is_known = |call| facts.known.is_none_or(|of| os::measured_call(of, call).is_some());
         let law = match (case.delay, &*metric.name) {
             (None, "arm") if is_known("getpid") => {
-                let what = "a timer put into the tree and taken out";
+                let what = "inserting a timer into the tree and removing it";
                 os::system_call(facts, Service::new(2.0, range(150.0, 450.0, 1_800.0), what))
             }
             (Some(delay), "lateness") if facts.known.is_none_or(law::tells) => {
@@ -182,7 +182,12 @@ impl Experiment for Timer {
             }
             _ if facts.known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes no thread")),
-            _ => return Some(unknown("not measured: a wake-up is timed, not what asks for it")),
+            _ => {
+                return Some(unknown(
+                    "not measured: this case times the wake-up, not the call that \
+                                      requests it",
+                ));
+            }
         };
         Some(law.prediction())
     }
@@ -210,7 +215,7 @@ fn arm(bench: &mut Bench, case: &Case, timer: Via) -> Result<()> {
     match timer {
         Via::Timerfd => bench.time(case, "arm", body)?,
         Via::Setitimer => bench.time(case, "arm", alarm)?,
-        _ => bail!("{} is not armed apart from its wait", timer.text()),
+        _ => bail!("{} cannot be armed without waiting", timer.text()),
     };
     Ok(())
 }
@@ -266,7 +271,7 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
                 }
                 i32::from(late.is_err())
             })?;
-            child.succeed().context("a signal did not come")?;
+            child.succeed().context("a signal did not arrive")?;
             let late = words.iter().take(count as usize);
             Ok(late.map(|word| f64::from_bits(word.load(Ordering::Acquire))).collect())
         }

@@ -33,7 +33,7 @@ impl Microarchitecture {
     }
 }
 
-/// Sizes that tell designs apart, in KiB; of the first CPU.
+/// Sizes that distinguish designs, in KiB; of the first CPU.
 #[derive(Clone, Copy)]
 struct Sizes {
     l1d: Option<u64>,

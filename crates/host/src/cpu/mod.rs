@@ -59,7 +59,7 @@ pub struct Cpu {
     pub turbo: Turbo,
     /// Frequencies that CPUID states.
     pub cpuid_frequency: CpuidFrequency,
-    /// Rate of the counter by CNTFRQ_EL0 (Arm); `None` on x86, where `cpuid_frequency` tells.
+    /// Rate of the counter by CNTFRQ_EL0 (Arm); `None` on x86, where `cpuid_frequency` has it.
     pub counter_hz: Option<u64>,
     /// TSC ticks at a constant rate in all P-states (`constant_tsc`); always true of the Arm
     /// generic timer.
@@ -211,7 +211,7 @@ pub enum Distance {
     OtherSocket,
 }
 
-/// Everything but what caches tell; [`Cpu::settle`] adds that.
+/// Everything but the caches; [`Cpu::settle`] adds that.
 pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
     let info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
     let arch = arch(outside, &info);
@@ -278,7 +278,7 @@ impl Cpu {
         class.map_or(self.microarchitecture.core, |class| class.core)
     }
 
-    /// Adds what caches tell: last-level groups, the core design, classes of CPUs.
+    /// Adds the facts about caches: last-level groups, the core design, classes of CPUs.
     pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
         topology::fill_llc(&mut self.cpus, caches);
         let kinds = topology::kinds(root, self);
@@ -310,7 +310,7 @@ impl Cpu {
         self.cpus.iter().filter(|cpu| cpu.online).filter(first).count()
     }
 
-    /// Sockets that have an online CPU; `None` when no CPU tells its socket.
+    /// Sockets that have an online CPU; `None` if no CPU reports its socket.
     pub fn packages(&self) -> Option<usize> {
         let named = self.cpus.iter().filter(|cpu| cpu.online).filter_map(|cpu| cpu.package);
         let distinct: std::collections::BTreeSet<i64> = named.collect();
@@ -323,8 +323,8 @@ impl Cpu {
         named(&self.flags) || named(&self.cpuid_features)
     }
 
-    /// Distance class of two CPUs; `None` when the machine does not tell (unknown or offline CPU,
-    /// no topology).
+    /// Distance class of two CPUs; `None` if the machine does not report it (unknown or offline
+    /// CPU, no topology).
     pub fn distance(&self, a: usize, b: usize) -> Option<Distance> {
         let (one, other) = (self.cpu(a)?, self.cpu(b)?);
         if a == b {

@@ -111,8 +111,8 @@ macro_rules! features {
 /// Subleaf of leaf 7, register, bit, name.
 type Feature = (u32, fn(CpuidLeaf) -> u32, u32, &'static str);
 
-/// Features that tell designs apart and that older kernels do not print (Intel SDM 2A, CPUID; Intel
-/// ISA extensions reference).
+/// Features that distinguish designs and that older kernels do not print (Intel SDM 2A, CPUID;
+/// Intel ISA extensions reference).
 const FEATURES: &[Feature] = features! {
     0 ebx: 5 "avx2", 16 "avx512f", 29 "sha_ni";
     0 edx: 8 "avx512_vp2intersect", 15 "hybrid_cpu", 22 "amx_bf16", 23 "avx512_fp16",

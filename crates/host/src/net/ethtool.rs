@@ -1,11 +1,12 @@
-//! What drivers tell of interfaces, from the drivers or from a recorded machine's `ethtool.txt`.
+//! The drivers' facts about interfaces, from the drivers or from a recorded machine's
+//! `ethtool.txt`.
 
 use std::collections::BTreeMap;
 
 use super::shaping::{self, Shaper};
 use super::{Coalescing, Interface, Offloads};
 
-/// What a driver told of its interface.
+/// A driver's facts about its interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToldLink {
     /// Driver.
@@ -96,7 +97,7 @@ impl ToldLink {
         }
     }
 
-    /// Adds to what files tell of an interface, or replaces it.
+    /// Adds to the facts from files about an interface, or replaces them.
     pub(super) fn tell(&self, interface: &mut Interface) {
         let duplex = |full: bool| if full { "full" } else { "half" }.to_owned();
         let duplex = self.is_full_duplex.map(duplex);

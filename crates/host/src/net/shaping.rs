@@ -73,7 +73,7 @@ const HTB_PARMS: u16 = 1;
 const HTB_INIT: u16 = 2;
 const HTB_RATE64: u16 = 6;
 const HTB_CEIL64: u16 = 7;
-/// Parents that are none.
+/// Invalid parents.
 const ROOT: u32 = 0xffff_ffff;
 /// A tick of burst times (PSCHED_SHIFT of include/net/pkt_sched.h).
 const TICK_NS: u64 = 64;

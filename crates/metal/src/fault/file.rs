@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::answer::{done, outcome, statvfs};
 use crate::memory::{Mapped, base_page_bytes};
 
-/// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what
-/// was written must be synced first. What stays is seen by [`resident_pages`]. Errors: those of
+/// Asks the kernel to forget the pages of a file that are clean and not mapped: what was written
+/// must be synced first. What stays is seen by [`resident_pages`]. Errors: those of
 /// posix_fadvise(2).
 pub fn evict(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     advise(file, offset, bytes, libc::POSIX_FADV_DONTNEED)
 }
 
-/// Tells the kernel that reads of this opened file follow no order: it reads nothing ahead. Errors:
-/// those of posix_fadvise(2).
+/// Advises the kernel that reads of this opened file follow no order: it reads nothing ahead.
+/// Errors: those of posix_fadvise(2).
 pub fn random_readahead(file: &File) -> io::Result<()> {
     advise(file, 0, 0, libc::POSIX_FADV_RANDOM)
 }
@@ -30,8 +30,8 @@ fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
 }
 
 /// Base pages of a range of a file that are in the page cache: what mincore(2) says of a mapping of
-/// it, which stays untouched. The kernel tells it only of files that the caller may write. Errors:
-/// those of mmap(2) and mincore(2); an offset that begins no page.
+/// it, which stays untouched. The kernel reports it only for files that the caller may write.
+/// Errors: those of mmap(2) and mincore(2); an offset that begins no page.
 pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
     let pages = bytes.div_ceil(base_page_bytes());
     let mut present = vec![0_u8; pages];

@@ -23,7 +23,7 @@ impl Page {
     }
 
     fn advise(&self, advice: i32) -> io::Result<()> {
-        // SAFETY: the page is ours; nobody refers to it.
+        // SAFETY: the page is ours; no reference to it exists.
         done(unsafe { libc::madvise(self.0.as_ptr().cast(), base_page_bytes(), advice) })
     }
 

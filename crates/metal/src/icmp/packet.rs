@@ -17,8 +17,8 @@ const CHECK_SUM: std::ops::Range<usize> = 2..4;
 const IDENTIFIER: std::ops::Range<usize> = 4..6;
 const SEQUENCE: std::ops::Range<usize> = 6..8;
 
-/// A request whose payload nobody else's has: the tag, then bytes that do not repeat in the length
-/// of a word, so that a packet put together wrongly is seen.
+/// A request with a unique payload: the tag, then bytes that do not repeat in the length of a word,
+/// so that a packet put together wrongly is seen.
 pub(super) fn request(is_v6: bool, identifier: u16, tag: u64, payload_bytes: usize) -> Vec<u8> {
     let mut packet = vec![0_u8; HEAD_BYTES + payload_bytes];
     packet[0] = if is_v6 { REQUEST_V6 } else { REQUEST_V4 };

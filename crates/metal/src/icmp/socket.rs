@@ -19,7 +19,7 @@ const REPLY_V6: usize = 129;
 /// Room for the time stamp, the hop limit and what else the kernel adds, in words of eight bytes.
 const CONTROL_WORDS: usize = 32;
 
-/// What the kernel tells of a packet.
+/// The kernel's facts about a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     pub(super) stamped_ns: Option<u64>,
@@ -62,7 +62,7 @@ pub(super) fn prepare(socket: &OwnedFd, is_v6: bool, access: Access) -> io::Resu
     }
 }
 
-/// Has a raw socket give only packets of this identifier, so that others' answers wake nobody: a
+/// Has a raw socket give only packets of this identifier, so that others' answers do not wake it: a
 /// program of five steps, as ping(8) has it.
 pub(super) fn hear_only(socket: &OwnedFd, is_v6: bool, identifier: u16) -> io::Result<()> {
     const LENGTH_OF_IP_HEAD: u16 = 0xb1;
@@ -129,7 +129,7 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
     Ok(u16::from_be(address.sin6_port))
 }
 
-/// One packet, as much of it as fits, and what the kernel tells of it.
+/// One packet, as much of it as fits, and the kernel's facts about it.
 #[inline]
 pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, Told)> {
     let mut control = [0_u64; CONTROL_WORDS];

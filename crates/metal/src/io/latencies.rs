@@ -1,6 +1,6 @@
 //! Latencies of very many operations, in ticks: the first as they were, all of them counted.
 
-/// Values of one power of two are told apart into so many: a count's value is known to 0.4 %.
+/// Values of one power of two are divided into so many: a count's value is known to 0.4 %.
 const PARTS: u64 = 128;
 /// log2 of [`PARTS`].
 const PART_BITS: u32 = PARTS.trailing_zeros();

@@ -10,7 +10,7 @@ use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squ
 use super::{Buffers, Failure, Latencies, Op, Ran, Steady, Stop};
 use crate::clock::{Clock, vdso_clock_gettime};
 
-/// So many operations are submitted together at most. The kernel tells the device of them at the
+/// So many operations are submitted together at most. The kernel passes them to the device at the
 /// end of a call: it then works on the first while the rest are prepared, which on a virtual disk
 /// is up to a third more of them (docs/notes/2026-11-22-crosscheck-files.md).
 const AT_ONCE: usize = 4;
@@ -34,7 +34,7 @@ impl UringSetup {
 }
 
 /// A ring for reads and writes of one file, with one block or several in turn for each operation in
-/// flight. It is used by the thread that made it, because the kernel is told so.
+/// flight. It is used by the thread that made it, because the kernel requires it.
 pub struct Uring {
     // Dropped before the blocks that the kernel holds through it.
     ring: IoUring,
@@ -76,7 +76,7 @@ impl Uring {
         setup: UringSetup,
     ) -> io::Result<Uring> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
-        // Blocks are told apart by 16 bits of an operation.
+        // 16 bits of an operation identify its block.
         u16::try_from(buffers.count()).map_err(|_| invalid())?;
         if depth == 0 || !buffers.count().is_multiple_of(depth) {
             return Err(invalid());

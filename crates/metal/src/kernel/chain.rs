@@ -34,7 +34,7 @@ pub fn chain_add(n: u64) -> u64 {
 pub const INDEPENDENT_A_TURN: u64 = 128;
 
 /// `n` turns of [`INDEPENDENT_A_TURN`] integer operations that do not wait for each other: as many
-/// a cycle as the core has units for them, while nobody else uses the core.
+/// a cycle as the core has units for them, on an exclusive core.
 pub fn independent(n: u64) {
     // SAFETY: works on registers only.
     unsafe { arch::independent(n) }

@@ -50,7 +50,7 @@ impl ClockRead {
             && matches!(self, ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair)
     }
 
-    /// Where the code that [`clock_read`] runs lies: who times the same read runs it.
+    /// Where the code that [`clock_read`] runs lies: code that times the same read runs it.
     pub fn body(self) -> Option<usize> {
         body_of(self).map(|body| body as usize)
     }

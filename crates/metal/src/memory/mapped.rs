@@ -64,7 +64,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody holds a reference into it.
+        // SAFETY: the mapping is ours, and no reference into it exists.
         unsafe { libc::munmap(self.as_ptr().cast(), self.bytes) };
     }
 }

@@ -16,7 +16,7 @@ const WAITED_FOR: u32 = 1;
 const STEP: u32 = 2;
 /// Largest capacity: positions wrap at 2^31 bytes.
 const CAPACITY_MAX: usize = 1 << 30;
-/// At most this share of the capacity is copied before the other side is told, so that the two
+/// At most this share of the capacity is copied before the other side is notified, so that the two
 /// copies of a long message overlap on two CPUs.
 const PARTS: usize = 4;
 

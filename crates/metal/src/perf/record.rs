@@ -50,7 +50,7 @@ const PERF_RECORD_SWITCH: u32 = 14;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
-/// The records in `bytes`, each with the offset of its end. Kinds that nobody asked for are left
+/// The records in `bytes`, each with the offset of its end. Kinds that were not requested are left
 /// out; what follows a record that is cut short is too.
 pub(super) fn all(bytes: &[u8]) -> impl Iterator<Item = (usize, Record<'_>)> {
     let mut at = 0;

@@ -30,8 +30,8 @@ pub struct Moments {
     pub called: u64,
     /// Just after the call returned in the parent.
     pub returned: u64,
-    /// The child's first instructions; `None` where the child is a program of its own from the
-    /// start and has nothing to tell it by.
+    /// The child's first instructions; `None` if the child is a separate program from the start and
+    /// has no channel.
     pub first: Option<u64>,
     /// Just after the parent's wait for the child's end returned.
     pub reaped: u64,
@@ -96,8 +96,8 @@ impl Watch {
     }
 
     /// A child by the C library's fork(3), which does what `then` says. Errors: those of fork(2)
-    /// and waitpid(2); a child that ended otherwise than with [`STATUS`]; a program that could not
-    /// be executed.
+    /// and waitpid(2); a child with another exit than [`STATUS`]; a program that could not be
+    /// executed.
     pub fn fork(&self, then: Then) -> io::Result<Moments> {
         self.forget();
         let called = (self.now)();
@@ -165,7 +165,7 @@ impl Watch {
 
     /// A child that is `program` from the start, by posix_spawn(3) without attributes: it returns
     /// once the program's memory stands. Errors: those of posix_spawn(3) and waitpid(2); a program
-    /// that ended otherwise than with [`STATUS`].
+    /// with another exit than [`STATUS`].
     pub fn spawn(&self, program: &Program) -> io::Result<Moments> {
         self.forget();
         let mut pid = 0;
@@ -236,7 +236,7 @@ impl Watch {
         Ok(Moments { called, returned, first: (first != 0).then_some(first), reaped })
     }
 
-    /// Why a child ended otherwise than it should.
+    /// Why a child ended abnormally.
     fn misfortune(&self, pid: libc::pid_t, status: libc::c_int) -> io::Error {
         let error = self.words[ERROR].load(Ordering::Acquire);
         if let Ok(error @ 1..) = i32::try_from(error) {
@@ -365,7 +365,7 @@ mod tests {
         // What a failing check saw is reaped too.
         watch.spawn(&program(1)).expect_err("another status");
         // Children of this thread, those that wait to be reaped included; other tests run on
-        // theirs. Kernels without CONFIG_PROC_CHILDREN do not tell.
+        // theirs. Kernels without CONFIG_PROC_CHILDREN lack it.
         if let Ok(children) = std::fs::read_to_string("/proc/thread-self/children") {
             assert_eq!(children, "");
         }

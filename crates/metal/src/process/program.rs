@@ -39,7 +39,7 @@ impl Program {
     /// of memfd_create(2): EACCES where vm.memfd_noexec is 2.
     pub fn in_memory(bytes: &[u8]) -> io::Result<Program> {
         let create = |flags| {
-            // SAFETY: the name ends in a zero byte; what the kernel opens is nobody else's.
+            // SAFETY: the name ends in a zero byte; this code owns what the kernel opens.
             unsafe { owned(libc::memfd_create(c"plumb-program".as_ptr(), flags)) }.map(File::from)
         };
         let mut file = match create(libc::MFD_CLOEXEC | MFD_EXEC) {

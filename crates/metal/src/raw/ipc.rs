@@ -13,11 +13,11 @@ use crate::clock::timespec;
 /// Makes an event counter (eventfd) at 0. Writing 8 bytes adds their number to it; reading 8 bytes
 /// waits until it is not 0, returns it and sets it to 0. Errors: those of eventfd2(2).
 pub fn eventfd() -> io::Result<OwnedFd> {
-    // SAFETY: plain values; what the kernel opens is nobody else's.
+    // SAFETY: plain values; this code owns what the kernel opens.
     unsafe { opened(call!(SYS_eventfd2, 0, libc::EFD_CLOEXEC)) }
 }
 
-/// Who may wait on a word, and so who must be looked for when it changes.
+/// The possible waiters on a word, which must be searched when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process.
@@ -36,10 +36,10 @@ impl Scope {
     }
 }
 
-/// Waits until the kernel is told that `word` changed, if it still is `expected`. Returns at once
-/// where it is not, and may return without a reason; the caller looks again. Errors: `Interrupted`
-/// by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among them; others of
-/// futex(2).
+/// Waits until the kernel is notified that `word` changed, if it still is `expected`. Returns at
+/// once where it is not, and may return without a reason; the caller looks again. Errors:
+/// `Interrupted` by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among
+/// them; others of futex(2).
 #[inline]
 pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<()> {
     wait(word, expected, scope, ptr::null()).or_else(|error| again(error, &[libc::EAGAIN]))
@@ -105,8 +105,8 @@ impl MessageQueue {
         attributes.mq_maxmsg = messages as _;
         attributes.mq_msgsize = bytes as _;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: the name ends in a zero byte, and the kernel reads one mq_attr; what it opens is
-        // nobody else's.
+        // SAFETY: the name ends in a zero byte, and the kernel reads one mq_attr; it owns what it
+        // opens.
         let fd = unsafe {
             opened(call!(SYS_mq_open, name.as_ptr(), flags, MODE, &raw const attributes))?
         };
@@ -130,7 +130,7 @@ impl MessageQueue {
     }
 
     /// Receives the oldest message into `buffer`, which must have room for the queue's largest;
-    /// waits while there is none. Returns its bytes. Errors: those of mq_timedreceive(2).
+    /// waits for one. Returns its bytes. Errors: those of mq_timedreceive(2).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes at most `buffer.len()` bytes; no priority asked, no time limit.

@@ -28,7 +28,7 @@ const SPINS: u32 = 10_000;
 pub(super) static CAUGHT: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 /// Signals that are someone's.
 static TAKEN: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
-/// Address of the page whose faults are stepped over; 0 while there is none.
+/// Address of the page whose faults are stepped over; 0 before that.
 static FAULTING: AtomicUsize = AtomicUsize::new(0);
 
 /// What the kernel keeps of a signal, on both architectures.
@@ -53,7 +53,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// As [`Claim::new`], but waits a while for another who has the signal: one for faults is the
+    /// As [`Claim::new`], but waits a while for another owner of the signal: one for faults is the
     /// same for all.
     pub(super) fn patient(
         signal: i32,
@@ -189,7 +189,7 @@ impl Catcher {
     }
 
     /// `kill`: sends the signal to the process, and returns when it has been caught: at once where
-    /// the calling thread is the process's main or only one. Errors: those of the call; nobody
+    /// the calling thread is the process's main or only one. Errors: those of the call; no process
     /// caught it for two seconds.
     #[inline(always)]
     pub fn send_to_process(&self) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::memory::{Mapping, Pages, base_page_bytes};
 use crate::raw::call;
 
 /// The pages whose protection the handler lifts: first address, and the one behind the last. Both 0
-/// while there are none.
+/// at first.
 static FROM: AtomicUsize = AtomicUsize::new(0);
 static TO: AtomicUsize = AtomicUsize::new(0);
 /// Size of a page, where a handler may look.
@@ -57,8 +57,8 @@ impl Mender {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());
         let bytes = pages * base_page_bytes();
         let start = self.mapping.as_ptr().cast_mut();
-        // SAFETY: the range is inside of the mapping, into which nobody holds a reference, because
-        // this has the only borrow; a store to it is caught as long as `self` lives.
+        // SAFETY: the range is inside the mapping, and no reference into it exists, because this is
+        // the only borrow; a store to it is caught as long as `self` lives.
         done(unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ) })
     }
 

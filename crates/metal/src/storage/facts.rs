@@ -26,7 +26,7 @@ pub enum DirectTold {
     },
     /// The file system says that it cannot.
     Unsupported,
-    /// Nothing is said: a kernel before 6.1, or a file system that does not tell.
+    /// Nothing is said: a kernel before 6.1, or a file system that does not report it.
     Silent,
 }
 
@@ -62,7 +62,7 @@ pub struct Residency {
     pub cached: u64,
     /// Of these, changed and not yet being written …
     pub dirty: u64,
-    /// … and being written. Both are 0 where only mincore(2) tells.
+    /// … and being written. Both are 0 if only mincore(2) is available.
     pub writeback: u64,
 }
 

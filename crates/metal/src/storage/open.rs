@@ -27,7 +27,7 @@ pub struct Way {
 /// were asked for (both of kind `Unsupported`).
 pub fn open(path: &Path, way: Way) -> io::Result<File> {
     if !std::fs::symlink_metadata(path)?.is_file() {
-        return Err(refused("it is no regular file"));
+        return Err(refused("it is not a regular file"));
     }
     let flags =
         [(way.direct, libc::O_DIRECT), (way.dsync, libc::O_DSYNC), (way.sync, libc::O_SYNC)];
@@ -43,7 +43,7 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
     let kept = number(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     match kept & flags == flags {
         true => Ok(file),
-        false => Err(refused("the open file has not the flags that were asked for (F_GETFL)")),
+        false => Err(refused("the open file lacks the requested flags (F_GETFL)")),
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn after() {
     let set: u64 = 1 << (libc::SIGUSR1 - 1);
     let limit = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let mut address = 0_usize;
-    // SAFETY: as in `before`; the address is the one that the kernel told.
+    // SAFETY: as in `before`; the address is the kernel's.
     unsafe {
         let own = open(OWN_NAMESPACE);
         if own >= 0 {
@@ -132,7 +132,7 @@ pub(super) fn after() {
     }
 }
 
-/// The rival's search for a process number that nobody has.
+/// The rival's search for an unused process number.
 fn ask_for_unused() {
     let mut text = [0_u8; 64];
     // SAFETY: as in `before`; the descriptor is the one just opened.

@@ -84,7 +84,7 @@ fn told(tally: &Tally) -> String {
     let mut parts = Vec::new();
     if judged > 0 {
         let goals = counted(judged, "goal");
-        parts.push(format!("{} of {goals} beside other tools met", tally.met));
+        parts.push(format!("{} of {goals} compared with other tools met", tally.met));
     }
     for (count, what) in [
         (tally.undecided, "undecided (turns scatter)"),
@@ -94,7 +94,7 @@ fn told(tally: &Tally) -> String {
     ] {
         if count > 0 {
             let begin = match parts.is_empty() {
-                true => format!("{} beside other tools", counted(count, "figure")),
+                true => format!("{} compared with other tools", counted(count, "figure")),
                 false => count.to_string(),
             };
             parts.push(format!("{begin} {what}"));
@@ -294,7 +294,7 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ⏎ ")
 }
 
-/// Rivals of which nothing was compared, with why and what would help; none where there are none.
+/// Rivals without any comparison, with the reason and what would help; none where there are none.
 fn without(all: &[Beside<'_>]) -> Option<Table> {
     let rows: Vec<Row> = all
         .iter()

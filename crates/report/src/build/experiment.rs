@@ -18,13 +18,13 @@ use record::view::View;
 /// Rows above which a ladder's table is thinned where room is short.
 pub(super) const MANY_ROWS: usize = 24;
 
-/// Lines of a plot that can be told apart without a legend.
+/// Lines of a plot that are distinguishable without a legend.
 const MOST_LINES: usize = 4;
 
 /// Notes of an experiment where room is short.
 const MOST_NOTES: usize = 4;
 
-/// How the paragraph begins that tells an experiment's method in brief.
+/// The first words of the paragraph with an experiment's method in brief.
 pub const METHOD: &str = "Method in brief: ";
 
 /// Letters that a method in brief has at most, if its first sentence has no more.
@@ -95,7 +95,7 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     if !remarks.is_empty() {
         blocks.push(Block::Notes(remarks).on_page());
     }
-    // What happened, and who did it, is the result of an experiment whose view are spans.
+    // Spans with their causes are the result of an experiment with this view.
     let mut noted = remarks::of_experiment(told);
     noted.truncate(MOST_NOTES);
     if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
@@ -104,7 +104,7 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     blocks
 }
 
-/// Who sees a plot: a terminal, without a legend, has room for one of a few lines.
+/// The audience of a plot: a terminal, without a legend, has room for one of a few lines.
 fn plot_for(at: usize, block: &Block) -> Audience {
     let Block::Plot(plot) = block else {
         return Audience::Everyone;

@@ -17,7 +17,7 @@ use record::view::View;
 /// Metrics that have a column: more do not fit where room is short.
 const MOST_METRICS: usize = 4;
 
-/// Cases that have a row each; more are told by line.
+/// Cases that have a row each; more are reported by line.
 const MOST_ROWS: usize = 32;
 
 /// Cases that have a column each, where there are more metrics than cases.
@@ -211,9 +211,9 @@ fn by_line(
     tidied(table, leading)
 }
 
-/// The parameter along which cases are told together first: the view's, else the number of most
-/// values, else the text of fewest. What names the operation, the first text of a case, is the last
-/// to go: a range over several operations tells nothing of any.
+/// The parameter along which cases are grouped first: the view's, else the number of most values,
+/// else the text of fewest. What names the operation, the first text of a case, is the last to go:
+/// a range over several operations says nothing about any.
 fn along_first<'run>(
     planned: &PlannedExperiment,
     shown: &[&'run str],

@@ -76,7 +76,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Its parts in tables, and what of them nobody could read.
+/// Its parts in tables, and the parts that were not readable.
 fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
     let tables = [
         Some(caches(facts)),

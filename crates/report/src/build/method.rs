@@ -118,7 +118,7 @@ fn probe(width: &Width) -> String {
     )
 }
 
-/// A drift as far as the two calibrations that it rests on can tell.
+/// A drift within the precision of its two calibrations.
 fn drift_of(drift: f64, error: f64) -> String {
     match drift.abs() > error {
         true => format!("{} ppm", digits(drift * 1e6)),

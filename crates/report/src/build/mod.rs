@@ -138,8 +138,8 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is
-/// told how far off they are.
+/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so their
+/// error is reported.
 fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
     let mut parts = vec![format!("{printed} figures as printed in the report")];
     if lacking > 0 {

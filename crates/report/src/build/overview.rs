@@ -15,12 +15,12 @@ use record::run::Run;
 /// Misses that are listed.
 const WORST: usize = 10;
 
-/// What is told of a miss that has no cause.
+/// The text for a miss without a cause.
 const UNEXPLAINED: &str = "no recorded condition explains it";
 const REACHES_IN: &str = "its interval overlaps the prediction";
 
-/// What a prediction was made from: the machine's description and its state (what counters of the
-/// running system tell) before the run, or figures of the run.
+/// What a prediction was made from: the machine's description and its state (counters of the
+/// running system) before the run, or figures of the run.
 const BEFORE: &str = "machine and its state";
 const EARLIER: &str = "earlier figures";
 

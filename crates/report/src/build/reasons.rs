@@ -1,8 +1,8 @@
 //! What predictions rest on: each reason once, with the cases it is for.
 //!
-//! Laws tell a reason for every case, and the reasons of a family of cases differ in numbers only.
-//! Such are told as one, with `a … b` where a number differs. `plumb report --format json` has
-//! every reason in full.
+//! Laws give a reason for every case, and the reasons of a family of cases differ in numbers only.
+//! These are reported as one, with `a … b` for a number that differs. `plumb report --format json`
+//! has every reason in full.
 
 use super::alike::{Alike, gathered};
 use crate::document::Block;

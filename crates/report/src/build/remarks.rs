@@ -1,4 +1,4 @@
-//! What a reader must know of single figures, told once for all that share it.
+//! Caveats of single figures, once for all figures that share them.
 
 use super::alike::gathered;
 use crate::values;
@@ -79,7 +79,7 @@ pub(super) fn of_experiment(told: Told) -> Vec<(Severity, String)> {
     merged(told, notes.collect())
 }
 
-/// Texts that differ only in their figures and numbers are told once.
+/// Texts that differ only in their figures and numbers are reported once.
 fn merged(told: Told, remarks: Vec<Remark>) -> Vec<(Severity, String)> {
     let of = |severity: Severity| {
         let texts = remarks.iter().filter(move |(of, ..)| *of == severity);

@@ -71,7 +71,7 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
         .collect()
 }
 
-/// What a reader sees who points at it follows from its ends.
+/// The tooltip follows from its ends.
 fn span(row: &[f64]) -> Point {
     let (start, duration) = (row[0], row[1]);
     Point { x: start, y: start + duration, ends: None, hover: String::new() }

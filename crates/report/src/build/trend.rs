@@ -11,13 +11,13 @@ use analysis::trend::{Changed, LEAST_RUNS, RunPoint, Size, Trend, Trends};
 use record::metric::Better;
 use record::quantity::{digits, render};
 
-/// Figures of which each has a section of its own; of more, those that shift.
+/// Figures with a section each; of more, those that shift.
 const SECTIONS: usize = 8;
 
 /// Most figures without a section in the table of figures.
 const LISTED: usize = 60;
 
-/// The document of some trends: `what` was asked for, of which machine.
+/// The document of some trends: `what` was requested, and the machine.
 pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
     let shifting = |trend: &&Trend| !trend.shifts.is_empty();
     let own: Vec<&Trend> = match trends.trends.len() {

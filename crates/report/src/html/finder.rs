@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// Places along the axis of a distribution.
 const PLACES: f64 = 200.0;
-/// Greatest height of a step of a density: one digit tells it.
+/// Greatest height of a step of a density: one digit is enough.
 const HEIGHTS: f64 = 9.0;
 
 /// The element that the script fills, and what stands there without it.

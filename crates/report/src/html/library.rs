@@ -3,7 +3,7 @@
 //! time.
 //!
 //! The bundle that the `plotly` crate carries is written by esbuild: a sequence of modules `var
-//! NAME=WRAP((exports,module)=>{…});`, each run when its name is first called, the last of which
+//! NAME=WRAP((exports,module)=>{…});`, each run when its name is first called, and the last
 //! registers kinds of traces. Kept are the modules that can be called from there once only the
 //! kinds in [`TRACES`] are registered. A bundle of another make is kept whole.
 //!

@@ -84,7 +84,7 @@ impl Pictures {
     }
 }
 
-/// What stands with a picture, for those who see it and for those who do not.
+/// The texts of a plot, visible and for screen readers.
 struct Texts<'plot> {
     title: &'plot str,
     /// What it is a picture of.
@@ -291,7 +291,7 @@ fn cells(grid: &Grid) -> Value {
 struct Digits(usize);
 
 impl Digits {
-    /// Those that tell apart what lies a step of the axis apart.
+    /// Enough to distinguish values one step of the axis apart.
     fn of(is_log: bool, extent: Extent) -> Self {
         let steps = match extent {
             Some((low, high)) if !is_log && high > low => {
@@ -367,7 +367,7 @@ mod tests {
             (Shape::Ranges, "summary of all figures"),
         ] {
             let page = said(shape);
-            // For those who hear the page, and for those without JavaScript.
+            // For screen readers, and for browsers without JavaScript.
             assert_eq!(page.matches(place).count(), 2, "{shape:?}: {page}");
         }
     }

@@ -82,8 +82,8 @@ fn log_ticks(low: f64, high: f64, unit: Unit, is_binary: bool) -> Vec<(f64, Stri
     ticks.into_iter().step_by(step).map(label).collect()
 }
 
-/// About six values that are round in the unit that they are told in, with the digits that tell
-/// them apart. What is counted comes whole.
+/// About six values that are round in their display unit, with enough digits to distinguish them.
+/// What is counted comes whole.
 fn linear_ticks(low: f64, high: f64, unit: Unit) -> Vec<(f64, String)> {
     let (factor, name) = scale(high.abs().max(low.abs()), unit);
     let (low, high) = (low / factor, high / factor);

@@ -9,7 +9,7 @@ use record::unit::Unit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Another tool, with what was compared with it.
+/// Another tool, with its comparisons.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatRival {
@@ -17,13 +17,13 @@ pub(super) struct FlatRival {
     name: String,
     /// One line: what it is.
     about: Option<String>,
-    /// The Debian package that has it.
+    /// Its Debian package.
     package: Option<String>,
-    /// The version that it told.
+    /// The version that it reported.
     version: Option<String>,
-    /// Why it was not run, and what would help; null where it was.
+    /// Why it was not run, and what would help; null if it was run.
     absent: Option<Absence>,
-    /// What was run beside it.
+    /// Its comparisons.
     pairings: Vec<FlatPairing>,
 }
 
@@ -37,13 +37,13 @@ struct FlatPairing {
     ours: Vec<String>,
     /// The rival's command.
     theirs: Vec<String>,
-    /// Files in its directory that the rival reads: name and text.
+    /// Input files of the rival in its directory: name and text.
     inputs: BTreeMap<String, String>,
-    /// Commands that are run there once before the first turn.
+    /// Commands to run there once before the first turn.
     prepare: Vec<Vec<String>>,
-    /// The rival's far end, which runs during all turns; null where it has none.
+    /// The rival's far end, which runs during all turns; null without one.
     server: Option<Vec<String>>,
-    /// How it ended; null where it was cut off.
+    /// How it ended; null if it was cut off.
     outcome: Option<Ending>,
     /// Why it was skipped or failed.
     reason: Option<String>,
@@ -51,7 +51,7 @@ struct FlatPairing {
     needed: Option<String>,
     /// Turns that it has.
     turns: usize,
-    /// What else had the CPUs in its turns; null where that was little, or is not known.
+    /// Other load on the CPUs in its turns; null if it was small or is unknown.
     disturbed: Option<String>,
     /// What was compared.
     rows: Vec<FlatRow>,
@@ -61,15 +61,15 @@ struct FlatPairing {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatRow {
-    /// Unique in the pairing; empty where it has no other.
+    /// Unique in the pairing; empty if it is the only row.
     name: String,
     /// plumb's experiment.
     experiment: String,
-    /// Parameters that tell its case apart from the others of the command.
+    /// Parameters that distinguish its case from the others of the command.
     case: CaseId,
     /// Its metric.
     metric: String,
-    /// What is taken of its samples.
+    /// The statistic of its samples.
     statistic: String,
     /// Unit of both values.
     unit: Unit,
@@ -83,13 +83,13 @@ struct FlatRow {
     ratio: Option<f64>,
     /// Its interval; null below six turns.
     ci: Option<(f64, f64)>,
-    /// Real confidence of the interval.
+    /// Actual confidence of the interval.
     confidence: Option<f64>,
-    /// What the ratio should be.
+    /// The expected ratio.
     goal: Goal,
     /// `met`, `missed`, `undecided`, `explained`, `not judged` or `not compared`.
     verdict: String,
-    /// What the two do differently, as far as it is known.
+    /// The difference in method, if known.
     difference: String,
 }
 

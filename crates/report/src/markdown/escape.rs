@@ -4,8 +4,8 @@
 const BREAK: &str = "<!-- -->";
 
 /// Text in one line that Markdown reads as text: no markup, no HTML, no entity, no formula; and
-/// that GitHub reads as text: `@` calls nobody, `#1` is no issue, an address no link, `:name:` no
-/// picture.
+/// that GitHub reads as text: `@` mentions no user, `#1` is not an issue, an address is not a link,
+/// `:name:` is not a picture.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.trim();
     let mut escaped = String::with_capacity(text.len());
@@ -112,7 +112,7 @@ pub(super) fn manual(text: &str) -> String {
         .collect()
 }
 
-/// Escapes what could be an element, except between backticks, where it is none.
+/// Escapes possible HTML elements, except between backticks.
 fn outside_code(line: &str) -> String {
     let mut is_code = false;
     line.chars()

@@ -20,7 +20,7 @@ fn a_crosschecks_own_record_is_a_report_of_it_alone() {
     let document = build(&sample::own());
     assert_eq!(ids(&document), ["crosscheck", "findings", "machine", "environment"]);
     assert!(document.title.starts_with("Crosscheck: "));
-    let told = "2 of 3 goals beside other tools met, 1 explained by a difference in method, 3 not \
+    let told = "2 of 3 goals compared with other tools met, 1 explained by a difference in method, 3 not \
                 judged, 1 not compared; 2 findings.";
     assert_eq!(document.summary, told);
     for section in &document.sections {
@@ -40,7 +40,7 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
     assert!(place("memory.latency") < place("crosscheck"), "{ids:?}");
     assert!(place("crosscheck").is_some() && place("crosscheck") < place("findings"));
     assert!(document.title.starts_with("Lab report: "));
-    assert!(document.summary.contains("2 of 3 goals beside other tools met"));
+    assert!(document.summary.contains("2 of 3 goals compared with other tools met"));
     let without = build(&analysis::sample::run());
     assert!(!without.sections.iter().any(|section| section.id == "crosscheck"));
     assert!(!without.summary.contains("tools"));

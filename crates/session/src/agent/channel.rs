@@ -24,7 +24,7 @@ use thiserror::Error;
 
 /// Longest frame of a session that was let in, in bytes: an order of many cases.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Longest frame of an agent before it has let a session in: what it tells of its host.
+/// Longest frame of an agent before it has let a session in: its facts about its host.
 pub const FACTS_BYTES_MAX: usize = 4 << 20;
 /// And after that, in bytes: what a far end says of a round.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -178,7 +178,7 @@ impl Channel {
                 Err(_) => return Err(not_plumb(&heard).into()),
             }
         }
-        let bytes = *heard.first_chunk().context("a hello is as long as it is")?;
+        let bytes = *heard.first_chunk().context("a hello has a fixed length")?;
         if let Err(refusal) = check_hello(bytes, other) {
             return Err(match refusal {
                 Refusal::NotPlumb(_) => carrier.said_else(heard),

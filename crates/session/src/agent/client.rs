@@ -26,12 +26,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A lost connection is tried again for this part of the session's time, and for this long at most.
 const AWAY_PART: f64 = 0.05;
 const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
-/// One that could not be had again is left alone for so long: there is more to measure than against
-/// it.
+/// After a failed reconnection, a far end is left alone for this time: there is more to measure
+/// than against it.
 const GONE_TIME: Duration = Duration::from_secs(60);
 /// An agent finds out within this time that the session which it serves has lost it.
 const BUSY_TIME: Duration = Duration::from_secs(25);
-/// Who answers is not who answered before.
+/// A different machine answers than before.
 #[derive(Debug, Error)]
 #[error("{0}")]
 struct Another(String);
@@ -56,13 +56,13 @@ enum Line {
     Up(Connection),
     /// Lost, and not tried again yet.
     Lost,
-    /// Lost, and could not be had again: why, and since when.
+    /// Lost, and reconnecting failed: why, and since when.
     Gone(String, Instant),
 }
 
 impl Remote {
-    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says
-    /// who asks, `here` is the identity of this host. Errors: it cannot be reached, or refuses,
+    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` names
+    /// the client, `here` is the identity of this host. Errors: it cannot be reached, or refuses,
     /// with the way out; [`crate::child::Interrupted`].
     pub fn connect(
         url: PeerUrl,
@@ -123,8 +123,7 @@ impl Remote {
     }
 
     /// Has a connection: the one that it had, or a new one where that was lost. That is tried for a
-    /// part of the session's time; who is then still away is tried again when [`GONE_TIME`] is
-    /// over.
+    /// part of the session's time; a far end that is still away is tried again after [`GONE_TIME`].
     fn ensure_up(&self, stop: &AtomicBool) -> Result<()> {
         let mut line = self.line.borrow_mut();
         let patience = match &*line {
@@ -145,7 +144,7 @@ impl Remote {
             let waited = begun.elapsed();
             match error.downcast_ref::<Busy>() {
                 _ if is_interrupt(&error) => return Err(error),
-                // With what this session had lost, of which it has not heard yet.
+                // With the loss of this session that it has not yet seen.
                 Some(busy) if busy.by == printable(&self.open.host_name) && waited < BUSY_TIME => {}
                 // The next round tries again.
                 Some(_) => return Err(error),

@@ -114,8 +114,8 @@ fn connected(
 }
 
 /// A connection that came through the handshake. Where many strangers ask at once the agent drops
-/// some that have not come far, and one that has the key may be among them: it is not told from one
-/// that has another.
+/// some that have not come far, and one that has the key may be among them: it cannot be
+/// distinguished from one that has another.
 fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
     let mut tries = 1;
     loop {

@@ -41,8 +41,8 @@ impl Decoder {
         self.held.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, without its length. Errors: its length is over the limit: nothing that
-    /// follows can be told apart any more.
+    /// The next whole frame, without its length. Errors: its length is over the limit: the
+    /// following messages cannot be separated any more.
     pub fn whole(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         let Some((length, rest)) = self.held.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);

@@ -12,10 +12,10 @@
 //! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34,
 //! §9): both ends prove that they have the key, and keys of the connection are fresh at both ends,
 //! so that nothing that was heard can be said again: a recorded message 1 gets an answer, and the
-//! connection ends there, as only who has its ephemeral key can seal the third message. The agent
-//! answers one that it remembers ([`Heard`]) not at all: whoever listened would else take the
-//! places of those who have the key. Both hellos are its prologue. A hello never changes its form:
-//! another version is told in plain.
+//! connection ends there, because only the owner of its ephemeral key can seal the third message.
+//! The agent answers one that it remembers ([`Heard`]) not at all: otherwise a stranger could take
+//! the places of clients with the key. Both hellos are its prologue. A hello never changes its
+//! form: a different version is reported in plain text.
 
 use super::key::Key;
 use super::seal::{LENGTH_BYTES, Seal, whole};
@@ -33,7 +33,7 @@ const MAGIC: &[u8; 5] = b"PLUMB";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a handshake message: an ephemeral key and the tag of nothing.
 const MESSAGE_BYTES: usize = 48;
-/// Of which so many are the ephemeral key.
+/// So many of these bytes are the ephemeral key.
 const EPHEMERAL_BYTES: usize = 32;
 /// First messages that are remembered.
 const HEARD_MAX: usize = 4096;
@@ -42,7 +42,7 @@ const EMPTY_BYTES: usize = 16;
 /// Bytes shown of what is no hello.
 const SHOWN_BYTES: usize = 60;
 
-/// Who says something.
+/// The sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A session, which asks.
@@ -127,7 +127,7 @@ impl Initiator {
     }
 
     /// Takes bytes that arrived; appends what is to be sent now. `None` while more must arrive.
-    /// Errors: the other end is none to speak with.
+    /// Errors: the other end does not speak this protocol.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
         self.held.extend_from_slice(bytes);
         if !self.has_hello {
@@ -170,7 +170,7 @@ impl Heard {
         ephemeral.is_some_and(|ephemeral| self.known.contains(ephemeral))
     }
 
-    /// Only those count that were made with the key: nobody else fills it.
+    /// Only those count that were made with the key: no other program fills it.
     fn remember(&mut self, message: &[u8]) {
         let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else { return };
         if !self.known.insert(*ephemeral) {
@@ -207,7 +207,7 @@ impl Responder {
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
     /// while more must arrive. Give it no more at once than it may hold. `heard` is one for all
-    /// connections of the key. Errors: the other end is none to speak with.
+    /// connections of the key. Errors: the other end does not speak this protocol.
     pub fn feed(
         &mut self,
         bytes: &[u8],

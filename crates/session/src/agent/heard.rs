@@ -59,7 +59,7 @@ pub(super) fn check(
         }
         FromWorker::Done(_) | FromWorker::Failed(_) => return Ok(()),
         // No far end asks for more time: it has that of the near end.
-        FromWorker::Alive(_) => return Err("it asked for more time".to_owned()),
+        FromWorker::Alive(_) => return Err("it requested more time".to_owned()),
         FromWorker::Samples(samples) => ("samples", &samples.series, samples.round),
         FromWorker::Histogram(told) => ("a distribution", &told.series, told.round),
         FromWorker::Trace(trace) => ("a trace", &trace.series, trace.round),

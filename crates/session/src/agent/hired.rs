@@ -1,4 +1,4 @@
-//! A worker of an agent. What it says and is told never makes the agent wait: it may have been
+//! A worker of an agent. Its messages in both directions never block the agent: it may have been
 //! stopped, or be busy, and the agent has one thread.
 
 use super::channel::{Channel, Lost, WORKER_BYTES_MAX};
@@ -57,7 +57,7 @@ impl Hand {
         })
     }
 
-    /// What to wait for, to be told something.
+    /// What to wait for before the next message.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.channel.fd()
     }
@@ -67,8 +67,8 @@ impl Hand {
         self.channel.slow_at()
     }
 
-    /// Takes in what has come, once [`Hand::fd`] is readable: all that is whole is then to be had
-    /// of [`Hand::next`]. Errors: it is gone.
+    /// Takes in what has come, once [`Hand::fd`] is readable: [`Hand::next`] then returns all
+    /// complete messages. Errors: it is gone.
     pub(super) fn read(&mut self) -> Result<()> {
         self.channel.read_some().map_err(|lost| match lost {
             Lost::Closed => self.hired.last_words(),
@@ -76,7 +76,7 @@ impl Hand {
         })
     }
 
-    /// A message that has come whole. Errors: it is none, or too long.
+    /// A message that has come whole. Errors: it is invalid, or too long.
     pub(super) fn next(&mut self) -> Result<Option<FromWorker>> {
         Ok(self.channel.taken()?)
     }

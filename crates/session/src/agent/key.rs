@@ -177,12 +177,12 @@ mod tests {
         }
         // Neither waits for somebody.
         let told = Key::read("/dev/null".as_ref()).unwrap_err().to_string();
-        assert!(told.contains("no regular file"), "{told}");
+        assert!(told.contains("not a regular file"), "{told}");
         let fifo = dir.path().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.unwrap().success());
         let told = Key::read(&fifo).unwrap_err().to_string();
-        assert!(told.contains("no regular file"), "{told}");
+        assert!(told.contains("not a regular file"), "{told}");
     }
 
     #[test]

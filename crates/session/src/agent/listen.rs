@@ -1,10 +1,10 @@
-//! An agent that listens: lets in who has its key, one session at a time, and stays up whatever
+//! An agent that listens: admits clients with its key, one session at a time, and stays up whatever
 //! strangers do.
 //!
 //! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time
 //! of a handshake and with a kilobyte; for a new one the one that came least far, and of those the
-//! oldest, is given up. The session's end of the handshake shows its key with its first bytes,
-//! which nobody can repeat, and so comes past them.
+//! oldest, is given up. The session's end of the handshake proves its key with its first bytes,
+//! which no other party can replay, and so passes them.
 
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
 use super::handshake::{Heard, Progress, Refusal, Responder};
@@ -28,11 +28,11 @@ pub const WAITING_MAX: usize = 32;
 const BACKLOG: i32 = 1024;
 /// Bytes taken from a stranger at once.
 const STRANGER_BYTES: usize = 1024;
-/// What was told no is waited for, to have heard it, for this time.
+/// A refused connection has this time to read the refusal.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 /// Where no connection can be accepted (no descriptors), the next is tried after this time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Strangers are told of at most so often.
+/// Strangers are reported at most this often.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// An agent that listens.
@@ -60,7 +60,7 @@ enum State {
     Shakes(TcpStream, Box<Responder>),
     /// It has the key, and did not say yet what it wants.
     Opens(Box<Channel>),
-    /// It was told no.
+    /// It was refused.
     Leaves(TcpStream),
 }
 
@@ -70,13 +70,13 @@ enum Next {
     Waits(State),
     /// It is let go, and why, where that is worth a word.
     Gone(Option<String>),
-    /// It is told no, and why.
+    /// It is refused, with the reason.
     Leaves(TcpStream, String),
     /// It wants to be a session.
     Asks(Box<Channel>, Box<Open>),
 }
 
-/// Those who were not let in, told of now and then.
+/// Rejected connections, reported now and then.
 #[derive(Default)]
 struct Strangers {
     untold: u64,
@@ -246,7 +246,7 @@ impl<'agent> Listen<'agent> {
         }
     }
 
-    /// One that was told no: its end is waited for, so that it hears it.
+    /// One that was refused: its end is waited for, so that it hears it.
     fn let_go(&mut self, from: SocketAddr, channel: Channel) {
         if let Some(stream) = channel.shut() {
             self.wait_for_end(from, stream);
@@ -377,7 +377,7 @@ impl Strangers {
         self.told.is_some_and(|told| told.elapsed() < TELL_AGAIN)
     }
 
-    /// When those are to be told of that were passed over.
+    /// When the skipped ones are to be reported.
     fn tell_at(&self) -> Option<Instant> {
         self.told.filter(|_| self.untold > 0).map(|told| told + TELL_AGAIN)
     }
@@ -436,7 +436,7 @@ fn open(mut channel: Box<Channel>, is_ready: bool) -> Next {
     }
 }
 
-/// Waits for the end of one that was told no.
+/// Waits for the end of a refused one.
 fn leave(mut stream: TcpStream) -> Next {
     let mut bytes = [0; STRANGER_BYTES];
     match stream.read(&mut bytes) {

@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 300;
 /// From a session to its agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToAgent {
-    /// First: who asks, and for how long.
+    /// First: the client, and the expected duration.
     Open(Box<Open>),
     /// A fresh worker is to serve this round; one of an earlier round is ended. CPUs, clocks,
     /// directory and address of the order are the agent's own: what stands there is not looked at.
@@ -26,7 +26,7 @@ pub enum ToAgent {
     },
     /// The near end is done: the worker of this round drains, reports its counts, ends.
     Drain {
-        /// Of which round.
+        /// The number of the round.
         round: u64,
     },
     /// The round is given up: its worker is ended.
@@ -45,7 +45,7 @@ pub struct Open {
     pub plumb: String,
     /// Its format of the record.
     pub format: u32,
-    /// Its host, as it is told to others who ask meanwhile.
+    /// Its host, as other clients see it meanwhile.
     pub host_name: String,
     /// How long it expects to take, in seconds.
     pub expected_s: f64,
@@ -93,7 +93,7 @@ pub enum FromAgent {
     },
 }
 
-/// What an agent tells of its host.
+/// An agent's facts about its host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its version of plumb.
@@ -102,7 +102,7 @@ pub struct Facts {
     pub host: Host,
     /// Its environment, by name.
     pub environment: BTreeMap<String, String>,
-    /// CPUs that its ends of rounds use, the first first.
+    /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
     /// Its clocks.
     pub calibration: Calibration,

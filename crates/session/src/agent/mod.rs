@@ -2,10 +2,10 @@
 //! session.
 //!
 //! A session reaches an agent over TCP, or over the standard input and output of a process that it
-//! had started elsewhere. Both begin with a plain hello ([`handshake`]), which tells versions
-//! apart. Over TCP follows a Noise handshake with a shared key ([`key`]), after which all is sealed
-//! ([`seal`]); what starts processes elsewhere (ssh) authenticates and encrypts itself. What is
-//! said are messages ([`message`]) in frames ([`frame`]) with a limit of size and of time
+//! had started elsewhere. Both begin with a plain hello ([`handshake`]), which distinguishes
+//! versions. Over TCP follows a Noise handshake with a shared key ([`key`]), after which all is
+//! sealed ([`seal`]); what starts processes elsewhere (ssh) authenticates and encrypts itself. What
+//! is said are messages ([`message`]) in frames ([`frame`]) with a limit of size and of time
 //! ([`channel`]).
 //!
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its

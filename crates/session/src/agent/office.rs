@@ -17,15 +17,15 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 pub struct Office<'agent> {
     /// What it serves the far ends of.
     pub catalogue: Catalogue,
-    /// CPUs to use as `--cpu` lists them; the quietest first where there is none.
+    /// CPUs to use as `--cpu` lists them; by default the quietest first.
     pub cpus: Option<&'agent str>,
-    /// The address of data connections; that of the session's connection where there is none.
+    /// The address of data connections; that of the session's connection by default.
     pub data: Option<IpAddr>,
     /// How long a session is kept at least that says nothing, where another one asks.
     pub silence: Duration,
     /// Starts a worker.
     pub start: fn() -> Result<Box<dyn Hired>>,
-    /// Told what happens, a line each.
+    /// Receives the events, a line each.
     pub tell: &'agent dyn Fn(&str),
     /// Set by a signal.
     pub stop: &'agent AtomicBool,

@@ -7,7 +7,7 @@ use record::plain::steers;
 pub(super) const TEXT_MAX: usize = 16 << 10;
 
 /// Has spaces in the place of what steers a terminal, however it is written, and cuts texts after
-/// [`TEXT_MAX`] characters. What is no JSON is none after it.
+/// [`TEXT_MAX`] characters. Text that is not JSON before is not JSON afterwards.
 pub(super) fn plain(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut rest = json;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Longest Noise message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 65_535;
-/// Of which so many are its authentication.
+/// So many of these bytes are its authentication.
 const TAG_BYTES: usize = 16;
 /// Bytes that one message carries at most.
 const PAYLOAD_BYTES_MAX: usize = MESSAGE_BYTES_MAX - TAG_BYTES;

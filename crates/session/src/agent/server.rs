@@ -56,7 +56,7 @@ impl Work {
     }
 }
 
-/// A session that is not served; it was told why.
+/// A session that is not served; it got the reason.
 pub struct Refused {
     /// Its connection.
     pub channel: Channel,
@@ -66,7 +66,7 @@ pub struct Refused {
 
 impl<'agent> Served<'agent> {
     /// Begins a session: reads the machine anew and has its clocks calibrated. Errors: it was
-    /// refused and told so; the channel is to be closed.
+    /// refused, with a message; the channel is to be closed.
     pub fn begin(
         office: &'agent Office<'agent>,
         channel: Channel,
@@ -104,7 +104,7 @@ impl<'agent> Served<'agent> {
         &self.by
     }
 
-    /// What another session is told meanwhile.
+    /// The answer to another session meanwhile.
     pub fn busy(&self) -> FromAgent {
         let until = humantime::format_rfc3339_seconds(self.until);
         let is_over = SystemTime::now() > self.until;
@@ -221,8 +221,8 @@ impl<'agent> Served<'agent> {
         Ok(true)
     }
 
-    /// Tells the worker of a round, if it is still there, that the near end is done. It is told
-    /// once: one that does not listen takes no more than its pipe.
+    /// Reports to the worker of a round, if it still exists, that the near end is done. It is
+    /// reported once: one that does not listen takes no more than its pipe.
     fn drain(&mut self, round: u64) -> Result<()> {
         let (worker, is_drained) = match &mut self.work {
             Work::Serves { round: now, worker, is_drained } if *now == round => {
@@ -263,7 +263,7 @@ impl<'agent> Served<'agent> {
         Ok(worker)
     }
 
-    /// The worker of a round is gone, or there was none; a signal ends more than the round.
+    /// The worker of a round is gone, or never existed; a signal ends more than the round.
     fn ended(&mut self, round: u64, why: anyhow::Error) -> Result<()> {
         self.work = Work::Nothing;
         if is_interrupt(&why) {
@@ -351,7 +351,7 @@ impl<'agent> Served<'agent> {
     }
 }
 
-/// Tells a session that it is not served.
+/// Refuses a session.
 fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refused> {
     let message = FromAgent::Refused { reason: reason.clone() };
     // One that is gone needs no reason.
@@ -422,7 +422,7 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     Ok(Prepared { site, address, interface, worker })
 }
 
-/// What a session expects to take; a time that is none is no time.
+/// What a session expects to take; an invalid time is not a time.
 fn expected(open: &Open) -> Duration {
     Duration::try_from_secs_f64(open.expected_s).unwrap_or_default().min(EXPECTED_MAX)
 }

@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 
 /// ssh gives up reaching the host after so long.
 const SSH_CONNECT_S: u32 = 10;
-/// ssh asks a silent host for a sign of life after so long, and ends after so many in vain.
+/// ssh sends a keep-alive to a silent host after this time, and ends after this many without an
+/// answer.
 const SSH_ALIVE_S: u32 = 15;
 const SSH_ALIVE_COUNT: u32 = 2;
 /// A program that is over or was killed is waited for so long.
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// Bytes kept of what a program said on its standard error.
 const SAID_MAX: usize = 4096;
-/// What a shell answers where a program cannot be run, and where there is none.
+/// A shell's exit codes for a program that cannot be run, and for a missing one.
 const NOT_RUNNABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// What plumb answers to arguments that it does not know.
@@ -39,8 +40,8 @@ pub struct Carrier {
     by_hand: Option<String>,
 }
 
-/// Arguments of ssh for an agent at its far end. It asks no questions (there is nobody to answer
-/// while a run goes on), takes no terminal, and forwards nothing.
+/// Arguments of ssh for an agent at its far end. It asks no questions (no user answers during a
+/// run), takes no terminal, and forwards nothing.
 pub fn arguments(ssh: &Ssh) -> Vec<String> {
     let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
     let options = [
@@ -136,7 +137,7 @@ impl Carrier {
     /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after
     /// a moment for its last words.
     pub fn last_words(&mut self) -> String {
-        // How one that was killed here ended tells nothing of it.
+        // The exit status of one that was killed here says nothing about the cause.
         let status = self.reap(REAP_TIME / 4);
         if status.is_none() {
             self.kill();

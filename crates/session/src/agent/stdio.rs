@@ -54,7 +54,7 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
     loop {
         let (session, worker) = wait(office, &served)?;
         match served.attend(session, worker) {
-            // Nothing else tells of a cut cable below what started this end.
+            // Nothing else reveals a cut cable below the program that started this end.
             Ok(true) if served.is_silent() => bail!(
                 "the session of {} was silent for longer than its expected duration",
                 served.by()
@@ -92,7 +92,7 @@ fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
     }
 }
 
-/// The addresses of an ssh connection, as its server tells them (`SSH_CONNECTION`: the client's
+/// The addresses of an ssh connection, as its server reports them (`SSH_CONNECTION`: the client's
 /// address and port, the server's address and port).
 pub fn way_of_ssh(told: &str) -> Way {
     let fields: Vec<&str> = told.split_ascii_whitespace().collect();
@@ -117,7 +117,7 @@ mod tests {
             ("10.1.2.3 50000 10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
             ("::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
             ("fd00::1 1 fd00::2 22", way("fd00::2", "fd00::1")),
-            // An address that needs an interface is none without it.
+            // An address that needs an interface is unusable without it.
             ("fe80::1%eth0 1 fe80::2%eth0 22", Way::default()),
             ("", Way::default()),
             ("UNKNOWN 65535 UNKNOWN 65535", Way::default()),

@@ -134,7 +134,7 @@ pub struct Stored {
 /// What a stored record is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// It can be read, and nobody writes it.
+    /// It can be read, and no plumb is writing it.
     Readable(Box<Facts>),
     /// Another plumb is writing it; nothing of it is in the index.
     UnderWay,
@@ -186,7 +186,7 @@ pub struct Ask<'ask> {
     pub read: &'ask dyn Fn(&Path) -> Result<Content, String>,
 }
 
-/// An answer, with what a user should be told of the index.
+/// An answer, with messages for the user about the index.
 pub struct Answer<T> {
     /// The answer.
     pub value: T,

@@ -38,7 +38,7 @@ const LEAVING_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     undos: Vec<Undo>,
-    /// The file system of the work directory, as [`holder`] tells it; `None` where it does not.
+    /// The file system of the work directory, as [`holder`] finds it; `None` where it does not.
     holder: Option<String>,
     /// It hung when it was to be undone.
     hung: bool,
@@ -120,9 +120,8 @@ impl WorkDir {
         &self.path
     }
 
-    /// Removes it, and tells if that cannot be done; it stays in the journal then. For one that is
-    /// known to hang, that takes no long time. Errors: something in it cannot be removed, or it
-    /// hangs.
+    /// Removes it, and reports a failure; it stays in the journal then. For one that is known to
+    /// hang, that takes no long time. Errors: something in it cannot be removed, or it hangs.
     pub fn remove(mut self, is_hanging: bool) -> Result<()> {
         self.is_done = true;
         self.undo(is_hanging)
@@ -143,7 +142,7 @@ impl WorkDir {
 impl Drop for WorkDir {
     fn drop(&mut self) {
         if !self.is_done {
-            // What cannot be removed stays in the journal: the next run tries again and tells.
+            // What cannot be removed stays in the journal: the next run tries again and reports it.
             let _ = self.undo(false);
         }
     }
@@ -159,7 +158,7 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
         .filter(|path| has_ending(path, ENDING) || has_ending(path, ENDING_PART))
         .partition(|path| has_ending(path, ENDING));
     for part in parts {
-        // It says of nothing that was done, and disturbs nobody where it cannot be removed.
+        // It says of nothing that was done, and disturbs no one if it cannot be removed.
         let _ = remove_part(&part);
     }
     let told = whole.iter().filter_map(|path| {
@@ -189,7 +188,7 @@ fn remove_part(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is told where the owner lives, or left nothing but its entry.
+/// There is no message if the owner is alive, or left only its entry.
 fn recover_one(path: &Path, stop: &AtomicBool) -> Result<Option<String>> {
     let file = File::open(path)?;
     match file.try_lock() {
@@ -216,7 +215,7 @@ fn undo_entry(
 ) -> Result<Vec<String>> {
     let silence = if is_hanging || changes.hung { SILENCE_AGAIN } else { SILENCE };
     let patience = Patience::unless(silence, stop);
-    // What cannot be undone keeps nothing else from being undone; the first reason is told.
+    // What cannot be undone keeps nothing else from being undone; the first reason is reported.
     let undone = changes.undos.iter().rev();
     let undone: Vec<Result<Option<String>>> =
         undone.map(|change| undo(change, changes.holder.as_deref(), patience)).collect();
@@ -272,7 +271,7 @@ fn demand_holder(dir: &Path, held: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The file system of a path, now; `None` where the kernel does not tell.
+/// The file system of a path, now; `None` if the kernel does not report it.
 fn holder_of(path: &Path) -> Option<String> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
     holder(&String::from_utf8_lossy(&mounts), path)

@@ -94,7 +94,7 @@ impl Store {
             .append(true)
             .open(&path)
             .with_context(|| format!("cannot open {} to remove it", path.display()))?;
-        // Held until it is gone, so that nobody resumes it meanwhile.
+        // Held until it is gone, so that no other plumb resumes it meanwhile.
         let locked = lock(&file, &path)?;
         check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
@@ -109,7 +109,8 @@ impl Store {
         parent.is_some() && parent == whole(&self.dir)
     }
 
-    /// The name of the stored run whose record a path is: a file beside the records is none.
+    /// The name of the stored run whose record a path is: a file next to the records is not a
+    /// record.
     pub fn name_of(&self, path: &Path) -> Option<String> {
         let name = path.file_name()?.to_str()?.strip_suffix(ENDING)?;
         let dir = match path.parent()? {
@@ -294,7 +295,7 @@ impl Drop for RecordFile {
 enum Locked {
     /// No other plumb writes it until it is closed.
     Held,
-    /// A file system without locks cannot tell; it must not forbid to measure.
+    /// A file system without locks cannot show that; it must not forbid to measure.
     Untold,
 }
 
@@ -323,7 +324,7 @@ fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Lock
     bail!("another plumb is writing {}; wait until it ends", path.display())
 }
 
-/// Where nobody can tell whether a record is being written, only one that has ended may go.
+/// If plumb cannot see whether a record is being written, it removes only one that has ended.
 fn check_removable(locked: Locked, path: &Path) -> Result<()> {
     if locked == Locked::Held || read(path).is_ok_and(|read| read.run.footer.is_some()) {
         return Ok(());
@@ -335,7 +336,7 @@ fn check_removable(locked: Locked, path: &Path) -> Result<()> {
     )
 }
 
-/// Whether another plumb is writing a record. Where the file system has no locks nobody is seen.
+/// Whether another plumb is writing a record. On a file system without locks no writer is seen.
 pub fn is_being_written(path: &Path) -> bool {
     let locked = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
     File::open(path).is_ok_and(locked)

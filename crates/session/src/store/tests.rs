@@ -135,7 +135,7 @@ fn without_locks_only_a_run_that_has_ended_may_go() {
     assert!(read(&path).is_ok_and(|read| read.run.footer.is_none()));
     assert!(check_removable(Locked::Held, &path).is_ok());
     let told = check_removable(Locked::Untold, &path).expect_err("it may be under way");
-    assert!(told.to_string().contains("has no end"), "{told}");
+    assert!(told.to_string().contains("is incomplete"), "{told}");
     let footer = Event::Footer(Footer {
         finished: String::new(),
         elapsed_s: 1.0,

@@ -4,7 +4,7 @@ use super::variance::{Prior, Variance, shrunk};
 use crate::moments::Moments;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewest degrees of freedom from which stored runs tell the variance: three runs under one
+/// Fewest degrees of freedom for an estimate of the variance from stored runs: three runs under one
 /// condition.
 const LEAST_FREEDOM: f64 = 2.0;
 
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!((apart.runs, apart.whole.freedom), (16, 14.0));
         assert!(apart.whole.variance.sqrt() < 0.04, "{apart:?}");
         assert!(mixed.whole.variance.sqrt() > 0.15, "{mixed:?}");
-        // A condition with one run alone tells nothing.
+        // A condition with a single run says nothing.
         let [few, one] = [&before[..2], &after[..1]].map(|runs| runs.iter().map(Vec::as_slice));
         assert_eq!(scatter(&[few.collect(), one.collect()]), None);
     }

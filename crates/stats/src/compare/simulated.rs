@@ -33,7 +33,7 @@ impl Machine {
         Self { stored: 0, typical: 1.0, apart: 0.0, factor, os }
     }
 
-    /// Two runs, with what the stored ones tell.
+    /// Two runs, with the information from the stored ones.
     fn runs(self, draw: &mut Draw) -> Vec<Vec<Pair>> {
         let mut scatters: Vec<Vec<Scatter>> = vec![vec![]; 2];
         let mut figures = Vec::new();

@@ -1,4 +1,4 @@
-//! Another who comes at regular times, among events that are not the tick's.
+//! Another periodic source among events that are not the tick's.
 //!
 //! A process that sleeps for a while each time drifts and jitters, so its events keep no phase.
 //! What stays is the time from one to the next: events have a successor at that distance more often

@@ -51,8 +51,8 @@ impl Bench {
 
     /// Visits cases again that have too few samples of a core that was alone, in turn, each in a
     /// share of the case's time: a neighbour may be gone by then. Quartets wait for that; after two
-    /// turns in vain the neighbour stays, and the time is for a later round. What a visit cannot
-    /// measure is not missed.
+    /// failed turns the neighbour is likely to stay, and the time is kept for a later round. What a
+    /// visit cannot measure is not missed.
     fn visit_again(
         &mut self,
         cases: &[&Case],

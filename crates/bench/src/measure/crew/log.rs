@@ -41,7 +41,7 @@ impl Log {
         self.points.push((tick, units));
     }
 
-    /// Tick of the first point; the last possible tick if there is none.
+    /// Tick of the first point; the last possible tick by default.
     pub(super) fn first_tick(&self) -> u64 {
         self.points.first().map_or(u64::MAX, |(tick, _)| *tick)
     }

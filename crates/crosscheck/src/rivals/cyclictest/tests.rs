@@ -47,7 +47,7 @@ fn answers_that_are_none_are_refused() {
     let refused = |text: &str, what: &str| parse(&said(text), what).expect_err("is refused");
     refused("", "median");
     refused(&OLD[..OLD.len() / 2], "median");
-    assert!(refused(OLD, "mean").contains("tells no mean"));
+    assert!(refused(OLD, "mean").contains("reports no mean"));
     assert!(refused(&OLD.replace("\"70\"", "\"many\""), "median").contains("called many"));
     assert!(
         refused(&OLD.replace("\"cycles\": 60", "\"cycles\": 59"), "median")

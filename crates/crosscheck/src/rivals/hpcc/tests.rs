@@ -46,9 +46,9 @@ fn what_failed_or_is_broken_is_an_error() {
         (OLD, "copy of 1", "2 processes"),
         (cut, "copy of 2", "CommWorldProcs"),
         (&unlike, "copy of 2", "validated"),
-        (&garbled, "triad of 2", "no number"),
+        (&garbled, "triad of 2", "not a number"),
         (OLD, "sum of 2", "StarSTREAM_Sum"),
-        (OLD, "HPL", "no part"),
+        (OLD, "HPL", "not a part"),
         ("", "HPL of 8", "hpccoutf.txt"),
     ] {
         let error = parse(&said(text), what).expect_err(told);

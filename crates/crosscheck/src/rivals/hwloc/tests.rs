@@ -57,7 +57,7 @@ fn what_is_no_topology_is_refused() {
     let guest = GUESTS[1];
     assert!(refused(&guest[..guest.len() / 2], "L1 of CPU 0").contains("no whole topology"));
     assert!(refused(guest, "L4 of CPU 0").contains("no L4Cache"));
-    assert!(refused(guest, "L1").contains("tells no L1"));
+    assert!(refused(guest, "L1").contains("reports no L1"));
     assert!(
         refused(&guest.replace("cache_size", "size"), "L2 of CPU 1").contains("without a size")
     );

@@ -21,7 +21,8 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     ("hello", "the program that lat_proc executes"),
     (
         "lat_cmd",
-        "its child never executes the command (it compares fork's answer with the digit '0'), and goes on to fork",
+        "its child never executes the command (it compares fork's result with the digit '0') and \
+         forks again",
     ),
     ("lat_dram_page", "times open pages of memory chips; plumb has no such experiment"),
     ("lat_fcntl", "record locks of files; plumb has no such experiment"),
@@ -68,7 +69,7 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "prints the loop overhead that lmbench would subtract, not a measurement of the \
                 machine",
     ),
-    ("memsize", "tries how much memory can be touched: a tool"),
+    ("memsize", "finds how much memory can be used: a tool, not a measurement"),
     (
         "mhz",
         "estimates the core clock from the greatest common divisor of loops, and did not finish \

@@ -123,5 +123,5 @@ fn only<'a>(
 fn number(word: &str) -> Result<f64, String> {
     let is_plain = word.chars().all(|letter| letter.is_ascii_digit() || "-.".contains(letter));
     let value = word.parse::<f64>().ok().filter(|value| is_plain && value.is_finite());
-    value.ok_or_else(|| format!("{word:?} is no number"))
+    value.ok_or_else(|| format!("{word:?} is not a number"))
 }

@@ -24,9 +24,9 @@ pub(super) struct Entry {
     pub program: &'static str,
     /// Its arguments after the number of repetitions.
     pub args: &'static str,
-    /// Its interval is not shorter than this, whatever it is told, in seconds.
+    /// Its interval is never shorter than this, whatever its options, in seconds.
     pub interval_s: f64,
-    /// The interval that it is told, in seconds.
+    /// The interval in its options, in seconds.
     pub enough_s: f64,
     /// Whether it ends with a status (some leave `main` without one).
     pub has_status: bool,

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 /// A party that hears nothing of the other for this time gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Looks in vain after which the first party looks at the time: some milliseconds.
+/// Failed attempts after which the first party checks the time: some milliseconds.
 const SPINS_FIRST: u64 = 1 << 18;
-/// Looks in vain after which the second asks whether the game is over: tens of microseconds.
+/// Failed attempts after which the second party checks whether the exchange is over: tens of
+/// microseconds.
 const SPINS_SECOND: u64 = 1 << 12;
 /// `Table::current` when all lines have been played.
 const OVER: usize = usize::MAX;
@@ -84,8 +85,8 @@ impl Drop for Place<'_> {
 
 impl Game {
     /// Plays every line. Both parties are threads of their own, pinned, so that any two CPUs can
-    /// play; the calling thread sleeps. Errors: a CPU cannot be had; a party does not hear of the
-    /// other for two seconds; the turns do not add up.
+    /// play; the calling thread sleeps. Errors: a CPU is not available; a party does not hear of
+    /// the other for two seconds; the turns do not add up.
     pub(super) fn play(&self, bench: &Bench) -> Result<Played> {
         ensure!(self.cpus[0] != self.cpus[1], "CPU {} hands no line to itself", self.cpus[0]);
         let table = Table {
@@ -103,8 +104,8 @@ impl Game {
                 false => self.answer(place.table),
             }
         })?;
-        let (mut played, made) = found.pop().context("nobody measured")?;
-        let (answered, turns) = found.pop().context("nobody answered")?;
+        let (mut played, made) = found.pop().context("no party measured")?;
+        let (answered, turns) = found.pop().context("no party answered")?;
         played.switches += answered.switches;
         for (line, (made, turns)) in made.iter().zip(&turns).enumerate() {
             let value = table.lines.value(line);

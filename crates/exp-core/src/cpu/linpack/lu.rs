@@ -14,7 +14,7 @@ pub(super) struct Singular {
     pub(super) column: usize,
 }
 
-/// A block of columns that is factored: nobody writes to it any more.
+/// A block of columns that is factored: no writer is left.
 pub(super) struct Panel<'a> {
     /// All rows of its columns: U above the diagonal block, L below it.
     columns: View<'a>,

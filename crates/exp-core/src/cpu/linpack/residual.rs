@@ -9,8 +9,8 @@ pub(super) const THRESHOLD: f64 = 16.0;
 /// The relative error of one rounding, which HPL calls the machine's precision.
 const ROUNDING: f64 = f64::EPSILON / 2.0;
 
-/// `‖Ax-b‖∞ / (eps (‖A‖∞ ‖x‖∞ + ‖b‖∞) n)`, from the system made anew column by column. Not a
-/// number where the solution has one that is none.
+/// `‖Ax-b‖∞ / (eps (‖A‖∞ ‖x‖∞ + ‖b‖∞) n)`, from the system made anew column by column. Not a number
+/// if an element of the solution is not a number.
 pub(super) fn scaled_residual(system: &System, x: &[f64]) -> f64 {
     let n = system.n;
     let mut column = vec![0.0; n];
@@ -26,7 +26,7 @@ pub(super) fn scaled_residual(system: &System, x: &[f64]) -> f64 {
     largest(difference) / (ROUNDING * scale * n as f64)
 }
 
-/// The largest absolute value; not a number if one of them is none.
+/// The largest absolute value; not a number if one of them is not a number.
 fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.map(f64::abs).fold(
         0.0,

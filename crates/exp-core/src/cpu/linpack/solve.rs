@@ -3,10 +3,10 @@
 //! The matrix and the right-hand side beside it are cut into blocks of columns, and the blocks are
 //! dealt out to the threads in turn. A panel, once factored, is published and only read; each
 //! thread applies it to its own blocks, the next panel first, which it factors and publishes at
-//! once. So the factorisation of a panel runs beside updates by the one before, and nobody waits
-//! at a barrier. Rows are exchanged to the right of a panel only: the right-hand side is a column
-//! like the others, so L is not needed afterwards. The unknowns are found from the last block up
-//! in the same way.
+//! once. So the factorisation of a panel overlaps the updates by the previous one, and no thread
+//! waits at a barrier. Rows are exchanged to the right of a panel only: the right-hand side is a
+//! column like the others, so L is not needed afterwards. The unknowns are found from the last
+//! block up in the same way.
 
 use super::lu::{Panel, Singular};
 use anyhow::{Context, Result, ensure};
@@ -49,8 +49,8 @@ impl System {
 pub(super) struct Solved {
     /// The unknowns.
     pub(super) x: Vec<f64>,
-    /// When all threads had their columns and began, and when the last unknown was known, as the
-    /// clock given tells.
+    /// When all threads had their columns and began, and when the last unknown was found, by the
+    /// given clock.
     pub(super) from: u64,
     /// See `from`.
     pub(super) to: u64,
@@ -91,7 +91,7 @@ impl Solver {
         Ok(Solver { matrix, n, block, cpus: cpus.to_vec() })
     }
 
-    /// Share of the matrix that lies in huge pages; 0 where that is not told.
+    /// Share of the matrix that lies in huge pages; 0 if that is unknown.
     pub(super) fn huge_share(&self) -> f64 {
         self.matrix.huge_share().unwrap_or(0.0)
     }
@@ -190,7 +190,7 @@ struct Team<'a> {
 #[error("another thread failed")]
 struct OtherFailed;
 
-/// Tells the others when a member ends without having passed, also by a panic.
+/// Notifies the others when a member ends without having passed, also by a panic.
 struct Guard<'team>(&'team AtomicBool);
 
 impl Guard<'_> {

@@ -18,7 +18,7 @@ use record::key::Value;
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
 const STEP_NS: f64 = 50e3;
-/// Instructions of the runs from which the length of a step is told, and how many runs.
+/// Instructions of the runs that determine the length of a step, and the number of runs.
 const TRIAL: (u64, u32) = (50_000, 3);
 /// Share of the members whose clock must be known for the sum.
 const KNOWN_SHARE: f64 = 0.75;
@@ -64,7 +64,7 @@ pub fn cpus_of(case: &Case) -> Vec<usize> {
     case.at.get("cpus").and_then(Value::text).map(parse_cpus).unwrap_or_default()
 }
 
-/// The operations per cycle of a core that the case's resolution tells.
+/// The operations per cycle of a core, from the case's resolution.
 pub fn ops_per_cycle(case: &Case) -> Option<f64> {
     case.at.get("ops_per_cycle")?.text()?.parse().ok()
 }

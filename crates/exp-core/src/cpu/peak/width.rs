@@ -2,8 +2,8 @@
 //!
 //! A core may lower its clock for wide instructions and raise it again microseconds later, so the
 //! scalar chains of [`CoreClock`] do not see it. A chain of the same width does, whose step takes a
-//! whole number of cycles: the published latency where the core's design is known. Else the number
-//! is told by how many cycles of the scalar clock a step takes, if that leaves no doubt (see
+//! whole number of cycles: the published latency where the core's design is known. Otherwise the
+//! step's time in cycles of the scalar clock gives the number, if it is unambiguous (see
 //! [`cycles_of_step`]).
 
 use bench::measure::{Clock, CoreClock};
@@ -24,8 +24,7 @@ const SHARE_MAX: f64 = 1.05;
 /// It is no lower than this share of the scalar one: the least of Skylake's server parts reach
 /// 0.45.
 const SHARE_MIN: f64 = 0.4;
-/// Nor, nearly everywhere, than this; below it a number of cycles that nobody published does not
-/// count.
+/// Nor, nearly everywhere, than this; below it, an unpublished number of cycles does not count.
 const USUAL_SHARE_MIN: f64 = 0.6;
 /// Relative distance from a whole number of scalar cycles at which the clocks count as equal.
 const WHOLE: f64 = 0.02;
@@ -39,7 +38,7 @@ pub struct Chains {
 
 impl Chains {
     /// The chains at the width of `arithmetic`. None for scalars, whose clock the core's own chains
-    /// tell.
+    /// give.
     pub fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
         let kernel = arithmetic.chain()?.kernel();
         Some(Chains {
@@ -87,7 +86,7 @@ pub fn clock_at_width(
     Some(step_hz * cycles_of_step(scalar_hz / step_hz, chains.cycles)?)
 }
 
-/// Whether the two fastest runs of each chain are close enough to tell `between_ns`.
+/// Whether the two fastest runs of each chain are close enough to determine `between_ns`.
 fn agree(fastest: &[[f64; 2]; 2], between_ns: f64) -> bool {
     fastest.iter().all(|[first, second]| second - first <= AGREEMENT * between_ns)
 }

@@ -30,7 +30,7 @@ use std::sync::Mutex;
 /// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the
 /// time between two interrupts.
 const STEP_NS: f64 = 100e3;
-/// Bytes of the first step from which that length is told.
+/// Bytes of the first step that determines that length.
 const FIRST_STEP: usize = 64 << 10;
 const LINE_BYTES: u64 = 64;
 /// Memory comes in pieces of this, where it comes in huge pages.
@@ -106,7 +106,7 @@ pub(super) struct Moved {
 }
 
 /// Runs a resolved case's threads for one shared window, and verifies what they left in memory.
-/// Errors: no memory, a kernel that is not to be had, or threads that were never at work together;
+/// Errors: no memory, a kernel that is not available, or threads that never ran at the same time;
 /// at once where memory holds other values than the kernel must have left.
 pub(super) fn run(
     bench: &mut Bench,
@@ -134,7 +134,7 @@ pub(super) fn run(
     let crew = bench.crew(&cpus, window_ns)?.watched(is_probed(case));
     let ways = loops(&of, kernel);
     let is_cache = !of.level.is_memory();
-    // The arithmetic whose chain tells the core clock under the case's instructions.
+    // The arithmetic whose chain measures the core clock under the case's instructions.
     let bytes = case.int("instruction_bytes").filter(|_| is_cache);
     let wide = bytes.and_then(|bytes| of.at_width(bytes));
     let had = best_window(rehearsal, false, || {
@@ -204,10 +204,10 @@ fn settle(
     Moved { had, of, cores_hz, by, huge_share, nodes, notes }
 }
 
-/// The loops that a case may be worked by, of which all try each before the window. In the first
-/// cache nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are
-/// tried where no width was asked for: there the lines that a core waits for count, not its
-/// instructions, and on Zen 4 the widest copy a fifth less than the narrowest
+/// The candidate loops of a case; all threads try each before the window. In the first cache
+/// nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are tried
+/// where no width was asked for: there the lines that a core waits for count, not its instructions,
+/// and on Zen 4 the widest copy a fifth less than the narrowest
 /// (docs/notes/2026-11-23-crosscheck-memory.md).
 fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
     let may_be = |by: &Loop| {

@@ -61,7 +61,7 @@ pub(super) struct Cold {
     window: u64,
     seed: u64,
     settled: Settled,
-    /// Pieces of the file on its device; `None` where the file system does not tell.
+    /// Pieces of the file on its device; `None` if the file system does not report it.
     pieces: Option<usize>,
 }
 
@@ -224,8 +224,8 @@ impl Cold {
         Ok(least)
     }
 
-    /// Windows of the file, every page of which is touched in order. Returns the bytes that a
-    /// device must have given at least.
+    /// Windows of the file; every page is touched in order. Returns the bytes that a device must
+    /// have given at least.
     fn windows(&self, case: &Case, of: &Faulted, bench: &mut Bench, file: &File) -> Result<u64> {
         let page = base_page_bytes();
         let pages = usize::try_from(self.window)? / page;

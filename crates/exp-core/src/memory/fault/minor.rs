@@ -37,7 +37,7 @@ trait Touched {
     fn renew(&mut self, count: usize) -> Result<()>;
     /// Touches them once each: the window.
     fn touch(&mut self, count: usize);
-    /// Faults of the last touch, where another than the kernel's count of minor ones tells.
+    /// Faults of the last touch, if another counter than the kernel's minor faults applies.
     fn delivered(&self) -> Option<u64> {
         None
     }
@@ -59,7 +59,7 @@ trait Touched {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mapped {
     NotAsked,
-    /// What touches over faults of the batches tell.
+    /// The result of touches over faults of the batches.
     ByBatches,
     /// What was counted by touching all.
     Counted(f64),
@@ -231,7 +231,7 @@ fn apparatus(touch: Touch, dir: &std::path::Path, seed: u64) -> Result<Box<dyn T
             mender: Mender::new(SHARED_PAGES).context("pages whose protection is lifted")?,
             delivered: 0,
         }),
-        other => bail!("there is no minor fault `{}`", other.text()),
+        other => bail!("unknown minor fault `{}`", other.text()),
     })
 }
 
@@ -466,7 +466,8 @@ impl Touched for Protected {
     }
 }
 
-/// Times pages that nobody made fresh, as memory that was locked or populated before: must fail.
+/// Times pages that are already mapped, as in memory that was locked or populated before: must
+/// fail.
 #[cfg(test)]
 pub(super) fn present_pages(bench: &Bench) -> Result<()> {
     struct Present;

@@ -15,7 +15,7 @@ pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<
             let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));
             return is_known.then(|| law::minor(facts, fault).prediction());
         }
-        // No earlier figure tells of how pages are found, nor of the device.
+        // No earlier figure describes how pages are found, or the device.
         _ if facts.known.is_some() => return None,
         Touch::FileAround if metric == "pages_per_fault" => law::pages_around(facts.site),
         Touch::File if metric == "pages_per_fault" => Law::software(

@@ -19,8 +19,8 @@ const LEAST_RUNGS: usize = 8;
 const LINE_STRIDE: u64 = 64;
 const MEMORY: &str = Level::Memory.text();
 const MIB: u64 = 1 << 20;
-/// Footprints at which the gain of huge pages is told: inside the reach of the second TLB with base
-/// pages, near its end, and far beyond it; the same everywhere, so that keys agree.
+/// Footprints at which the gain of huge pages is reported: inside the reach of the second TLB with
+/// base pages, near its end, and far beyond it; the same everywhere, so that keys agree.
 const GAIN_FOOTPRINTS: [u64; 3] = [MIB, 16 * MIB, 256 * MIB];
 /// Names of the translation levels.
 pub(super) const TLBS: [&str; 2] = ["L1", "L2"];
@@ -173,11 +173,11 @@ type Named<'name> = (Vec<Option<&'name str>>, BTreeMap<&'name str, Vec<String>>)
 
 /// Names for plateaus: the described size nearest to the edge within a factor of two; main memory
 /// for a last plateau on a ladder that goes to twice the last cache; the last cache for one that
-/// ends below its size, of which one program may get a part only. On a ladder that goes less far,
-/// the next larger cache. Both only if every plateau before has a name and the new one begins where
-/// a cache that takes over must: a cache answers three loads of four at four times the size of the
-/// one inside it, so a plateau that begins further out has something unseen before it. What has no
-/// name is told beside the nearest that has one.
+/// ends below its size, and one program may get only a part. On a ladder that goes less far, the
+/// next larger cache. Both only if every plateau before has a name and the new one begins where a
+/// cache that takes over must: a cache answers three loads of four at four times the size of the
+/// one inside it, so a plateau that begins further out has something unseen before it. A plateau
+/// without a name is reported with the nearest that has one.
 fn named<'name>(
     plateaus: &[Plateau],
     described: &[(&'name str, f64)],
@@ -355,7 +355,7 @@ fn huge_gains(points: &[(Point, f64)]) -> Vec<DerivedValue> {
     GAIN_FOOTPRINTS.into_iter().filter_map(gain).collect()
 }
 
-/// Names where the machine tells no TLB: by the reach that first levels (up to 256 entries) and
+/// Names if the machine describes no TLB: by the reach that first levels (up to 256 entries) and
 /// second levels (up to 8192) have; the larger of two that could be the same.
 fn by_size(sizes: &[Option<f64>], page_bytes: f64) -> Vec<Option<&'static str>> {
     let name = |size: f64| match size / page_bytes {

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 const PERIOD_NS: f64 = 3e3;
 /// Least bytes of a piece.
 const LEAST_PIECE: usize = 2048;
-/// Bytes of a piece where nobody waits.
+/// Bytes of a piece if no loader waits.
 const PIECE_UNPACED: usize = 1 << 16;
 /// Length of a step, in ns: long beside a clock read, short beside a window.
 const STEP_NS: f64 = 20e3;
@@ -85,7 +85,7 @@ impl Window {
 /// A loader between two pieces.
 struct Pace {
     clock: Clock,
-    /// Ticks from piece to piece; none where nobody waits.
+    /// Ticks from piece to piece; none without waiting.
     interval: Option<f64>,
     due: f64,
 }
@@ -109,8 +109,8 @@ fn next_due(before: f64, interval: f64, now: f64) -> f64 {
 }
 
 impl Party {
-    /// The party of a resolved series, with all its memory. Errors: memory that cannot be had, or
-    /// is not where it is used.
+    /// The party of a resolved series, with all its memory. Errors: memory that is unavailable, or
+    /// is not on its node.
     pub(super) fn new(
         case: &Case,
         loaders: &[usize],
@@ -197,7 +197,7 @@ impl Party {
     /// memory is where it was placed. Errors: some of it is elsewhere, or an array holds other
     /// values than it must ([`WrongResult`]).
     pub(super) fn verify(&self) -> Result<()> {
-        // What the kernel would not tell, it would not at first either: that is noted already.
+        // If the kernel does not report it now, it did not at first: that is noted already.
         let walk = locked(&self.walk);
         verify_node(walk.it.mapping(), walk.node, &mut Vec::new())?;
         let arrays = self.arrays.iter().collect();

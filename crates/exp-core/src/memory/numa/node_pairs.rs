@@ -134,8 +134,8 @@ pub(super) fn members(site: &Site, pairs: &[Pair]) -> usize {
     pairs.iter().map(|pair| workers(site, pair).1).max().unwrap_or(0)
 }
 
-/// At most four pairs: the row of the first CPU's node, of which its own memory, then one node of
-/// each further distance, nearest first, then the others.
+/// At most four pairs: the row of the first CPU's node, with its own memory, then one node of each
+/// further distance, nearest first, then the others.
 pub(super) fn quick(site: &Site, wanted: Vec<Pair>) -> Vec<Pair> {
     if wanted.len() <= QUICK_PAIRS {
         return wanted;

@@ -124,8 +124,8 @@ struct Field {
     notes: Vec<String>,
 }
 
-/// Measures every case of a series and writes down those that hold. Errors: the memory cannot be
-/// had on its node, or this cannot be verified.
+/// Measures every case of a series and writes down those that hold. Errors: the memory is not
+/// available on its node, or this cannot be verified.
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     let sizes = Sizes::of(series).context("the series has no sizes")?;
     let seats: Vec<Seat> = series
@@ -171,7 +171,7 @@ fn attempt(found: &mut Result<Found>, more: impl FnOnce(&mut Found) -> Result<()
     }
 }
 
-/// Who works in a case: the CPUs that work alone are drawn anew each round, the same ones against
+/// The threads of a case: the CPUs that work alone are drawn anew each round, the same ones against
 /// every memory node.
 fn seat(case: &Case, sizes: Sizes, seed: u64) -> Result<Seat> {
     let pair = Pair::decode(case)?;
@@ -438,8 +438,8 @@ fn at_home(cpus: &[usize], ran: impl Iterator<Item = (usize, usize)>, node: usiz
     for (wanted, (cpu, on)) in cpus.iter().zip(ran) {
         ensure!(
             cpu == *wanted && on == node,
-            "a thread was to run on CPU {wanted} of node {node}, and was found on CPU {cpu} of \
-             node {on}"
+            "a thread was placed on CPU {wanted} of node {node}, but ran on CPU {cpu} of node \
+             {on}"
         );
     }
     Ok(())

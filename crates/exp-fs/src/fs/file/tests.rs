@@ -119,7 +119,7 @@ fn only_regular_files_are_opened() {
     let dir = tempfile::tempdir().expect("a directory");
     let error = open(dir.path(), Mode::Cached).err().expect("a directory");
     let text = format!("{error:#}");
-    assert!(text.contains("no regular file"), "{text}");
+    assert!(text.contains("not a regular file"), "{text}");
     let link = dir.path().join("link");
     let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
     std::os::unix::fs::symlink(&path, &link).expect("links");

@@ -120,7 +120,7 @@ pub(super) fn steady(before: Option<f64>, after: Option<f64>) -> Option<f64> {
     is_same.then(|| f64::midpoint(before, after))
 }
 
-/// What the case was told of the machine when it was resolved.
+/// The machine's facts at the case's resolution.
 pub(super) fn machine_of(case: &Case) -> Virtualisation {
     let machine = case.at.get("machine").and_then(Value::text);
     Virtualisation {

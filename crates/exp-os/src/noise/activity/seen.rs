@@ -21,7 +21,7 @@ pub(super) struct Look {
 
 /// The loop runs so long before a window.
 const WARM_UP_NS: f64 = 100e3;
-/// Where no tick was found, another period that is so near to the clock's is not told as another's.
+/// Without a tick, a period this close to the clock's is not reported as another one.
 const IS_THE_TICK: f64 = 0.02;
 
 impl Look {
@@ -109,7 +109,7 @@ impl Seen {
         (by_cause.collect(), shares.beside * lost)
     }
 
-    /// What the share that nobody has is called on such a machine.
+    /// The name of the unattributed share on such a machine.
     pub(super) fn nobody(&self, machine: &Virtualisation) -> String {
         let gaps = &self.traced.gaps;
         let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);

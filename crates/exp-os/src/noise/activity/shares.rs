@@ -1,4 +1,4 @@
-//! Who took how much, in words.
+//! The causes and their shares, in words.
 
 use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
@@ -46,7 +46,7 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
 pub(super) fn name(attributed: &Attributed) -> String {
     let cause = attributed.cause.text();
     if attributed.cause == Cause::Unattributed {
-        // Why nobody is named is told once, not with every gap.
+        // The reason for a missing cause is given once, not with every gap.
         return cause.to_owned();
     }
     let name = match attributed.who.as_str() {
@@ -134,7 +134,7 @@ pub(super) fn tracing(
     (quantities, (round == 1).then_some(note))
 }
 
-/// Who comes regularly: without figures, which differ between rounds and stand beside the sample.
+/// Periodic sources: without figures, which differ between rounds and stand beside the sample.
 pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen>) -> String {
     let same = |other: &&Periodic| (other.period_ns / found.period_ns - 1.0).abs() <= SAME;
     let named = traced.and_then(|traced| {
@@ -152,10 +152,7 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
         false => "",
     };
     let who = named.or_else(|| commonest(&found.members, plain));
-    format!(
-        "regular gaps off the tick: {}{beside}",
-        who.unwrap_or_else(|| "nobody known".to_owned())
-    )
+    format!("regular gaps off the tick: {}{beside}", who.unwrap_or_else(|| "unknown".to_owned()))
 }
 
 pub(super) fn commonest(members: &[usize], seen: &Seen) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Three who know the tick: the gaps, the coarse clock, and the counts of the timer's interrupts.
+//! Three sources of the tick: the gaps, the coarse clock, and the counts of the timer's interrupts.
 
 use super::seen::Seen;
 use host::{Root, parse_cpus};
@@ -15,7 +15,7 @@ const FEWER: f64 = 0.9;
 /// … and above which there are others beside the tick's.
 const MORE: f64 = 1.2;
 /// What the three disagree about.
-const TICKLESS_CPU: &str = "tickless, there is no tick to find";
+const TICKLESS_CPU: &str = "tickless: no tick";
 const HIDDEN: &str = "there are timer interrupts, but gaps do not keep their phase: too few, or hidden by other \
      gaps";
 const UNKNOWN: &str = "no tick among the gaps, and no counter of timer interrupts: it is unknown \
@@ -43,12 +43,12 @@ pub(super) struct Ticking {
     cpu: usize,
     /// From the gaps' phase.
     tick: Option<Tick>,
-    /// Another's, where there is none.
+    /// Otherwise another's.
     foreign: Option<Tick>,
     gaps: usize,
     /// From the coarse clock.
     coarse_ns: f64,
-    /// Timer interrupts a second; `None` where they are not told.
+    /// Timer interrupts a second; `None` if they are unknown.
     timer_hz: Option<f64>,
     /// Length of the window.
     seconds: f64,

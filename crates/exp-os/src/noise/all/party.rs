@@ -33,7 +33,7 @@ pub(super) struct Seen {
 
 #[derive(Debug)]
 pub(super) struct Party {
-    /// By CPU, in the order asked for: what its thread saw, or why there was none.
+    /// By CPU, in the order asked for: its thread's result, or why the thread is missing.
     pub(super) members: Vec<(usize, Result<Seen>)>,
     pub(super) evidence: Evidence,
 }
@@ -137,7 +137,8 @@ impl Meeting {
             let begin_ns = monotonic_ns() + SETTLE_NS;
             self.begin_ns.store(begin_ns, Ordering::Release);
         }
-        // From here on it is traced: who is kept from its CPU when the window begins has lost that.
+        // From here on it is traced: a thread that is off its CPU when the window begins has lost
+        // that time.
         while self.begin_ns.load(Ordering::Acquire) == 0 {
             if !tracer.run(threshold.ticks, TURNS_PER_LOOK) {
                 tracer.begin();

@@ -216,8 +216,8 @@ impl<'party> Loss<'party> {
     }
 }
 
-/// What the lost time went to, largest part first. Who is likely behind the unattributed part is
-/// said only where it is not for want of evidence.
+/// What the lost time went to, largest part first. The likely source of the unattributed part is
+/// named only if evidence is not missing.
 fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
     let all: f64 = by_cause.values().sum();
     let nobody = case.at.get("nobody").and_then(Value::text).filter(|_| !is_untold);
@@ -290,7 +290,7 @@ mod tests {
     use record::case::Case;
     use record::key::{CaseId, Value};
 
-    /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
+    /// 200 gaps of 2 ticks of a ns, the first `held` are stored individually.
     fn seen(held: u64) -> Seen {
         let mut traced = Traced::default();
         let gap = |n: u64| Gap { start: 1_000_000 * n + 500, end: 1_000_000 * n + 2_500 };
@@ -332,7 +332,7 @@ mod tests {
             assert!((half / loss.seen.traced.lost() - 0.5).abs() < 1e-9, "{half}");
             let quarter = of(Cause::Timer).expect("interrupts are counted");
             assert!((quarter / loss.seen.traced.lost() - 0.25).abs() < 0.026, "{quarter}");
-            // No counter tells these.
+            // No counter shows these.
             for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
                 assert_eq!(of(unknown), None);
             }

@@ -15,7 +15,7 @@ pub(super) struct Reading {
     threads: BTreeMap<u32, OfThread>,
 }
 
-/// Counts by CPU, then by the line's name. A CPU is there when the file tells of it.
+/// Counts by CPU, then by the line's name. A CPU exists if the file lists it.
 type Lines = BTreeMap<usize, BTreeMap<String, RowCount>>;
 
 impl Reading {
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(of_cpu.steal_ns, Some(10_000_000));
         let thread = of_cpu.threads[0];
         assert_eq!((thread.involuntary, thread.run_delay_ns), (Some(1), Some(50)));
-        // Another CPU has no thread, and nothing of it moved; one that is offline tells nothing.
+        // Another CPU has no thread, and nothing of it moved; an offline one reports nothing.
         let other = after.since(&before, 0, &threads);
         assert_eq!((other.interrupts, other.threads.len()), (Some(Vec::new()), 0));
         assert_eq!(after.since(&before, 5, &threads).interrupts, None);

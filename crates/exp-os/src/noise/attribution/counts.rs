@@ -4,14 +4,14 @@
 //! preemption and the end of a quota happen at a tick, and so begin on the tick's grid too.
 //!
 //! 1. Throttled: the longest, up to the throttled periods and the throttled time.
-//! 2. Thread: the longest of the rest, up to the involuntary switches and, where the kernel tells
-//!    it, the run delay.
+//! 2. Thread: the longest of the rest, up to the involuntary switches and the run delay, if the
+//!    kernel reports it.
 //! 3. Timer: those on the tick's grid, up to the timer's interrupts; where there are more gaps,
 //!    those nearest to the median length.
 //! 4. Steal: the longest of the rest that fit into the time that the hypervisor says it took.
 //! 5. Interrupt: the rest, up to what is left of each line's count, the timer's too (a timer may
-//!    run out between two ticks). Nothing tells them apart, so the line with most interrupts gets
-//!    the shortest gaps.
+//!    run out between two ticks). They cannot be distinguished, so the line with most interrupts
+//!    gets the shortest gaps.
 
 use super::{Attributed, By, Cause, Held, OfCpu, RowCount, Throttling};
 

@@ -22,11 +22,11 @@ pub struct Evidence {
     pub begin: u64,
     /// Time between the two readings of the counters, in ns: somewhat longer than the window.
     pub counted_ns: f64,
-    /// Whether this is a virtual machine, if it can be told.
+    /// Whether this is a virtual machine, if known.
     pub is_guest: Option<bool>,
     /// By CPU.
     pub cpus: BTreeMap<usize, OfCpu>,
-    /// Throttling of the control groups of this process; `None` where none tells.
+    /// Throttling of the control groups of this process; `None` if none reports it.
     pub throttling: Option<Throttling>,
     /// Threads of plumb beside the traced ones, and what they ran.
     pub plumb: Vec<PlumbThread>,
@@ -43,7 +43,7 @@ pub struct OfCpu {
     pub steal_ns: Option<u64>,
     /// The traced threads of this CPU.
     pub threads: Vec<OfThread>,
-    /// Who had it when, above [`Level::Counters`].
+    /// The times of each owner, above [`Level::Counters`].
     pub timeline: Option<Timeline>,
 }
 
@@ -91,7 +91,7 @@ pub struct Moved<'evidence> {
     pub count: u64,
 }
 
-/// Of the time that gaps took, who took which share.
+/// The share of each cause in the time of the gaps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
     /// By cause; together 1, or nothing where there is no gap.
@@ -99,9 +99,9 @@ pub struct Shares {
     /// What of it lies in no event though its gap's cause is known by events: of causes by time,
     /// the share that is only likely theirs.
     pub beside: f64,
-    /// What of the unattributed share the kernel would have told if it knew of it: gaps that no
-    /// event touches or most of which lies beside them, or more of them than all counters counted.
-    /// The rest is nobody's because evidence is missing, or was the loop's own.
+    /// The part of the unattributed share that the kernel could have reported: gaps that no event
+    /// touches or most of which lies beside them, or more of them than all counters counted. The
+    /// rest has no cause because evidence is missing, or was the loop's own.
     pub outside: f64,
     /// Gaps that it is taken from: those whose events are whole.
     pub gaps: usize,
@@ -139,7 +139,7 @@ impl Evidence {
 
 impl Evidence {
     /// Whether so many gaps of a CPU can each have been an interrupt of one kind: some line of
-    /// `/proc/interrupts` moved at least half as often, or nothing is told of them.
+    /// `/proc/interrupts` moved at least half as often, or they are not reported.
     pub fn could_be_interrupts(&self, cpu: usize, gaps: usize) -> bool {
         let rows = self.cpus.get(&cpu).and_then(|cpu| cpu.interrupts.as_ref());
         rows.is_none_or(|rows| rows.iter().any(|row| 2 * row.count >= gaps as u64))
@@ -173,8 +173,7 @@ impl Evidence {
         let is_whole = |gap: &Gap| !of_cpu.has_hole_in(*gap);
         let whole = gaps.iter().filter(|gap| is_whole(gap)).count();
         let held = match self.level {
-            // Gaps whose events are lost are nobody's, and the counts of their time nobody's
-            // either.
+            // Gaps with lost events have no cause, and neither do the counts of their time.
             Level::Tracepoints => {
                 Held { gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64, ..held }
             }
@@ -212,7 +211,7 @@ impl Evidence {
         found.map(|cause| cause.unwrap_or_else(|| nobody.clone())).collect()
     }
 
-    /// Who took which share of the time that `gaps` of `cpu` took, as [`Evidence::attribute`] named
+    /// The share of each cause in the time of `gaps` of `cpu`, as [`Evidence::attribute`] named
     /// them. Each gap's time is split by its events. Where events were lost, the gaps before that
     /// stand for all; without one before it, all are unattributed.
     pub fn shares(&self, cpu: usize, gaps: &[Gap], attributed: &[Attributed]) -> Shares {
@@ -247,15 +246,15 @@ impl Evidence {
         shares
     }
 
-    /// Until when the events of `cpu` are whole, in ticks; `None` where none was lost, or where
-    /// there are none ([`Level::Counters`]) or they are only a help ([`Level::Switches`]).
+    /// Until when the events of `cpu` are whole, in ticks; `None` if no event was lost, or if the
+    /// level has no events ([`Level::Counters`]) or uses them only as a help ([`Level::Switches`]).
     pub fn whole_until(&self, cpu: usize) -> Option<u64> {
         (self.level == Level::Tracepoints).then_some(())?;
         self.cpus.get(&cpu)?.whole_until()
     }
 
-    /// Whether it could tell this cause of a gap of `cpu`, if there were one. What it cannot tell
-    /// is unknown, not 0.
+    /// Whether it could see this cause of a gap of `cpu`. A cause that it cannot see is unknown,
+    /// not 0.
     pub fn tells(&self, cpu: usize, cause: Cause) -> bool {
         let Some(of_cpu) = self.cpus.get(&cpu) else {
             return cause == Cause::Unattributed;
@@ -266,7 +265,7 @@ impl Evidence {
             Cause::Softirq | Cause::Plumb => by_events,
             Cause::Timer | Cause::Interrupt => by_events || of_cpu.interrupts.is_some(),
             Cause::Thread => self.level > Level::Counters || of_cpu.counts_switches(),
-            // Where no group tells, none has a quota.
+            // If no group reports a quota, there is none.
             Cause::Throttled => true,
             Cause::Steal => of_cpu.steal_ns.is_some(),
         }

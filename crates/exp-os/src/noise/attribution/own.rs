@@ -185,7 +185,7 @@ mod tests {
         is_the_family(&names(&Root::tree(TREE)));
     }
 
-    /// Where the kernel lists children nobody else is asked for a parent.
+    /// If the kernel lists children, no other source of parents is used.
     #[test]
     fn children_are_taken_from_the_kernels_list() {
         let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\

@@ -8,11 +8,11 @@ use metal::gaps::Gap;
 
 use super::{Attributed, By, Cause};
 
-/// A gap of which more than this, in ns, lies outside of all that was seen, and more than any cause
-/// took, is not explained by what was seen. Entering and leaving the kernel takes a microsecond on
-/// a machine of its own, some on a slow one; in a virtual machine the hypervisor takes its part
-/// before it delivers an interrupt (13 to 19 µs under KVM where this was written), which belongs to
-/// the interrupt. Twice that does not.
+/// If more than this of a gap, in ns, is outside all spans, and more than any cause took, the spans
+/// do not explain it. Entering and leaving the kernel takes a microsecond on a machine of its own,
+/// some on a slow one; in a virtual machine the hypervisor takes its part before it delivers an
+/// interrupt (13 to 19 µs under KVM where this was written), which belongs to the interrupt. Twice
+/// that does not.
 pub(super) fn slack_ns(is_guest: Option<bool>) -> f64 {
     match is_guest {
         Some(false) => 5e3,
@@ -99,7 +99,7 @@ fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
             && !has_switched
             && !threads.traced.contains(&from)
         {
-            // Who had the CPU before the first switch is only told by it.
+            // Only the first switch shows which thread had the CPU before.
             line.thread = Some((Cause::Thread, "another thread".into()));
         }
         has_switched |= matches!(event.what, What::Switch { .. });
@@ -148,9 +148,9 @@ impl Line {
         self.since = self.since.max(at);
     }
 
-    /// Who has the CPU from a switch on; nobody else where it is the traced thread. An idle CPU
-    /// means that the traced thread could not run, or was not let: which of them, it was when it
-    /// was taken off, whoever ran since.
+    /// The thread that has the CPU from a switch on; no other if it is the traced thread. An idle
+    /// CPU means that the traced thread could not run, or was not let: which of them, it was when
+    /// it was taken off, whoever ran since.
     fn switch(&mut self, what: &What, threads: &Threads) {
         let What::Switch { from, is_runnable, to, name } = what else {
             return;
@@ -179,14 +179,14 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// Stretches (start, end in ticks) in which events may be missing.
     pub holes: Vec<(u64, u64)>,
-    /// Events that were lost; `None` where the kernel does not tell.
+    /// Events that were lost; `None` if the kernel does not report it.
     pub lost: Option<u64>,
 }
 
 impl Timeline {
     /// Of `events`, which are in the order of time, up to `end`, as far as they are whole: of what
     /// followed the beginning of a hole smaller records may still have found room, without their
-    /// pairs, and who had the CPU then is not known.
+    /// pairs, and the owner of the CPU is then unknown.
     pub(super) fn of(
         events: &[Event],
         threads: &Threads,

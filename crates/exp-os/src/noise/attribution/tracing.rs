@@ -27,8 +27,8 @@ const SWITCHES_BYTES: usize = 64 << 10;
 const TIES: usize = 64;
 /// Tracepoints that are kept at most, on x86: the kernel takes tens of milliseconds to give up
 /// each, one after the other, when its last user leaves. So those that come often are kept. A
-/// rescheduling interrupt leads to a switch, which tells who came; `irq_work` and what is sent to
-/// all CPUs at once are rare, and the loop has no page to fault on.
+/// rescheduling interrupt leads to a switch, which names the new thread; `irq_work` and what is
+/// sent to all CPUs at once are rare, and the loop has no page to fault on.
 pub(super) const KEPT_MOST: u32 = 10;
 /// Number of the error when a process has too many files open.
 const EMFILE: i32 = 24;
@@ -50,7 +50,7 @@ enum Meaning {
 pub(super) struct Catalogue(BTreeMap<u64, (Tracepoint, Meaning)>);
 
 impl Catalogue {
-    /// Those of the tracefs at `tracefs` that say who has the CPU.
+    /// Those of the tracefs at `tracefs` that show which thread has the CPU.
     fn read(root: &Root, tracefs: &str) -> Result<Catalogue> {
         let systems = ["irq_vectors", "irq", "ipi", "nmi", "sched"];
         let has_nmi = has_non_maskable(root);
@@ -288,8 +288,8 @@ fn softirq(point: &Tracepoint, bytes: &[u8]) -> What {
 }
 
 fn switch(point: &Tracepoint, bytes: &[u8], known: &BTreeMap<u32, u32>) -> Option<What> {
-    // Where the namespaces number differently, a number that was never seen both ways is nobody's
-    // here: none of ours has this bit.
+    // Where the namespaces number differently, a number that was never seen both ways belongs to no
+    // thread here: none of ours has this bit.
     const FOREIGN: u32 = 1 << 31;
     let is_same = known.iter().all(|(outer, own)| outer == own);
     let thread = |field: &str| {

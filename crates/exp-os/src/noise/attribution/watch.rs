@@ -14,12 +14,12 @@ use bench::measure::Clock;
 use host::kernel::virtualisation;
 use host::{Outside, Root};
 
-/// One step of the ladder, and whether it can be had here.
+/// One step of the ladder, and whether it is available here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rung {
     /// The step.
     pub level: Level,
-    /// `None` where it can be had, else why not and what would help.
+    /// `None` if it is available, otherwise why not and what would help.
     pub why_not: Option<String>,
 }
 
@@ -94,9 +94,9 @@ enum Events {
 }
 
 impl Watch {
-    /// Watches `cpus`, of which the calling thread traces on the first, no further up the ladder
-    /// than `at_most` and as far as permissions go. Call it pinned, outside the window: it reads
-    /// files and opens events, which takes milliseconds.
+    /// Watches `cpus`; the calling thread traces on the first. The level is at most `at_most`, and
+    /// as high as permissions allow. Call it pinned, outside the window: it reads files and opens
+    /// events, which takes milliseconds.
     ///
     /// Events are kept in memory of a fixed size until [`Watch::end`]: at 100 bytes each, 40,000 of
     /// a CPU where few are watched, and 600 at worst where a thousand are. The evidence says from
@@ -186,7 +186,7 @@ impl Watch {
     }
 }
 
-/// The highest step that can be had, and why not a higher one.
+/// The highest available step, and why not a higher one.
 fn climb(
     at_most: Level,
     root: &Root,

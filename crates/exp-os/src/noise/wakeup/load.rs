@@ -16,7 +16,7 @@ const STEP: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the parent leaves the CPU to its spinners before it looks again.
 const LOOK: Duration = Duration::from_micros(100);
-/// Word by which spinners are told to spin or rest.
+/// Word that commands spinners to spin or rest.
 const GO: usize = 0;
 /// A spinner's words: steps that it made, and whether it spins.
 const STEPS: usize = 0;
@@ -40,7 +40,7 @@ impl Loads {
         }
         self.start(cpus)?;
         let done = work();
-        // Whatever became of the work: nobody spins on.
+        // Whatever became of the work: no thread spins on.
         let stopped = self.stop(cpus);
         match (done?, stopped) {
             (done, Err(error)) if rehearsal && error.is::<DidNotRun>() => Ok(done),

@@ -76,7 +76,7 @@ pub(super) fn offer(site: &Site, sleeps: Vec<Sleep>, params: &Params) -> Result<
     });
     if offer.series.is_empty() {
         let first = offer.skipped.into_iter().next();
-        return Err(first.map_or_else(|| Skip::because("no sleep is asked for"), |(_, skip)| skip));
+        return Err(first.map_or_else(|| Skip::because("no sleep was requested"), |(_, skip)| skip));
     }
     Ok(offer)
 }
@@ -111,7 +111,7 @@ pub(super) fn refused(site: &Site, sleep: &Sleep) -> Option<Skip> {
     })
 }
 
-/// Why nothing may be under SCHED_FIFO, as far as files tell.
+/// Why SCHED_FIFO is not allowed, as far as files show.
 fn no_fifo(site: &Site) -> Option<Skip> {
     let kernel = &site.host.kernel;
     if kernel.rt_runtime_us == Some(0) {

@@ -94,7 +94,7 @@ fn counters() -> io::Result<[Descriptors; 2]> {
     ])
 }
 
-/// Connected sockets, each of which serves both ways.
+/// Connected sockets; each serves both directions.
 fn both_ways<S: Into<OwnedFd>>(ends: (S, S), apart: bool) -> io::Result<[Descriptors; 2]> {
     let end = |socket: S| -> io::Result<Descriptors> {
         let input: OwnedFd = socket.into();
@@ -123,7 +123,7 @@ fn datagrams_by_name() -> io::Result<[Descriptors; 2]> {
     both_ways((first, second), true)
 }
 
-/// A name that nobody has, in no file system (Linux' abstract names).
+/// An unused name outside the file systems (Linux' abstract names).
 fn address() -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(unique())
 }

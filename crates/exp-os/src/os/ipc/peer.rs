@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A case that takes longer has lost its other party.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The parent's words: what a message means, and the count at which the child tells.
+/// The parent's words: what a message means, and the count at which the child reports.
 const ORDER: usize = 0;
 const TARGET: usize = 1;
 /// Words of the child: bytes that it received to be counted, the fault that ended it (the system's
@@ -115,7 +115,7 @@ impl<P: Party> Peer<P> {
         Ok(peer)
     }
 
-    /// Sends `count` messages one after another, each of which comes back.
+    /// Sends `count` messages one after another; each comes back.
     #[inline]
     pub(super) fn round_trips(&mut self, count: u64) -> Result<()> {
         self.board.common(ORDER).store(ANSWER, Ordering::Release);
@@ -135,7 +135,7 @@ impl<P: Party> Peer<P> {
     }
 
     /// Sends `count` messages as fast as they are taken; ns from before the first is sent until the
-    /// other party has told that it received, and counted, the last.
+    /// other party has confirmed that it received and counted the last.
     pub(super) fn deliver(&mut self, count: u64, clock: Clock) -> Result<f64> {
         let target = self.counted + count * self.out.bytes.len() as u64;
         self.board.common(TARGET).store(target, Ordering::Release);
@@ -170,7 +170,7 @@ impl<P: Party> Peer<P> {
         self.child.succeed().context("the other party")
     }
 
-    /// Waits until the other party tells: that it is there, has its count, or ends.
+    /// Waits for the other party's message: that it is there, has its count, or ends.
     fn wait_told(&mut self) -> Result<()> {
         match raw::read(self.told.as_fd(), &mut [0]) {
             Ok(1) => Ok(()),
@@ -214,7 +214,7 @@ fn serve<P: Party>(
     i32::from(fault != 0)
 }
 
-/// What the child does until it is told to stop; 0 or its fault.
+/// The child's work until it gets the command to stop; 0 or its fault.
 fn answer<P: Party>(
     party: &mut P,
     message: &mut Message,

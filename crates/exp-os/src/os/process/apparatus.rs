@@ -158,7 +158,7 @@ impl Parent {
     }
 }
 
-/// Memory of which every page is there, in pages of the kind asked for.
+/// Memory with all pages present, of the requested kind.
 pub(super) fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
     let mut memory = Mapping::new(bytes, pages).context("the parent's memory")?;
     memory.touch();
@@ -246,7 +246,7 @@ impl Programs {
             .home
             .as_ref()
             .filter(|_| call.text().contains("exec") || call.text().contains("spawn"))?;
-        Some(format!("the program lies in {}", home.name()))
+        Some(format!("the program is in {}", home.name()))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use stats::phase;
 
-/// Share of a tick's period in which events must crowd for its phase to be told, and how many: so
-/// many beside what chance brings there, and so many times its deviation.
+/// Share of a tick's period in which events must crowd to give its phase, and how many: so many
+/// beside what chance brings there, and so many times its deviation.
 const ARC: f64 = 0.005;
 const CROWD_MIN: f64 = 5.0;
 const CROWD_DEVIATIONS: f64 = 6.0;
@@ -17,8 +17,8 @@ const OCCUPIED: f64 = 0.3;
 /// The ticks of a window.
 ///
 /// A guest whose host has the same rate sees two trains of that period: its own ticks and the times
-/// at which the host's stop the whole machine. Which of them takes the CPU from a process only the
-/// switches can tell, so of all trains the one with most switches is the tick.
+/// at which the host's stop the whole machine. Only the switches show which of them takes the CPU
+/// from a process, so the train with most switches is the tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Grid {
     period_ns: f64,
@@ -91,7 +91,7 @@ impl Grid {
 }
 
 /// Where in a period starts crowd, in one place only; in windows with holes (a quota, a
-/// hypervisor), in which not every tick shows, that is all that can be told.
+/// hypervisor), in which not every tick shows, nothing more is known.
 fn crowd(starts_ns: &[f64], period_ns: f64) -> Option<f64> {
     let arc_ns = ARC * period_ns;
     let mut phases: Vec<f64> = starts_ns.iter().map(|at| at.rem_euclid(period_ns)).collect();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn of_two_trains_of_one_period_the_switches_choose() {
-        // A guest's ticks, which jitter, and its host's, which do not and of which there are more.
+        // A guest's ticks, which jitter, and its host's, which do not and are more numerous.
         let switches = every(4e6, 30, 1.45e6, 20e3);
         let hosts = every(2e6, 60, 0.98e6, 1e3);
         let hosts: Vec<f64> = hosts.into_iter().step_by(2).collect();

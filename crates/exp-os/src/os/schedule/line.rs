@@ -67,7 +67,7 @@ pub(super) struct Switch {
 pub(super) struct Line {
     /// Processes, those that never ran among them.
     pub(super) processes: usize,
-    /// Who ran when, ascending, neighbours of different processes.
+    /// The runs, ascending; neighbours are of different processes.
     pub(super) runs: Vec<Run>,
     /// Time in which two processes claim to have run at once, which one CPU does not allow.
     pub(super) overlap_ticks: u64,
@@ -186,7 +186,7 @@ impl Line {
 
     /// Time that others had inside a process' runs, if they came so many times: the longest of its
     /// interruptions, because an interrupt's handler is shorter than two switches and a program as
-    /// a rule. What they had between two runs is in the switch and cannot be told from it.
+    /// a rule. Their time between two runs is part of the switch and cannot be separated.
     pub(super) fn foreign_ticks(&self, process: usize, times: u64) -> u64 {
         let runs = self.runs.iter().filter(|run| run.process == process);
         let mut lengths: Vec<u64> =

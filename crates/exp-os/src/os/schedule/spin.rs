@@ -25,7 +25,7 @@ const GIVEN_UP: usize = 2;
 const CPU: usize = 3;
 /// Exit status of a process whose room was full.
 const FULL: i32 = 3;
-/// Exit status of one that waited for the others in vain.
+/// Exit status after a timeout while waiting for the others.
 const LOST: i32 = 4;
 /// For how long a process waits for the others.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -134,7 +134,7 @@ fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: D
     let deadline_ns = monotonic_ns() + patience.as_nanos() as u64;
     while go.load(Acquire) == 0 {
         let waited = futex_wait_for(go, 0, Scope::Machine, patience);
-        // One that ended before it was ready is not waited for: that is for the parent to tell.
+        // One that ended before it was ready is not waited for: the parent reports that.
         if waited.is_err() || monotonic_ns() >= deadline_ns && go.load(Acquire) == 0 {
             return LOST;
         }

@@ -17,7 +17,7 @@ pub(super) const TIMELINE: &str = "timeline";
 pub(super) const SWITCHES: &str = "switches";
 /// Kind of the trace with a row for each process.
 pub(super) const PROCESSES: &str = "processes";
-/// Processes up to which each has quantities of its own, and is told by its share.
+/// Largest number of processes with separate quantities and shares.
 const NAMED_MAX: usize = 16;
 /// Names of what is no process, after those of the processes.
 const NOT_RUNNING: [&str; 2] = ["interrupted", "none"];
@@ -187,7 +187,8 @@ impl<'spun> Seen<'spun> {
         (share, why)
     }
 
-    /// Share of switches to who has waited longest, where there is a choice and all ran.
+    /// Share of switches to the process that has waited longest, where there is a choice and all
+    /// ran.
     fn rotation(&self) -> Option<f64> {
         (self.line.processes > 2).then(|| self.line.rotation()).flatten()
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// A batch that takes longer has lost a party.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Threads that are told to end have so much time.
+/// Time that threads have to end after the command.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Status of a party's process or thread that lost the token.
 const LOST: i32 = 1;
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) working_set: u64,
 }
 
-/// The others. Processes are killed and reaped when dropped, threads must be told to end.
+/// The others. Processes are killed and reaped when dropped, threads need a command to end.
 enum Others {
     Processes(Vec<Child>),
     Threads(Vec<JoinHandle<i32>>),
@@ -137,7 +137,7 @@ impl Circle {
             Parties::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
         };
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
-        // Made after the others, who must not have it.
+        // Created after the others, which must not inherit it.
         let mut own = token::circle(plan.via, 1, scope)?;
         // Only this party's ends stay open here, so that the loss of a party is an end of file.
         let circle = Circle {
@@ -226,7 +226,7 @@ impl Circle {
         self.settle()
     }
 
-    /// Does what one hand-over takes `times` times with oneself: nobody is switched to.
+    /// Does what one hand-over takes `times` times with oneself: there is no switch.
     pub(super) fn alone(&mut self, times: u64) -> Result<()> {
         for _ in 0..times {
             black_box(sum(&self.array));
@@ -300,7 +300,7 @@ fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>
         // Of no use where the next one is gone, and with it those behind.
         let _ = first.rouse_and_send();
     }
-    // Why they ended is told by whatever led here.
+    // The caller reports why they ended.
     let _ = Others::Threads(handles).finish();
 }
 
@@ -366,7 +366,7 @@ fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Resu
     const REST: u64 = Command::Rest as u64;
     loop {
         while let Err(error) = ends.receive() {
-            // A signal, or yields in vain; a process whose circle is gone is killed.
+            // A signal, or yields without effect; a process whose circle is gone is killed.
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
             }
@@ -412,7 +412,7 @@ pub(super) struct Switches {
     pub(super) handovers: u64,
 }
 
-/// The words that parties tell each other by: the command, then a place for each.
+/// The words that parties use to communicate: the command, then a place for each.
 struct Board(party::Board);
 
 /// Words of a party's place.
@@ -426,7 +426,7 @@ impl Board {
         self.0.common(0).load(Ordering::Acquire)
     }
 
-    /// Gives the command for all who get the token from now on. The end is the last one.
+    /// Sets the command for all parties that get the token from now on. The end is the last one.
     fn order(&self, command: Command) {
         let _ = self.0.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
             (before != Command::End as u64).then_some(command as u64)

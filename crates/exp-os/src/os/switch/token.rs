@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PIPE_BYTES: usize = 4;
 /// Bytes that an eventfd takes and gives.
 const EVENT_BYTES: usize = 8;
-/// After so many yields in vain, some milliseconds, the party looks whether it waits for nothing.
+/// After so many yields without effect, some milliseconds, the party checks whether its wait is
+/// over.
 const YIELDS: u32 = 1 << 14;
 /// One party's two ends: where the token comes from and where it goes to.
 pub(super) enum Ends {

@@ -10,14 +10,14 @@ use record::case::Case;
 
 /// Least slice of the scheduler, in ns: its base of 0.75 ms, which grows with the CPUs.
 const SLICE_NS: f64 = 0.75e6;
-/// Share of its windows without the process above which a reader is told: the kernel's own work for
-/// interrupts, and the CPU time's grain, are below.
+/// Share of its windows without the process above which a note reports it: the kernel's own work
+/// for interrupts, and the CPU time's grain, are below.
 const OTHERS_SHARE: f64 = 0.1;
 /// Windows of one round over a sequence or a crowd, at most.
 const BATCHES_MOST: usize = 1000;
 
-/// Slices of the scheduler that a crowd used up, each of which ends in a switch: of its own CPU
-/// time, because what others take of the CPU lets it make none more.
+/// Slices of the scheduler that a crowd used up; each ends in a switch: of its own CPU time,
+/// because what others take of the CPU lets it make none more.
 pub(super) fn slices(used_ns: u64) -> u64 {
     (used_ns as f64 / SLICE_NS).ceil() as u64
 }
@@ -78,7 +78,7 @@ pub(super) fn measure_batches(
     let others = 1.0 - used_per_thread_ns * threads_timed as f64 / threads_ns;
     if others > OTHERS_SHARE && work == Work::Nothing {
         samples.notes.push(format!(
-            "other processes had the CPU for {:.0} % of the windows",
+            "other processes used the CPU for {:.0} % of the windows",
             100.0 * others
         ));
     }

@@ -64,7 +64,7 @@ turns!(
 );
 
 /// `turns` turns: waits until the word is `expected`, makes it one more, expects two more. Ends
-/// early when `spins` looks at one turn were in vain. Returns the turns made.
+/// early after `spins` failed looks at one turn. Returns the turns made.
 ///
 /// # Safety
 /// `word` must be an aligned word that all access atomically, and `spins` not 0.

@@ -157,8 +157,8 @@ table! { code:
     Neon Mul I32 vector!(mul "mul", "q", "v" ".4s");
 }
 
-// Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
-// this width is told.
+// Chains of one accumulator: the time of a step is a latency, which gives the core's clock at this
+// width.
 table! { chain:
     Neon Fma F64 vector!(fmla "fmla", "q", "v" ".2d", 32, "0");
     Neon Add I64 vector!(add "add", "q", "v" ".2d", 32, "0");

@@ -1,11 +1,11 @@
 //! Bandwidth: loops that do nothing but move an array's words.
 //!
 //! Each takes three pointers (what is written or else read, and the two sources), the units of an
-//! array, how often to pass over it, and 64 bytes of the constant. A unit is a line, or where the
-//! stride is R0's the 512 bytes of which one word is touched. A turn moves several units; a second
-//! loop moves one at a time what is left of them. Vectors go in pairs of registers, and so do
-//! stores past the caches, of which there are no others. No loop prefetches: x86-64's distances say
-//! nothing here.
+//! array, how often to pass over it, and 64 bytes of the constant. A unit is a line, or with R0's
+//! stride the 512 bytes in which one word is touched. A turn moves several units; a second loop
+//! moves one at a time what is left of them. Vectors go in pairs of registers, and so do stores
+//! past the caches, which exist only in pairs. No loop prefetches: x86-64's distances say nothing
+//! here.
 
 use core::arch::naked_asm;
 

@@ -4,7 +4,7 @@ use core::arch::naked_asm;
 
 /// `turns` turns: waits until the word is `expected`, makes it one more, expects two more. Each
 /// look is a `lock cmpxchg`; there is no pause between looks, which would be part of the answer.
-/// Ends early when `spins` looks at one turn were in vain. Returns the turns made.
+/// Ends early after `spins` failed looks at one turn. Returns the turns made.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn line_turns(
     word: *mut u64,

@@ -253,10 +253,10 @@ table! { code:
     Avx512 Mul I64 zmm!(mul3 "vpmullq");
 }
 
-// Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
-// this width is told. Fused ones take the same time in every unit; additions have a short cut from
-// unit to unit on some cores, and multiplications of 64 bytes take 3 cycles in one unit of Redwood
-// Cove and 4 in the other.
+// Chains of one accumulator: the time of a step is a latency, which gives the core's clock at this
+// width. Fused ones take the same time in every unit; additions have a short cut from unit to unit
+// on some cores, and multiplications of 64 bytes take 3 cycles in one unit of Redwood Cove and 4 in
+// the other.
 table! { chain:
     Sse2 Mul F64 vector!(mul2 "mulpd", "movups", "", 32, "xmm14", "xmm15", "xmm0");
     Sse2 Add I64 vector!(add2 "paddq", "movups", "", 32, "xmm14", "xmm15", "xmm0");

@@ -1,11 +1,11 @@
 //! Bandwidth: loops that do nothing but move an array's words.
 //!
 //! Each takes three pointers (what is written or else read, and the two sources), the units of an
-//! array, how often to pass over it, and 64 bytes of the constant. A unit is a line, or where the
-//! stride is R0's the 512 bytes of which one word is touched. A turn moves several units; a second
-//! loop moves one at a time what is left of them. All pointers advance alike, without an index
-//! register: stores with one keep Haswell to Skylake from using their third address unit.
-//! Non-temporal stores are in order when a loop returns.
+//! array, how often to pass over it, and 64 bytes of the constant. A unit is a line, or with R0's
+//! stride the 512 bytes in which one word is touched. A turn moves several units; a second loop
+//! moves one at a time what is left of them. All pointers advance alike, without an index register:
+//! stores with one keep Haswell to Skylake from using their third address unit. Non-temporal stores
+//! are in order when a loop returns.
 
 use crate::stream::{Access, Ahead, Code, Kernel, Op, Stores, Width};
 

@@ -54,7 +54,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
     Document { title: title(&base, &abouts), summary: summary(comparison), sections }
 }
 
-/// What tells the sections of several comparisons apart.
+/// The distinguishing part of the sections of several comparisons.
 struct Title {
     letter: char,
     suffix: String,
@@ -117,7 +117,7 @@ fn runs(base: &About, others: &[About]) -> Section {
     Section::new("runs", "The runs", vec![Block::Table(table).for_all()])
 }
 
-/// What differs around the figures.
+/// Differences in the conditions.
 fn surroundings(against: &Against, title: &Title) -> Section {
     let heading = "What differs around them";
     if against.conditions.is_empty() {

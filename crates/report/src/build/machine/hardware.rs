@@ -7,7 +7,7 @@ use record::quantity::{digits, render_bytes};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a machine could not tell, with the reason.
+/// Facts that are not readable on the machine, with the reason.
 pub(super) fn unread(facts: &Facts) -> Vec<(String, String)> {
     let Some(Value::Object(unread)) = facts.0.pointer("/devices/unread") else {
         return Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn only_card(facts: &Facts) -> Option<String> {
     })
 }
 
-/// Memory modules, with whatever the firmware tells of each.
+/// Memory modules, with the firmware's facts about each.
 pub(super) fn dimms(facts: &Facts) -> Option<Table> {
     let dimms = facts.list("/memory/dimms");
     let names: Vec<&String> = dimms.first()?.as_object()?.keys().collect();

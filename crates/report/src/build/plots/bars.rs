@@ -23,7 +23,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
             return None;
         }
         let unit = spots.first()?.metric.unit;
-        // Named as if all were of one run: the run is told by the series.
+        // Named as if all were of one run: the series identifies the run.
         let alone = shown.first().map(|first| Shown { name: "", ..*first });
         let keys: Vec<(&CaseId, usize)> = categories.iter().map(|case| (case, 0)).collect();
         let labels = names(alone.as_slice(), &keys, metric);
@@ -49,7 +49,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         };
         let mut y = axis("", None, false);
         y.names.clone_from(&labels);
-        // Lengths of which one hides all others say nothing: then places along a logarithmic axis.
+        // Lengths dominated by a single one say nothing: then places along a logarithmic axis.
         let lengths = || spots.iter().map(|spot| spot.value);
         let (low, high) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
         let is_log = low > 0.0 && high > APART * low;

@@ -16,7 +16,7 @@ const MEDIAN: f64 = 2.0;
 const LEAST_SAMPLES: u64 = 20;
 /// Metrics that have a picture; the others' percentiles are in the tables.
 const MOST_PICTURES: usize = 1;
-/// Lines that can be told apart.
+/// Distinguishable lines.
 const MOST_LINES: usize = 6;
 /// Greatest over least drawn value from which the axis is logarithmic.
 const APART: f64 = 8.0;

@@ -11,7 +11,7 @@ use record::unit::Unit;
 /// Points of a trace that are drawn.
 const TRACE_POINTS: usize = 4_000;
 
-/// The units that the end of a column's name tells.
+/// The units at the end of a column's name.
 const UNITS: &[(&str, Unit)] = &[
     ("_ns", Unit::Ns),
     ("_hz", Unit::Hz),
@@ -84,7 +84,7 @@ fn column_axis(name: &str) -> Axis {
     }
 }
 
-/// A column's name where its unit tells more than its name: a core's hertz, rates of two kinds.
+/// A column's name if its unit says more than its name: a core's hertz, rates of two kinds.
 fn of_unit(label: &str, unit: Unit) -> String {
     match unit {
         Unit::Hz => format!("{label} frequency"),

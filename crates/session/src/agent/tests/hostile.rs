@@ -165,7 +165,7 @@ fn frames_over_the_limit_end_a_connection_before_they_are_held() {
             assert!(hear(&mut channel).is_err());
         });
         stand.turn_until(|listen| listen.served_by().is_none());
-        assert!(stand.has_said("sealed"), "{:?}", stand.said);
+        assert!(stand.has_said("failed its authentication"), "{:?}", stand.said);
         still_serves(stand, &key);
     });
 }

@@ -45,7 +45,7 @@ CREATE INDEX figures_of_run ON figures (run);
 const DROP: &str = "DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS keys; \
                     DROP TABLE IF EXISTS runs;";
 
-/// A record of the store and what tells whether it changed.
+/// A record of the store, with the facts that show whether it changed.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) name: String,
@@ -73,7 +73,7 @@ impl Listed {
             listed.push(Listed {
                 name,
                 size_bytes: i64::try_from(facts.len()).unwrap_or(i64::MAX),
-                // A file without a time is told by its size alone.
+                // A file without a time is identified by its size alone.
                 modified_ns: since
                     .map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
                 is_being_written: is_being_written(&path),
@@ -316,7 +316,7 @@ fn row(line: &Line<'_>) -> Result<Row, Error> {
     let bytes: Vec<u8> = line.get(7)?;
     let (values, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
-        let reason = "its length is no multiple of eight".into();
+        let reason = "its length is not a multiple of eight".into();
         return Err(Error::FromSqlConversionFailure(7, Type::Blob, reason));
     }
     Ok(Row {

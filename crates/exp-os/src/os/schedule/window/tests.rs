@@ -74,7 +74,7 @@ fn first_switches_are_left_out_and_two_at_once_are_refused() {
     // The first process goes on through a slice of the second one.
     spun.logs[0].gaps.remove(1);
     let error = Seen::new(&spun, CLOCK, 4e6).err().expect("refused");
-    assert!(error.to_string().contains("at once"), "{error:#}");
+    assert!(error.to_string().contains("at the same time"), "{error:#}");
 }
 
 #[test]

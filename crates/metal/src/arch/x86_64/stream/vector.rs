@@ -5,9 +5,9 @@
 //! first level delivers two 64-byte words a cycle. 16 registers hold the last
 //! words that were loaded, and the sum of their quadwords is returned.
 //!
-//! The loops that look ahead prefetch 512 bytes before they load, and with the
-//! intent to write 512 bytes before they store. Where stores pass the caches or
-//! are none, it is 1 KiB, into the second level.
+//! The loops that look ahead prefetch 512 bytes before they load, and with the intent to write 512
+//! bytes before they store. For stores past the caches, or without stores, it is 1 KiB, into the
+//! second level.
 
 use crate::stream::{Code, Op};
 
