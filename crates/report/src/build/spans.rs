@@ -89,7 +89,7 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
     let range = figure.shown_prediction()?.prediction.range.filter(|_| figure.unit().is_time())?;
     let point = Point { x: range.low, y: range.high, ends: None, hover: String::new() };
-    let name = format!("{} predicted", metric.replace('_', " "));
+    let name = format!("{}: predicted end", metric.replace('_', " "));
     Some(Series::new(name, Shape::Spans, vec![point]))
 }
 

@@ -54,7 +54,7 @@ fn stretches_have_a_lane_for_what_was_predicted_of_their_length() {
     let plot = plots(&document, "clock.rate").next().expect("lanes are drawn");
     let lanes: Vec<(&str, usize)> =
         plot.series.iter().map(|lane| (lane.name.as_str(), lane.points.len())).collect();
-    assert_eq!(lanes, [("active", 2), ("counter predicted", 1)]);
+    assert_eq!(lanes, [("active", 2), ("counter: predicted end", 1)]);
     let predicted = &plot.series[1].points[0];
     assert_eq!((predicted.x, predicted.y), (2.4e9, 2.5e9), "from the least to the greatest");
 }

@@ -56,7 +56,10 @@ fn picture(
     let unit = own.first()?.0.unit();
     let mut series: Vec<Series> = predicted(&own).into_iter().collect();
     series.extend(own.iter().map(|(figure, stats)| {
-        Series::new(names.case(figure), Shape::Line, points(figure, stats))
+        // An experiment of one case needs no name for it, but a legend does.
+        let name = Some(names.case(figure)).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| metric.replace('_', " "));
+        Series::new(name, Shape::Line, points(figure, stats))
     }));
     let lines = || series.iter().filter(|one| one.shape == Shape::Line);
     let values = || lines().flat_map(|one| &one.points).map(|point| point.y);
