@@ -1,7 +1,8 @@
 //! From the tables of a report to a run.
 
 use super::table::{Nearest, Printed, Report, Row, Table};
-use bench::experiment::{AnyExperiment, Role, ViewCard};
+use super::traces;
+use bench::experiment::{AnyExperiment, Card, Role, ViewCard};
 use catalogue::{FAMILIES, find};
 use host::{Host, Root};
 use record::FORMAT;
@@ -51,6 +52,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
             }
         }
     }
+    run.traces.extend(traces::of(report));
     for (experiment, symbol, what) in &report.missing {
         run.push(Event::Outcome(Outcome {
             experiment: experiment.clone(),
@@ -104,12 +106,12 @@ pub(crate) fn key_of(table: &'static Table, row: &'static Row) -> Key {
 }
 
 /// Parameters that are spelled as `name=value,…`.
-fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',').filter_map(|part| part.split_once('='))
 }
 
 /// A case of those parameters that have a value, in the card's order, then those that no card has.
-fn ordered<'text>(
+pub(super) fn ordered<'text>(
     experiment: &str,
     parts: impl Iterator<Item = (&'text str, &'text str)>,
 ) -> CaseId {
@@ -194,7 +196,7 @@ fn plan(report: &'static Report) -> Plan {
     let cards =
         FAMILIES.iter().flat_map(|family| family.experiments).map(|experiment| experiment.card());
     let experiments = cards.filter_map(|card| {
-        let tables: Vec<&Table> =
+        let tables: Vec<&'static Table> =
             report.tables.iter().filter(|table| table.experiment == card.id).collect();
         let misses = report.missing.iter().any(|(id, ..)| id == card.id);
         if tables.is_empty() && !misses {
@@ -225,7 +227,7 @@ fn plan(report: &'static Report) -> Plan {
             .iter()
             .filter_map(|param| Some((param.name, param.domain.unit()?)))
             .chain(OWN.iter().filter_map(|(name, _, unit)| Some((*name, (*unit)?))));
-        let mut views = card.views.iter().map(ViewCard::view);
+        let mut views = views(card, &tables).into_iter();
         Some(PlannedExperiment {
             id: card.id.to_owned(),
             title: card.title.to_owned(),
@@ -245,6 +247,29 @@ fn plan(report: &'static Report) -> Plan {
         })
     });
     Plan { experiments: experiments.collect(), stages: Vec::new(), looks: Vec::new(), eta_s: 0.0 }
+}
+
+/// How an experiment is shown: as its card says, then over what only a report varies.
+fn views(card: &Card, tables: &[&'static Table]) -> Vec<View> {
+    let of_card = card.views.iter().map(|view| match view.view() {
+        // A report has no table of a trace but that of first runs.
+        View::Spans { timeline, beside, .. } => {
+            View::Spans { timeline, table: traces::FIRST_RUNS.to_owned(), beside }
+        }
+        view => view,
+    });
+    let own = tables.iter().filter_map(|table| {
+        let is_own = OWN.iter().any(|(name, _, unit)| *name == table.varies && unit.is_some());
+        (is_own && table.rows.len() > 1)
+            .then(|| ViewCard::line(&table.varies, &table.metric).view())
+    });
+    let mut all: Vec<View> = of_card.collect();
+    for view in own {
+        if !all.contains(&view) {
+            all.push(view);
+        }
+    }
+    all
 }
 
 fn rows(tables: &[&'static Table]) -> impl Iterator<Item = (&'static Table, &'static Row)> {

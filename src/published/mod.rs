@@ -16,6 +16,7 @@ mod score;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use build::key_of;
 #[cfg(test)]

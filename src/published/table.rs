@@ -40,8 +40,38 @@ pub(crate) struct Report {
     pub methods: Vec<(String, String)>,
     /// The figures.
     pub tables: Vec<Table>,
+    /// Pictures of time whose stretches the tables list.
+    #[serde(default)]
+    pub timelines: Vec<Timeline>,
+    /// Orders in which processes first ran: (experiment, case, numbers).
+    #[serde(default)]
+    pub first_runs: Vec<(String, String, Vec<u64>)>,
     /// What the text file of the report does not contain: (experiment, symbol, what).
     pub missing: Vec<(String, String, String)>,
+}
+
+/// Stretches that came one after another, whose lengths tables list by number.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Timeline {
+    /// The tables' experiment.
+    pub experiment: String,
+    /// Their case.
+    pub case: String,
+    /// Their parameter that numbers the stretches.
+    pub varies: String,
+    /// Whose stretches take turns: of each metric one, then the next of each.
+    pub turns: Vec<Turn>,
+}
+
+/// One of those that take turns.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Turn {
+    /// The metric that has the lengths.
+    pub metric: String,
+    /// The lanes that its stretches are in, in turn.
+    pub lanes: Vec<String>,
 }
 
 /// Rows of one table of a report that share all but a parameter and the figure.

@@ -8,8 +8,9 @@ use analysis::findings::findings;
 use bench::experiment::Domain;
 use catalogue::find;
 use host::{Host, Root};
-use record::event::{Ending, PUBLISHED};
+use record::event::{Ending, PUBLISHED, PlannedExperiment};
 use record::key::{Key, Value};
+use record::view::View;
 use std::collections::BTreeSet;
 
 fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
@@ -166,6 +167,59 @@ fn a_run_is_a_record_as_any_other() {
     }
     assert!(run("published/nobody").is_none());
     assert!(run("r1-i5-2557m").is_none());
+}
+
+/// R4 draws thirty periods and two processes' slices from the lengths that its tables list, and has
+/// the order in which five processes first ran.
+#[test]
+fn pictures_over_time_are_those_that_the_tables_list() {
+    let run = run("published/r4-e6300").expect("its own name");
+    let trace = |id: &str, kind: &str| {
+        run.traces.iter().find(|trace| trace.series == id && trace.kind == kind)
+    };
+    for (id, metrics, lanes) in [
+        ("noise.activity", ["active", "gap"], vec!["active", "inactive"]),
+        ("os.schedule", ["slice", "switch"], vec!["process 1", "process 2", "switch"]),
+    ] {
+        let trace = trace(id, "timeline").expect("a picture");
+        assert_eq!(trace.names["state"], lanes);
+        let lengths: f64 = run
+            .derived
+            .iter()
+            .filter(|figure| figure.experiment == id && metrics.contains(&&*figure.metric))
+            .filter(|figure| {
+                figure.case.get("sample").is_some() || figure.case.get("event").is_some()
+            })
+            .map(|figure| figure.value)
+            .sum();
+        let last = trace.rows.last().expect("has rows");
+        assert!((last[0] + last[1] - lengths).abs() < 1.0, "all of them: {lengths}");
+        let ends = trace.rows.windows(2).map(|pair| (pair[0][0] + pair[0][1], pair[1][0]));
+        assert!(ends.into_iter().all(|(end, start)| end == start), "one after another");
+    }
+    assert_eq!(trace("os.schedule", "timeline").map(|trace| trace.rows.len()), Some(19));
+    let order = trace("os.schedule", "first_runs").expect("an order");
+    assert_eq!(order.names["process"], ["4", "5", "3", "2", "1"]);
+    assert_eq!(order.case.to_string(), "processes=5");
+}
+
+/// What a report varies that no case of ours has is an axis of a plot.
+#[test]
+fn curves_over_a_reports_own_parameter_are_drawn() {
+    let run = run("published/r2-i5-5257u").expect("its own name");
+    let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
+    let views: Vec<&View> = planned.flat_map(PlannedExperiment::all_views).collect();
+    let is_drawn = |of: &str, what: &str| {
+        let is_it = |view: &&&View| match view {
+            View::Line { over, metric, beside, .. } => {
+                over == of && (metric == what || beside.iter().any(|other| other == what))
+            }
+            _ => false,
+        };
+        views.iter().filter(is_it).count() == 1
+    };
+    assert!(is_drawn("file_bytes", "latency_per_byte"));
+    assert!(is_drawn("competitors", "latency_all"));
 }
 
 /// R1's own times are of another clock than ours; R0's follow from its ticks.

@@ -81,6 +81,9 @@ pub enum View {
         timeline: String,
         /// `Trace::kind` of the table.
         table: String,
+        /// Metrics of a stretch's length: what was predicted of each has a lane.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<String>,
     },
     /// A bar per case.
     Bars {
@@ -90,6 +93,19 @@ pub enum View {
         #[serde(default, skip_serializing_if = "Cases::is_all")]
         cases: Cases,
     },
+}
+
+impl View {
+    /// The metrics whose values it shows, what it is about first.
+    pub fn metrics(&self) -> Vec<&str> {
+        let metrics: Vec<&String> = match self {
+            View::Line { metric, beside, .. } => std::iter::once(metric).chain(beside).collect(),
+            View::Bars { metric, .. } | View::Matrix { metric, .. } => vec![metric],
+            View::Curve { x, y, .. } => vec![y, x],
+            View::Table | View::Timeline { .. } | View::Spans { .. } => Vec::new(),
+        };
+        metrics.into_iter().map(String::as_str).collect()
+    }
 }
 
 /// A number that a case's symbols resolved to, as a place on an axis.

@@ -32,8 +32,10 @@ pub enum Audience {
     Everyone,
     /// Only readers of a whole report: not the terminal.
     Page,
-    /// Only the terminal, which has less room.
+    /// Only where room is short: the terminal, and in Markdown what stands for whole tables.
     Terminal,
+    /// Only the terminal: what whole tables have in columns of their own.
+    Console,
 }
 
 /// A piece of a section.
@@ -285,7 +287,7 @@ pub struct Marker {
 impl Audience {
     /// Whether readers of a whole report see it.
     pub fn is_on_page(self) -> bool {
-        self != Audience::Terminal
+        matches!(self, Audience::Everyone | Audience::Page)
     }
 }
 

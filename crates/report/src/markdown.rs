@@ -64,7 +64,7 @@ fn parts(section: &Section) -> Vec<Part> {
             (Audience::Page, Block::Table(_)) if has_short => Shown::InFull,
             (Audience::Page, _) => Shown::Always,
             (Audience::Terminal, Block::Table(_)) => Shown::InShort,
-            (Audience::Terminal, _) => continue,
+            (Audience::Terminal | Audience::Console, _) => continue,
         };
         let text = of_block(block);
         let is_many = length(block) > MANY;

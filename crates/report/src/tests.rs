@@ -3,6 +3,7 @@
 mod beside;
 mod earlier;
 mod odd;
+mod spread;
 
 use super::build::{build, summary};
 use super::document::{Block, Document, Shape};

@@ -107,11 +107,6 @@ pub fn mean(figure: &Figure) -> Option<String> {
     Some(format!("{} {}", shown.value, shown.plus_minus).trim_end().to_owned())
 }
 
-/// The samples' standard deviation.
-pub fn deviation(figure: &Figure) -> Option<String> {
-    Some(plain(figure.stats.as_ref()?.stddev?, figure.unit()))
-}
-
 /// Rounds on which a figure rests, and all its samples: `8 / 1203`.
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;

@@ -82,7 +82,7 @@ impl ViewCard {
     }
 
     /// Further metrics, of a trace further columns, over the same axis, each in a picture of its
-    /// own below.
+    /// own below; of stretches, metrics of their length, whose prediction is drawn.
     #[must_use]
     pub const fn beside(mut self, metrics: &'static [&'static str]) -> Self {
         self.beside = metrics;
@@ -171,7 +171,7 @@ impl ViewCard {
             },
             Shape::Timeline { trace } => View::Timeline { trace: trace.to_owned(), beside },
             Shape::Spans { timeline, table } => {
-                View::Spans { timeline: timeline.to_owned(), table: table.to_owned() }
+                View::Spans { timeline: timeline.to_owned(), table: table.to_owned(), beside }
             }
             Shape::Bars { metric } => View::Bars { metric: metric.to_owned(), cases },
         }

@@ -178,6 +178,7 @@ static CARD: Card = Card {
         ViewCard::matrix("cpu_node", "memory_node", "node_bandwidth"),
         ViewCard::matrix("cpu_node", "memory_node", "latency_ratio"),
         ViewCard::matrix("cpu_node", "memory_node", "bandwidth_ratio"),
+        ViewCard::line("cpu_node", "bandwidth").beside(&["latency"]),
     ],
     ..Card::PLAIN
 };

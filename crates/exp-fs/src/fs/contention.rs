@@ -227,7 +227,11 @@ static CARD: Card = Card {
     ],
     after: &["fs.read", "fs.io"],
     needs: &[Need::Directory],
-    views: &[ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"])],
+    views: &[ViewCard::line("competitors", "latency").beside(&[
+        "latency_all",
+        "bandwidth",
+        "fairness",
+    ])],
     ..Card::PLAIN
 };
 

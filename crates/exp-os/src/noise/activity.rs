@@ -189,7 +189,7 @@ static CARD: Card = Card {
         ]
     ],
     after: &["clock.rate", "clock.read"],
-    views: &[ViewCard::spans("timeline", "periods")],
+    views: &[ViewCard::spans("timeline", "periods").beside(&["active"])],
     keys: &[
         KeyFigure::new("CPU time lost", "", "lost", "cpu=quietest"),
         KeyFigure::new("longest interruption", "", "longest_gap", "cpu=quietest"),

@@ -161,7 +161,7 @@ static CARD: Card = Card {
         )],
     ],
     after: &["os.switch"],
-    views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES)],
+    views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES).beside(&["slice"])],
     ..Card::PLAIN
 };
 

@@ -25,7 +25,8 @@ pub fn view() -> impl Strategy<Value = View> {
         }),
         (text(), prop::collection::vec(text(), 0..3))
             .prop_map(|(trace, beside)| View::Timeline { trace, beside }),
-        (text(), text()).prop_map(|(timeline, table)| View::Spans { timeline, table }),
+        (text(), text(), prop::collection::vec(text(), 0..3))
+            .prop_map(|(timeline, table, beside)| View::Spans { timeline, table, beside }),
         (text(), text(), any::<bool>(), shown_cases()).prop_map(|(along, x, log_x, cases)| {
             View::Curve { y: x.clone(), along, x, log_x, log_y: !log_x, cases }
         }),

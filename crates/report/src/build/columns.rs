@@ -38,12 +38,12 @@ pub const WHOLE: &[Quantity] = &[
     Quantity { is_in_summary: true, ..SOFTWARE },
     always("#measured", |figure| Cell::of(values::value(figure))),
     always("#interval", |figure| Cell::of(values::interval(figure))),
-    summed_up("#mean ± sd", |figure| Cell::of(values::mean(figure))),
-    summed_up("#trials", |figure| Cell::of(values::trials(figure))),
-    sometimes("#p50", |figure| percentile(figure, "p50", |stats| stats.p50)),
-    sometimes("#p90", |figure| percentile(figure, "p90", |stats| stats.p90)),
-    sometimes("#p99", |figure| percentile(figure, "p99", |stats| stats.p99)),
-    sometimes("#max", |figure| percentile(figure, "max", |stats| stats.max)),
+    Quantity { is_in_summary: true, ..MEAN },
+    Quantity { is_in_summary: true, ..TRIALS },
+    P50,
+    P90,
+    P99,
+    MAX,
     sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
     always("verdict", verdict),
     AS_FOUND,
@@ -57,17 +57,21 @@ pub const SUMMARY: &[Quantity] = &[
     always("#predicted", predicted),
     always("#measured", |figure| Cell::of(values::value(figure))),
     always("#interval", |figure| Cell::of(values::interval(figure))),
-    sometimes("#standard deviation", |figure| Cell::of(values::deviation(figure))),
-    sometimes("#trials", |figure| Cell::of(values::trials(figure))),
+    MEAN,
+    TRIALS,
     sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
     always("verdict", verdict),
 ];
+
+/// How the samples of a figure spread.
+pub const SPREAD: &[Quantity] = &[MEAN, TRIALS, P50, P90, P99, MAX];
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
     sometimes("#printed", |figure| printed(figure, "printed")),
     sometimes("#also printed", |figure| printed(figure, "printed_also")),
     sometimes("#deviation", |figure| printed(figure, "deviation_printed")),
+    sometimes("#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
     sometimes("#estimate", |figure| printed(figure, "estimate_printed")),
     always("#value", |figure| Cell::of(values::value(figure))),
 ];
@@ -78,16 +82,19 @@ const HARDWARE: Quantity = sometimes("#base hardware", |figure| share(figure, |o
 const SOFTWARE: Quantity =
     sometimes("#software overhead", |figure| share(figure, |of| of.software));
 
+const MEAN: Quantity = sometimes("#mean ± sd", |figure| Cell::of(values::mean(figure)));
+const TRIALS: Quantity = sometimes("#trials", |figure| Cell::of(values::trials(figure)));
+const P50: Quantity = sometimes("#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
+const P90: Quantity = sometimes("#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
+const P99: Quantity = sometimes("#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
+const MAX: Quantity = sometimes("#max", |figure| percentile(figure, "max", |stats| stats.max));
+
 const fn always(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
     Quantity { heading, cell, is_optional: false, is_in_summary: false }
 }
 
 const fn sometimes(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
     Quantity { is_optional: true, ..always(heading, cell) }
-}
-
-const fn summed_up(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
-    Quantity { is_in_summary: true, ..sometimes(heading, cell) }
 }
 
 /// Those of the columns that some figure has, or that no table is without.

@@ -187,8 +187,35 @@ fn tables(
         tables.extend(whole);
         let short = groups::tables(planned, names, &figures, what).into_iter();
         tables.extend(short.map(|table| (Audience::Terminal, table)));
+        let spreads = spreads(planned, names, &figures).into_iter();
+        tables.extend(spreads.map(|table| (Audience::Console, table)));
     }
     tables
+}
+
+/// How the samples of each figure spread, a table for each metric: whole tables have it beside the
+/// values.
+fn spreads(planned: &PlannedExperiment, names: &Names, figures: &[&Figure]) -> Vec<Table> {
+    let sampled = figures.iter().filter(|figure| figure.stats.is_some());
+    let by_metric = gathered(sampled.map(|figure| (values::metric(figure), *figure)));
+    let of_metric = |(metric, own): (String, Vec<&Figure>)| {
+        let shown = columns::shown(columns::SPREAD, &own);
+        // An experiment of one case needs no name for it.
+        let is_named = own.iter().any(|figure| !names.case(figure).is_empty());
+        let mut columns: Vec<Column> = is_named.then(|| Column::text("case")).into_iter().collect();
+        columns.extend(columns::heads(&shown));
+        let row = |figure: &&Figure| {
+            let name = is_named.then(|| Cell::plain(names.case(figure)));
+            let quantities = shown.iter().map(|one| (one.cell)(figure));
+            Row {
+                cells: name.into_iter().chain(quantities).collect(),
+                is_spare: is_spare(planned, own.len(), figure),
+            }
+        };
+        let rows = own.iter().map(row).collect();
+        Table { caption: format!("Spread of the samples: {metric}"), columns, rows }
+    };
+    by_metric.into_iter().map(of_metric).collect()
 }
 
 /// Figures in groups whose cases have the same parameters, so that no table has empty columns.

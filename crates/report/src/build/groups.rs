@@ -70,13 +70,7 @@ fn cases<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures CaseId> {
 
 /// Metrics that some figure has: the view's first, then in the plan's order.
 fn metrics<'run>(planned: &'run PlannedExperiment, figures: &[&Figure]) -> Vec<&'run str> {
-    let of_view: Vec<&String> = match &planned.view {
-        View::Line { metric, beside, .. } => std::iter::once(metric).chain(beside).collect(),
-        View::Bars { metric, .. } | View::Matrix { metric, .. } => vec![metric],
-        View::Curve { x, y, .. } => vec![y, x],
-        View::Table | View::Timeline { .. } | View::Spans { .. } => Vec::new(),
-    };
-    let mut metrics: Vec<&str> = of_view.into_iter().map(String::as_str).collect();
+    let mut metrics = planned.view.metrics();
     let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
     let others: Vec<&str> = others.filter(|other| !metrics.contains(other)).collect();
     metrics.extend(others);

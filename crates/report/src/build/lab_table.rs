@@ -7,7 +7,7 @@ use analysis::figure::Figure;
 use record::quantity::render;
 
 const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
-    the prediction; the standard deviation is that of the samples; trials are rounds / samples";
+    the prediction; sd is the standard deviation of the samples; trials are rounds / samples";
 
 /// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(table.rows.len(), with_metric.clone().count());
         assert_eq!(table.rows.len(), spreads.len());
         let headings: Vec<&str> = table.columns.iter().map(|one| one.heading.as_str()).collect();
-        for heading in ["operation", "predicted", "interval", "standard deviation", "trials"] {
+        for heading in ["operation", "predicted", "interval", "mean ± sd", "trials"] {
             assert!(headings.contains(&heading), "{headings:?}");
         }
         for (figure, spread) in with_metric.zip(spreads) {

@@ -132,13 +132,8 @@ pub fn in_a_line(run: &Run) -> String {
 
 /// Everything the environment said, by name.
 pub fn environment(run: &Run) -> Section {
-    let mut pairs: Vec<(String, String)> =
+    let pairs: Vec<(String, String)> =
         run.header.environment.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
-    if let Some(Value::Object(mitigations)) = run.header.host.pointer("/kernel/mitigations") {
-        pairs.extend(mitigations.iter().filter_map(|(name, text)| {
-            Some((format!("mitigation {name}"), text.as_str()?.to_owned()))
-        }));
-    }
     let mut blocks = vec![Block::KeyValues(pairs)];
     for peer in &run.header.peers {
         blocks.push(Block::text(format!("Environment of the far end {}:", peer.name)));

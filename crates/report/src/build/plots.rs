@@ -58,8 +58,8 @@ fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
         View::Curve { .. } => curve::plots(shown, view),
         View::Bars { metric, cases } => bars::plots(shown, metric, cases),
         View::Timeline { trace, beside } => timeline::plots(shown, trace, beside),
-        View::Spans { timeline, .. } => {
-            let plots = shown.iter().flat_map(|one| spans::plots(one, timeline));
+        View::Spans { timeline, beside, .. } => {
+            let plots = shown.iter().flat_map(|one| spans::plots(one, timeline, beside));
             plots.collect()
         }
     };

@@ -3,6 +3,7 @@
 use super::experiment::MANY_ROWS;
 use super::plots::{self, axis};
 use crate::document::{Cell, Column, Plot, Point, Row, Series, Shape, Table};
+use analysis::gather::distinct;
 use record::event::{PlannedExperiment, Trace};
 use record::key::CaseId;
 use record::quantity::{digits, scale};
@@ -16,12 +17,14 @@ const MOST_SPANS: usize = 4_000;
 const FEW_ROWS: usize = 10;
 
 /// Each case's trace of a kind, of the first round that counts: rounds repeat, a picture does not.
+/// A published machine has derived cases alone.
 fn first_of_each<'run>(
     run: &'run Run,
     planned: &'run PlannedExperiment,
     kind: &'run str,
 ) -> impl Iterator<Item = &'run Trace> {
-    let cases = planned.series.iter().flat_map(|series| &series.cases);
+    let measured = planned.series.iter().flat_map(|series| &series.cases);
+    let cases = distinct(measured.chain(&planned.derived));
     let of_case = move |case: &'run CaseId| {
         let mut traces = run.traces.iter();
         traces.find(|trace| {
@@ -30,7 +33,7 @@ fn first_of_each<'run>(
                 && trace.case == *case
         })
     };
-    cases.filter_map(of_case)
+    cases.into_iter().filter_map(of_case)
 }
 
 /// What a picture or table of a trace is called.
@@ -38,11 +41,17 @@ fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
     let own = trace.case.0.iter();
     let case: String =
         own.map(|(name, value)| format!("{}, ", plots::parameter(planned, name, value))).collect();
-    format!("{}: {}, {case}round {}", planned.id, trace.kind, trace.round)
+    let what = trace.kind.replace('_', " ");
+    match trace.round {
+        // What a report drew, or listed.
+        0 => format!("{}: {what}, {}", planned.id, case.trim_end_matches(", ")),
+        round => format!("{}: {what}, {case}round {round}", planned.id),
+    }
 }
 
-/// A picture for each case.
-pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
+/// A picture for each case, with a lane for what was predicted of each of some metrics of its
+/// stretches' length.
+pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) -> Vec<Plot> {
     let run_name = match shown.name {
         "" => String::new(),
         name => format!(", {name}"),
@@ -61,17 +70,34 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
                 true => format!(", the first {MOST_SPANS} of {}", trace.rows.len()),
                 false => String::new(),
             };
+            let lanes = names.iter().enumerate().filter_map(lane);
+            let predicted = lengths.iter().filter_map(|metric| predicted(shown, trace, metric));
             Some(Plot::new(
                 title(shown.planned, trace) + &run_name + &part,
                 axis("time", Some(Unit::Ns), false),
                 axis("", None, false),
-                names.iter().enumerate().filter_map(lane).collect(),
+                lanes.chain(predicted).collect(),
             ))
         })
         .collect()
 }
 
+<<<<<<< HEAD
 /// The tooltip follows from its ends.
+=======
+/// Where a stretch that begins at zero was predicted to end: a lane that is filled from the least
+/// to the greatest length.
+fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Series> {
+    let mut own = shown.figures.iter();
+    let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
+    let range = figure.shown_prediction()?.prediction.range.filter(|_| figure.unit().is_time())?;
+    let point = Point { x: range.low, y: range.high, ends: None, hover: String::new() };
+    let name = format!("{}: predicted end", metric.replace('_', " "));
+    Some(Series::new(name, Shape::Spans, vec![point]))
+}
+
+/// What a reader sees who points at it follows from its ends.
+>>>>>>> h-rep-b
 fn span(row: &[f64]) -> Point {
     let (start, duration) = (row[0], row[1]);
     Point { x: start, y: start + duration, ends: None, hover: String::new() }

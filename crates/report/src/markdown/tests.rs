@@ -129,7 +129,7 @@ pub(crate) fn check(text: &str) -> (usize, usize) {
 
 fn tables_of(document: &Document) -> usize {
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-    let shown = blocks.filter(|(audience, _)| *audience != Audience::Terminal);
+    let shown = blocks.filter(|(audience, _)| audience.is_on_page());
     let tables = shown.map(|(_, block)| match block {
         Block::Table(_) | Block::Figures(..) => 1,
         Block::Keys(keys) => keys.len(),

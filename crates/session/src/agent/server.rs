@@ -8,7 +8,7 @@ use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::office::{Office, Way, has_address, site};
 use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
-use bench::experiment::placement::{far_cpu, move_first};
+use bench::experiment::placement::far_cpu;
 use bench::experiment::{self, Site};
 use bench::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
 use host::{environment, format_cpus};
@@ -248,8 +248,11 @@ impl<'agent> Served<'agent> {
         let calibration = self.calibration.clone();
         let mut worker = Hand::new((self.office.start)()?)?;
         let mut cpus = self.site.cpus.clone();
-        if let Some(cpu) = order.series.cases.first().and_then(far_cpu) {
-            move_first(&mut cpus, cpu);
+        let first = order.series.cases.first().and_then(far_cpu);
+        if let Some(at) = first.and_then(|first| cpus.iter().position(|cpu| *cpu == first)) {
+            // Turned, so that where this is the near end's machine each of several threads here
+            // has another CPU than its partner there.
+            cpus.rotate_left(at);
         }
         let order = ToWorker::Serve(Box::new(RoundOrder {
             cpus,

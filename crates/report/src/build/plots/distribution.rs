@@ -7,6 +7,7 @@ use analysis::figure::{Figure, LADDER, Stats};
 use analysis::gather::gathered;
 use analysis::names::Names;
 use record::event::PlannedExperiment;
+use record::view::View;
 
 /// What the places along the axis are called.
 const NAMES: [&str; 8] = ["p10", "p25", "p50", "p75", "p90", "p99", "p99.9", "max"];
@@ -21,7 +22,8 @@ const MOST_LINES: usize = 6;
 /// Greatest over least drawn value from which the axis is logarithmic.
 const APART: f64 = 8.0;
 
-/// A picture for each of the first metrics whose samples are times of single events.
+/// A picture for each of the first metrics whose samples are times of single events, those that the
+/// experiment's views are about before others.
 pub fn distribution(planned: &PlannedExperiment, names: &Names, figures: &[&Figure]) -> Vec<Plot> {
     let events = figures.iter().filter_map(|figure| {
         let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events())?;
@@ -29,7 +31,10 @@ pub fn distribution(planned: &PlannedExperiment, names: &Names, figures: &[&Figu
             stats.samples >= LEAST_SAMPLES && !stats.ladder.is_empty() && figure.unit().is_time();
         is_enough.then_some((figure.metric_name(), (*figure, stats)))
     });
-    let pictures = gathered(events).into_iter().take(MOST_PICTURES);
+    let views: Vec<&str> = planned.all_views().flat_map(View::metrics).collect();
+    let mut pictures = gathered(events);
+    pictures.sort_by_key(|(metric, _)| !views.contains(metric));
+    let pictures = pictures.into_iter().take(MOST_PICTURES);
     pictures.filter_map(|(metric, own)| picture(planned, names, metric, own)).collect()
 }
 
@@ -51,7 +56,10 @@ fn picture(
     let unit = own.first()?.0.unit();
     let mut series: Vec<Series> = predicted(&own).into_iter().collect();
     series.extend(own.iter().map(|(figure, stats)| {
-        Series::new(names.case(figure), Shape::Line, points(figure, stats))
+        // An experiment of one case needs no name for it, but a legend does.
+        let name = Some(names.case(figure)).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| metric.replace('_', " "));
+        Series::new(name, Shape::Line, points(figure, stats))
     }));
     let lines = || series.iter().filter(|one| one.shape == Shape::Line);
     let values = || lines().flat_map(|one| &one.points).map(|point| point.y);

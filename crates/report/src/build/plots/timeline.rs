@@ -1,5 +1,6 @@
 //! Traces over time.
 
+use super::line::{expected, predicted};
 use super::{Shown, axis, parameter, title};
 use crate::document::{Axis, Plot, Point, Series, Shape};
 use analysis::gather::distinct;
@@ -50,7 +51,8 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
             (has_x && !points.is_empty())
                 .then(|| Series::new(name(one, trace), Shape::Trace, points))
         };
-        let series = traces.iter().filter_map(of_trace).collect();
+        let lines = traces.iter().filter_map(of_trace);
+        let series = bands(&traces, x, y).into_iter().chain(lines).collect();
         let words = |axis: &Axis| axis.label.trim_end_matches(" (s)").to_owned();
         let (x, y) = (column_axis(x), column_axis(y));
         let what = format!("{} over {}", words(&y), words(&x));
@@ -60,10 +62,38 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
     plots.filter(|plot| !plot.series.is_empty()).collect()
 }
 
-fn name(one: &Shown<'_>, trace: &Trace) -> String {
+/// What was predicted of the traces of the first run: of the figure of the same case in the
+/// column's unit, over the trace's time; once for each case.
+fn bands(traces: &[(&Shown<'_>, &Trace)], x: &str, y: &str) -> Vec<Series> {
+    let unit = column_axis(y).unit;
+    let own =
+        traces.iter().filter(|(one, _)| Some(one.name) == traces.first().map(|(of, _)| of.name));
+    let (mut cases, mut bands) = (Vec::new(), Vec::new());
+    for (one, trace) in own {
+        let is_it = trace.columns.first().map(String::as_str) == Some(x)
+            && trace.columns.get(1).map(String::as_str) == Some(y);
+        let mut figures = one.figures.iter();
+        let figure =
+            figures.find(|figure| figure.case == trace.case && Some(figure.unit()) == unit);
+        let (Some(figure), true) = (figure, is_it && !cases.contains(&&trace.case)) else {
+            continue;
+        };
+        let ends = [trace.rows.first(), trace.rows.last()];
+        let points = ends.into_iter().flatten();
+        let points = points.filter_map(|row| predicted(figure, *row.first()?)).collect();
+        bands.extend(expected(&case_of(one, trace).join(", "), points));
+        cases.push(&trace.case);
+    }
+    bands
+}
+
+fn case_of(one: &Shown<'_>, trace: &Trace) -> Vec<String> {
     let own = trace.case.0.iter();
-    let mut parts: Vec<String> =
-        own.map(|(name, value)| parameter(one.planned, name, value)).collect();
+    own.map(|(name, value)| parameter(one.planned, name, value)).collect()
+}
+
+fn name(one: &Shown<'_>, trace: &Trace) -> String {
+    let mut parts = case_of(one, trace);
     parts.push(format!("round {}", trace.round));
     match one.name {
         "" => parts.join(", "),
