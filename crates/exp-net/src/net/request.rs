@@ -108,7 +108,7 @@ pub struct Request;
 
 static CARD: Card = Card {
     id: "net.request",
-    title: "Requests at a fixed rate",
+    title: "Requests on a schedule",
     metrics: metrics! {
         "response" => Ns Lower Os: "from the time a request was due to its reply";
         "service" => Ns Lower Os: "from sending a request to its reply";

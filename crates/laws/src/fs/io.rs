@@ -309,7 +309,7 @@ impl<'law> Basis<'law> {
         if work.is_in_memory() {
             let high = if work.threads > 1 { 3.0 } else { 1.6 };
             let of = range(0.8 * memory.low, memory.likely, high * memory.high);
-            return law.at(of).and("neither end sleeps");
+            return law.at(of).and("the thread never sleeps");
         }
         if let Some(ns) = measured_cpu(facts, work) {
             let more = scaled(range(0.0, 0.02, 0.15), work.bytes().max(BLOCK_BYTES) - BLOCK_BYTES);
