@@ -82,9 +82,6 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) ->
         .collect()
 }
 
-<<<<<<< HEAD
-/// The tooltip follows from its ends.
-=======
 /// Where a stretch that begins at zero was predicted to end: a lane that is filled from the least
 /// to the greatest length.
 fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Series> {
@@ -96,8 +93,7 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     Some(Series::new(name, Shape::Spans, vec![point]))
 }
 
-/// What a reader sees who points at it follows from its ends.
->>>>>>> h-rep-b
+/// The tooltip follows from its ends.
 fn span(row: &[f64]) -> Point {
     let (start, duration) = (row[0], row[1]);
     Point { x: start, y: start + duration, ends: None, hover: String::new() }
