@@ -121,7 +121,7 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
     for metric in card.metrics {
         let derived = if metric.derived { ", derived" } else { "" };
         let lacking = match experiment.may_lack(metric) {
-            true => ", where there is one",
+            true => ", if there is one",
             false => "",
         };
         text.push_str(&format!(

@@ -173,7 +173,7 @@ static CARD: Card = Card {
         settings! {
             "file": Domain::Either(&["auto"], 4 * MIB, 1 << 42, Unit::B), ["auto"; 3] =>
                 "size of the file whose pages major faults read; auto: 64 MiB, 256 MiB or 1 GiB by \
-                 preset, less where less may be written";
+                 preset, less if less may be written";
             "window": Domain::bytes(64 << 10, 1 << 36), ["16MiB"; 3] =>
                 "size of a window of that file; at most half the file";
             "steady": Domain::ns(0, 60_000_000_000), ["0"; 3] =>

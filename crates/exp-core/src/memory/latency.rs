@@ -207,8 +207,8 @@ static CARD: Card = Card {
             ),
             Param::setting(
                 "warm",
-                "Largest footprint that is loaded once before it is timed; auto: twice the last cache, \
-                 64 MiB where none is described",
+                "Largest footprint that is loaded once before it is timed; auto: twice the last \
+                 cache, 64 MiB if none is described",
                 Domain::Either(&["auto"], 0, 1 << 42, Unit::B),
                 ["auto"; 3],
             ),

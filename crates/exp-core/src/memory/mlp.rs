@@ -328,7 +328,7 @@ fn time(
     let chains = chains.borrow();
     ensure!(
         chains.is_right(),
-        WrongResult(format!("a chain of {} is not where its loads lead", case.id))
+        WrongResult(format!("a chain of {} is not at the expected slot", case.id))
     );
     let loads = batch.operations * count as u64;
     let samples = bench.record(case, "load_time", Values::quartets(loads, quartets))?;

@@ -156,7 +156,11 @@ fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<
                 blocked = !blocked;
                 catcher.block(blocked)
             })?;
-            ensure!(catcher.is_blocked()? == blocked, "the mask is not what the last call made it");
+            ensure!(
+                catcher.is_blocked()? == blocked,
+                "the signal mask differs from the last \
+                                                       call's"
+            );
             catcher.block(false)?;
         }
         Operation::Ignored => {

@@ -138,7 +138,8 @@ impl Cold {
     fn evict(&self, file: &File) -> Result<()> {
         evict(file, 0, 0).context("evicting the file")?;
         let bytes = usize::try_from(self.bytes)?;
-        let resident = resident_pages(file, 0, bytes).context("asking what is in memory")?;
+        let resident =
+            resident_pages(file, 0, bytes).context("reading which pages are in memory")?;
         ensure!(
             resident == 0,
             "cache: {resident} of {} pages of the file stay in memory after eviction (the file system \

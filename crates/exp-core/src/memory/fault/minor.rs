@@ -309,7 +309,10 @@ fn cached_file(dir: &std::path::Path, seed: u64) -> Result<File> {
         })?;
     }
     let pages = FILE_BYTES / base_page_bytes();
-    let resident = resident_pages(&file, 0, FILE_BYTES).context("asking what is in memory")?;
+    let resident = resident_pages(&file, 0, FILE_BYTES).context(
+        "reading which pages are in \
+                                                                 memory",
+    )?;
     ensure!(
         resident == pages,
         "{resident} of {pages} pages of a file just written are in the page cache"

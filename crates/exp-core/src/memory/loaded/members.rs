@@ -217,7 +217,7 @@ impl Party {
         let walk = locked(&self.walk);
         ensure!(
             walk.it.is_right(),
-            WrongResult("the chaser is not where its loads lead".to_owned())
+            WrongResult("the chaser is not at the expected slot".to_owned())
         );
         notes.extend(walk.notes.iter().cloned());
         for arrays in &self.arrays {

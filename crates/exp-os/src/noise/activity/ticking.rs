@@ -52,7 +52,7 @@ pub(super) struct Ticking {
     timer_hz: Option<f64>,
     /// Length of the window.
     seconds: f64,
-    /// The list of tickless CPUs, where there is one.
+    /// The list of tickless CPUs, if there is one.
     nohz_full: Option<String>,
     steal_ns: Option<u64>,
     /// Share of the window that gaps took.

@@ -34,7 +34,7 @@ pub(super) fn write(
     moved::write(bench, case, &plain.evidence, false)
 }
 
-/// The window of picture and table: the one in which causes are known by time, where there is one.
+/// The window of picture and table: the one in which causes are known by time, if there is one.
 fn shown<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen {
     let by_time = traced.filter(|traced| traced.evidence.level == Level::Tracepoints);
     by_time.unwrap_or(plain)
