@@ -66,6 +66,14 @@ pub fn runs() -> Vec<Run> {
 /// How long the rates are sustained with [`selectors`], which the reports show over 600 s.
 pub const SETTINGS: [&str; 2] = ["cpu.sustained.duration=60s", "cpu.sustained.duration_part=20s"];
 
+/// What only plots of the reports show: R3's rates over 600 s, R0's and R1's readers beside each
+/// other.
+const PLOTTED: [&str; 3] = [
+    "cpu.sustained",
+    "fs.contention:readers=processes,size=64KiB,pattern=sequential,competitors=0..15",
+    "fs.contention:readers=threads,pattern=sequential,competitors=0..15",
+];
+
 /// Selectors of the reports' cases in the catalogue, or of the nearest ones.
 pub fn selectors() -> Vec<String> {
     let tables = REPORTS.iter().flat_map(|report| &report.tables);
@@ -80,8 +88,7 @@ pub fn selectors() -> Vec<String> {
             None => format!("{}:{case}", key.experiment),
         }
     });
-    // What only a plot of a report shows.
-    let plotted = std::iter::once("cpu.sustained".to_owned());
+    let plotted = PLOTTED.map(str::to_owned);
     selectors.chain(plotted).collect::<BTreeSet<String>>().into_iter().collect()
 }
 

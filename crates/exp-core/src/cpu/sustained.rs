@@ -9,9 +9,12 @@
 //!
 //! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64 (or
 //! multiplication on processors without it), the kernels of cpu.peak, by one thread, four, and one
-//! per CPU. A block is a second: pinned threads warm up for a tenth of a second, then count in a
-//! shared window. Each takes its core clock under the kernel before and after. The counters of the
-//! CPUs (steal in /proc/stat; x86 shows throttling for heat in thermal_throttle) and of the control
+//! per CPU. `op=mix` is cpu.peak's loop of scalar additions and multiplications by four threads, as
+//! in R3, whose programs have 22 integer or 77 floating-point operations a turn and four threads on
+//! one CPU. Threads beyond the CPUs take turns. A block is a second: pinned threads warm up for a
+//! tenth of a second, then count in a shared window. Each takes its core clock under the kernel
+//! before and after. The counters of the CPUs (steal in /proc/stat; x86 shows throttling for heat
+//! in thermal_throttle) and of the control
 //! group (throttling) are read between blocks, and the time in which the threads had no CPU (taken
 //! by other load). Load pauses for a few milliseconds a second.
 //!
@@ -82,8 +85,10 @@ case! {
     pub struct Lasting {
         /// f64: the widest fused multiply-add; i64: the widest addition
         element as "type": Element = Domain::Symbols(&["f64", "i64"]),
-        /// threads at work: a number, or all (one per CPU)
+        /// threads at work: a number, or all (one per CPU); more than the CPUs take turns
         threads: Threads = Domain::Either(&["all"], 1, 8192, Unit::Count),
+        /// none: the instruction of the type; mix: scalar additions and multiplications in one loop
+        op: Option<Op> = Domain::Symbols(&["mix"]),
     }
 }
 
@@ -99,9 +104,9 @@ static CARD: Card = Card {
         Lasting::PARAMS,
         settings! {
             "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["auto", "20s", "600s"] =>
-                "duration of the load with all CPUs; auto: quick does not measure it";
+                "duration of the widest instruction with all CPUs; auto: quick does not measure it";
             "duration_part": Domain::ns(1_000_000, 86_400_000_000_000), ["20s", "20s", "60s"] =>
-                "duration with fewer threads";
+                "duration with another number of threads, and of the mix";
             "block": Domain::ns(1_000_000, 60_000_000_000), ["1s"; 3] =>
                 "length of one block; each block gives one value";
         }
@@ -123,20 +128,26 @@ impl Experiment for Sustained {
         Duration::from_nanos(block_ns.saturating_mul(blocks)) + Duration::from_millis(100)
     };
 
-    fn cases(_: &Site, preset: Preset) -> Vec<Lasting> {
-        let counts: &[Threads] = match preset {
-            Preset::Thorough => &[Threads::Number(1), Threads::Number(4), Threads::All],
-            _ => &[Threads::All],
+    fn cases(site: &Site, preset: Preset) -> Vec<Lasting> {
+        let four = match site.cpus.len() {
+            4 => Threads::All,
+            _ => Threads::Number(4),
         };
-        let of = |element| counts.iter().map(move |&threads| Lasting { element, threads });
+        let (one, all) = ((Threads::Number(1), None), (Threads::All, None));
+        let loads = match preset {
+            Preset::Thorough if four == Threads::All => vec![one, all, (four, Some(Op::Mix))],
+            Preset::Thorough => vec![one, (four, None), all, (four, Some(Op::Mix))],
+            _ => vec![all],
+        };
+        let of = |element| loads.iter().map(move |&(threads, op)| Lasting { element, threads, op });
         [Element::F64, Element::I64].into_iter().flat_map(of).collect()
     }
 
-    /// A number of threads that is no fewer than all is `all`.
+    /// One thread for each of several CPUs is `all`.
     fn absent(site: &Site, case: &Lasting, _: &Params) -> Option<Skip> {
         let Threads::Number(count) = case.threads else { return None };
         let cpus = site.cpus.len() as u64;
-        (count >= cpus.max(2)).then(|| {
+        (count == cpus && cpus > 1).then(|| {
             Skip::because(format!(
                 "{count} threads are all of the {cpus} CPUs to measure on: use threads=all"
             ))
@@ -151,11 +162,16 @@ impl Experiment for Sustained {
         let setting = |name: &str| Some(Value::Int(*params.ints(name).first()?));
         let mut offer = Offer::default();
         for case in cases {
-            let (threads, duration) = match case.threads {
-                Threads::Number(count) => (count.to_string(), "duration_part"),
-                _ => ("all".to_owned(), "duration"),
+            let threads = match case.threads {
+                Threads::Number(count) => count.to_string(),
+                _ => "all".to_owned(),
             };
-            let name = format!("{}-{threads}", case.element.text());
+            let duration = match (case.threads, case.op) {
+                (Threads::All, None) => "duration",
+                _ => "duration_part",
+            };
+            let mix = case.op.map_or("", |_| "mix-");
+            let name = format!("{mix}{}-{threads}", case.element.text());
             let absent = Self::absent(site, &case, params);
             if let Some(series) = add(&mut offer, (&CARD, &name, Self::ORDER), &case, absent) {
                 let settings = [("duration", setting(duration)), ("block", setting("block"))];
@@ -175,7 +191,7 @@ impl Experiment for Sustained {
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             let Some(lasting) = Lasting::of(&case.id) else { continue };
-            let arithmetic = arithmetic(site, lasting.element)
+            let arithmetic = arithmetic(site, &lasting)
                 .ok_or_else(|| Skip::because("this processor has no such arithmetic"))?;
             load::place(case, site, arithmetic, lasting.threads);
             for (name, symbol) in [("op", arithmetic.op.text()), ("width", arithmetic.width.text())]
@@ -187,7 +203,7 @@ impl Experiment for Sustained {
     }
 
     fn law(facts: Facts, case: &Lasting, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let arithmetic = arithmetic(facts.site, case.element)?;
+        let arithmetic = arithmetic(facts.site, case)?;
         let is_prior = facts.known.is_none();
         if metric.name != arithmetic.metric() {
             return is_prior.then(|| unknown("unknown: f64 has a flop_rate, i64 has a rate"));
@@ -265,11 +281,12 @@ fn write(
     Ok(())
 }
 
-/// The arithmetic that a type stands for on this machine.
-fn arithmetic(site: &Site, element: Element) -> Option<Arithmetic> {
-    match element {
-        Element::F64 => Arithmetic::chief(site),
-        _ => Arithmetic::widest(site, Op::Add, Element::I64),
+/// The arithmetic that a load is made of on this machine.
+fn arithmetic(site: &Site, load: &Lasting) -> Option<Arithmetic> {
+    match (load.op, load.element) {
+        (Some(op), element) => Arithmetic::widest(site, op, element),
+        (None, Element::F64) => Arithmetic::chief(site),
+        (None, _) => Arithmetic::widest(site, Op::Add, Element::I64),
     }
 }
 

@@ -52,8 +52,7 @@
 //!   written are skipped: without `--dir` five files of 64 MiB fit.
 //! - `pattern`: `sequential` or `random`.
 //! - `competitors`: number of competitors. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15
-//!   threads in standard, 0 and 4 processes in quick, in thorough all from 0 to 9 processes and 0
-//!   to 15 threads.
+//!   threads in standard, 0 and 4 processes in quick, in thorough all from 0 to 15 of both.
 //! - `window` (setting): shared time of a case.
 //! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
 //!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
@@ -141,6 +140,8 @@ const LARGE: u64 = 64 << 20;
 const STEPS_PROCESSES: [u64; 4] = [0, 1, 4, 9];
 const STEPS_THREADS: [u64; 6] = [0, 1, 3, 4, 7, 15];
 const STEPS_QUICK: [u64; 2] = [0, 4];
+/// The most competitors of thorough: R1's.
+const MOST: u64 = 15;
 
 symbols! {
     enum As { Processes = "processes", Threads = "threads" }
@@ -154,7 +155,7 @@ impl As {
         }
     }
 
-    /// The most competitors that the reports have of a kind.
+    /// The most competitors of a kind in standard.
     fn most(self) -> u64 {
         self.steps()[self.steps().len() - 1]
     }
@@ -259,7 +260,7 @@ impl Experiment for Contention {
                 (_, Preset::Rehearsal | Preset::Quick) => (SMALL, STEPS_QUICK.to_vec()),
                 (As::Processes, Preset::Standard) => (SMALL, readers.steps().to_vec()),
                 (As::Threads, Preset::Standard) => (LARGE, readers.steps().to_vec()),
-                (_, Preset::Thorough) => (SMALL, (0..=readers.most()).collect()),
+                (_, Preset::Thorough) => (SMALL, (0..=MOST).collect()),
             };
             for size in if is_thorough { vec![SMALL, LARGE] } else { vec![own] } {
                 for &pattern in &Pattern::ALL[..if is_thorough { 2 } else { 1 }] {
@@ -331,7 +332,7 @@ impl Experiment for Contention {
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
         let Curve { readers, size, pattern } = Curve::of(id)?;
-        // It goes to the most that the reports have.
+        // It goes to the most that standard has.
         let readers = law::Readers { count: readers.most() + 1, pattern, size };
         let name = metric.name.as_ref();
         if facts.known.is_some() && !law::is_known(facts, readers, name) {

@@ -86,9 +86,11 @@
 //!
 //! ## Parameters
 //!
-//! Each preset has its own list of cases (thorough: all). A chosen value replaces the preset's
-//! values, and combinations that do not exist are left out (a ring needs `direct`, for reads or
-//! writes; `cold` only reads; `dsync` only writes).
+//! Each preset has its own list of cases; thorough has all. Where little may be written, the cases of
+//! standard have room first, then R3's grid (1 B, 1 KiB and 1 MiB by one thread and two, in order and
+//! at random, through the page cache). A chosen value replaces the preset's values, and combinations
+//! that do not exist are left out (a ring needs `direct`, for reads or writes; `cold` only reads;
+//! `dsync` only writes).
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.
@@ -318,6 +320,7 @@ impl Experiment for Io {
             let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
             return Err(Skip::because(why).needs(needed));
         }
+        works.sort_by_key(|work| !workloads::is_of_r3(work));
         standard_first::<Self>(site, &mut works);
         let written = chosen(params, "written");
         let written = written.unwrap_or_else(|| workloads::written_each(site, params, &works));

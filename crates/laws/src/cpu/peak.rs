@@ -23,7 +23,8 @@ pub const CORES_HZ: &str = "cores_hz";
 rows! {
     /// What an instruction does in each lane.
     pub enum Op: peak::Op {
-        Add = "add" => peak::Op::Add, Mul = "mul" => peak::Op::Mul, Fma = "fma" => peak::Op::Fma
+        Add = "add" => peak::Op::Add, Mul = "mul" => peak::Op::Mul, Fma = "fma" => peak::Op::Fma,
+        Mix = "mix" => peak::Op::Mix
     }
 }
 rows! {
@@ -50,7 +51,8 @@ symbols! {
 case! {
     /// A case of `cpu.peak`.
     pub struct Peak {
-        /// operation; a fused multiply-add is floating-point and counts as two
+        /// operation; a fused multiply-add is floating-point and counts as two; mix: scalar
+        /// additions and multiplications of i64 or f64 in one loop
         op: Op,
         /// type of the operands
         element as "type": Element,
@@ -58,7 +60,7 @@ case! {
         /// all widths (thorough)
         width: Width,
         /// number of threads, all (one per CPU) or twice (two per CPU); default: 1, and more for
-        /// the widest kernels
+        /// the widest kernels and the mix
         threads: Threads,
     }
 }
@@ -146,9 +148,15 @@ impl Arithmetic {
     }
 
     /// Whether there is such an instruction on some processor: no integers are multiplied and added
-    /// in one.
+    /// in one. A mix is one of scalars of 8 bytes.
     pub fn exists(self) -> bool {
-        self.op != Op::Fma || self.is_floating()
+        match self.op {
+            Op::Fma => self.is_floating(),
+            Op::Mix => {
+                self.width == Width::Scalar && matches!(self.element, Element::F64 | Element::I64)
+            }
+            Op::Add | Op::Mul => true,
+        }
     }
 
     /// Whether the site's processor has it.
@@ -280,8 +288,8 @@ pub fn peak_bound(site: &Site, arithmetic: Arithmetic, threads: usize) -> Option
 
 /// The share of [`per_cycle`] x core clock x cores that is reached.
 pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> Law {
-    let halved =
-        starts(super::core(site), arithmetic).is_some_and(|(range, _)| range.low < range.high);
+    let known = starts(super::core(site), arithmetic).map(|(range, _)| range);
+    let halved = known.is_some_and(|range| range.low < range.high);
     // Several micro-operations of one instruction do not always find their units free.
     let composed =
         !arithmetic.is_floating() && arithmetic.op == Op::Mul && arithmetic.width != Width::Scalar;
@@ -291,8 +299,16 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
         _ => 0.95,
     };
     let likely = if composed { 0.95 } else { 0.993 };
-    let because = "independent chains keep every unit busy except during the loop branch";
-    let law = Law::hardware(range(low, likely, 1.015), because);
+    let law = match known.filter(|_| arithmetic.op == Op::Mix) {
+        Some(Range { low, likely, high }) => Law::hardware(
+            range(0.93 * low / high, 0.97 * likely / high, 1.015),
+            "units that both kinds of operation share, or the step of a chain, limit the turn",
+        ),
+        None => Law::hardware(
+            range(low, likely, 1.015),
+            "independent chains keep every unit busy except during the loop branch",
+        ),
+    };
     match threads > 1 && is_guest(site) {
         true => law.widened(2.1, 1.0, HIDDEN_CORES).counting(Condition::Hypervisor),
         false => law,
@@ -327,6 +343,7 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     if known.is_empty() || known.len() < designs.len() {
         let any = match (arithmetic.width, arithmetic.is_floating(), arithmetic.op) {
             (Width::Scalar, false, Op::Add) => range(1.8, 3.5, 6.2),
+            (_, false, Op::Mix) => range(0.9, 2.2, 3.7),
             (Width::Scalar, false, _) => range(0.45, 1.0, 3.1),
             (_, true, _) => range(0.45, 1.8, 4.1),
             (_, false, Op::Add) => range(0.9, 2.4, 4.2),
@@ -373,9 +390,14 @@ fn share_of_cores(site: &Site, one: Law, cores: f64, threads: usize) -> Law {
         .counting_if(is_guest(site), Condition::Hypervisor)
 }
 
-/// The rate that `cpu.peak` measured, in operations per second.
+/// The rate that `cpu.peak` measured, in operations per second; of threads beyond the CPUs, that of
+/// one on each.
 pub fn measured_peak(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> Option<f64> {
-    facts.figure("cpu.peak", &arithmetic.by(threads).id(), arithmetic.metric())
+    let of = |threads| facts.figure("cpu.peak", &arithmetic.by(threads).id(), arithmetic.metric());
+    let cpus = facts.site.cpus.len();
+    let is_crowded = threads.count(facts.site) > cpus;
+    let all = if cpus > 1 { Threads::All } else { Threads::Number(1) };
+    of(threads).or_else(|| of(all).filter(|_| is_crowded))
 }
 
 /// Operations per second over minutes: the peak, measured if it is known, without what a hypervisor

@@ -27,7 +27,7 @@ pub(super) struct Second {
     pub steal: Option<f64>,
     /// Share of the time in which the control group was throttled.
     pub throttled: Option<f64>,
-    /// Share of the threads' lives in which they were on no CPU.
+    /// Share of the threads' lives in which they were on no CPU, beyond what they wait for each other.
     pub taken: Option<f64>,
     /// Times the CPUs' cores and packages began to throttle for heat.
     pub thermal_events: Option<f64>,
@@ -53,13 +53,14 @@ impl Second {
     pub(super) fn new(from_s: f64, to_s: f64, load: &Load, moved: &Snapshot, cpus: usize) -> Self {
         let length_ns = (to_s - from_s).max(1e-9) * 1e9;
         let share = |ns: Option<u64>, of: f64| Some(ns? as f64 / (length_ns * of));
+        let turns = load.had.shared.members.len().max(cpus) as f64 / cpus.max(1) as f64;
         Second {
             at_s: f64::midpoint(from_s, to_s),
             rate: load.had.shared.rate(),
             core_hz: load.core_hz,
             steal: share(moved.steal_ns(), cpus.max(1) as f64),
             throttled: share(moved.throttled_ns, 1.0),
-            taken: Some(1.0 - load.had.share),
+            taken: Some(1.0 - load.had.share * if load.is_crowded { turns } else { 1.0 }),
             thermal_events: moved.thermal_events().map(|events| events as f64),
         }
     }

@@ -1,7 +1,7 @@
 use super::{EXPERIMENT, blocks, window_ns};
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{case, recorded};
 use bench::experiment::{AnyExperiment, Preset};
-use session::fixtures::{params, smoke};
+use session::fixtures::{here_with, params, rehearse_in, smoke};
 
 #[test]
 fn quick_skips_with_a_way_out_that_leads_out() {
@@ -16,6 +16,46 @@ fn quick_skips_with_a_way_out_that_leads_out() {
     assert_eq!(blocks(&offer.series[0], false), (1_000_000_000, 20));
     let window = window_ns(1_000_000_000);
     assert!(window * 1.1 + super::AROUND_NS <= 1e9 && window > 0.85e9);
+}
+
+#[test]
+fn thorough_has_four_threads_and_the_mix_whatever_the_number_of_cpus() {
+    for (host, cpus, ids) in [
+        (
+            "vm-granite-rapids",
+            1,
+            ["threads=1", "threads=4", "threads=all", "threads=4,op=mix"].as_slice(),
+        ),
+        ("epyc-7763-2s", 256, &["threads=1", "threads=4", "threads=all", "threads=4,op=mix"]),
+        ("epyc-7763-2s", 4, &["threads=1", "threads=all", "threads=all,op=mix"]),
+    ] {
+        let mut site = recorded(host);
+        site.cpus.truncate(cpus);
+        let params = params(EXPERIMENT.card(), Preset::Thorough, &[]);
+        let offer = EXPERIMENT.series(&site, &params).unwrap();
+        let cases = offer.series.iter().flat_map(|series| &series.cases);
+        let found: Vec<String> = cases.map(|case| case.id.to_string()).collect();
+        let of = |element: &'static str| ids.iter().map(move |id| format!("type={element},{id}"));
+        assert_eq!(found, of("f64").chain(of("i64")).collect::<Vec<_>>(), "{cpus} CPUs");
+        let mix = offer.series.iter().filter(|series| series.name.starts_with("mix-"));
+        let lasts: Vec<Option<u64>> = mix.map(|series| series.setting("duration")).collect();
+        assert_eq!(lasts, [Some(60_000_000_000); 2]);
+    }
+}
+
+/// R3's load: four threads at the mix on one CPU, which take turns.
+#[test]
+fn more_threads_than_cpus_are_measured_at_the_mix() {
+    let mut site = here_with(&std::env::temp_dir());
+    site.cpus.truncate(1);
+    let set = [("op", "mix"), ("threads", "4")];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    for (element, metric) in [("f64", "flop_rate"), ("i64", "rate")] {
+        let case = case(&format!("type={element},threads=4,op=mix"));
+        let samples = rehearsed.of(&case, metric).expect("it was measured");
+        assert_eq!(samples.raw.samples().len() as u64, super::REHEARSAL.1);
+    }
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
 }
 
 #[test]

@@ -40,6 +40,13 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
     }
     let files = sizes(&offer.series[0].cases);
     assert_eq!(files.into_iter().collect::<Vec<_>>(), [(64 << 10, 16), (64 << 20, 5)]);
+    // Of small files all that R1 had, as processes too.
+    for readers in As::ALL {
+        let of_kind = |case: &&Case| case.id.text("readers") == Some(readers.text());
+        let cases = offer.series[0].cases.iter().filter(of_kind).filter(|case| !large(&case.id));
+        let counts: BTreeSet<u64> = cases.filter_map(|case| case.int("competitors")).collect();
+        assert!(counts.into_iter().eq(0..=15), "{}", readers.text());
+    }
 }
 
 #[test]

@@ -65,6 +65,18 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
 }
 
 #[test]
+fn thorough_has_r3s_grid_and_all_of_standard_where_there_is_room() {
+    let works = works(&offered(&guest(1 << 33), Preset::Thorough, &[]));
+    for standard in workloads::STANDARD {
+        assert!(works.contains(&standard), "{standard:?}");
+    }
+    let grid: Vec<Work> = workloads::everything().into_iter().filter(workloads::is_of_r3).collect();
+    // Blocks, threads, patterns, and two ways to read with one to write.
+    assert_eq!(grid.len(), 3 * 2 * 2 * 3);
+    assert!(grid.iter().all(|work| works.contains(work)));
+}
+
+#[test]
 fn a_round_keeps_to_its_allotment_and_counts_a_slow_device_as_one() {
     let cost = |preset, disk: &str| {
         // The machine of a report, which is no guest.

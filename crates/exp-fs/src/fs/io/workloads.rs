@@ -125,6 +125,15 @@ const CREWS: [(u64, Option<Files>); 5] = [
     (4, Some(Files::Shared)),
 ];
 
+/// Whether a case is one of R3's grid of blocks and threads, whose reads and writes went through the
+/// page cache.
+pub(super) fn is_of_r3(work: &Work) -> bool {
+    !work.is_ring()
+        && [1, KIB, MIB].contains(&work.block)
+        && matches!(work.mode, Mode::Cold | Mode::Cached | Mode::Buffered)
+        && (work.threads == 1 || (work.threads == 2 && work.files == Some(Files::Own)))
+}
+
 /// Everything that the catalogue lists; small blocks first, so that what may be written is spent on
 /// many cases.
 pub(super) fn everything() -> Vec<Work> {

@@ -1,5 +1,5 @@
 use super::units::{starts, units};
-use super::{Arithmetic, Element, Op, peak_bound};
+use super::{Arithmetic, Element, Op, Width, peak_bound};
 use bench::experiment::fixtures::{bare_site, sites};
 use host::Core;
 
@@ -24,4 +24,24 @@ fn units_that_a_kernel_needs_exist_in_every_row() {
             assert!(row.is_some(), "{arithmetic:?}");
         }
     }
+}
+
+/// What fills a row of 6 additions and 5 multiplications: a unit, both kinds' units, a chain's step.
+#[test]
+fn a_mix_is_as_fast_as_what_fills_its_row() {
+    for (core, element, starts_a_cycle) in [
+        (Core::Haswell, Element::F64, 11.0 / 6.0),
+        (Core::SkylakeServer, Element::F64, 2.0),
+        (Core::RedwoodCove, Element::F64, 11.0 / 4.0),
+        (Core::Zen3, Element::F64, 11.0 / 3.0),
+        (Core::SkylakeServer, Element::I64, 2.2),
+        (Core::Zen5, Element::I64, 11.0 / 3.0),
+    ] {
+        let mix = Arithmetic { op: Op::Mix, element, width: Width::Scalar };
+        let (range, is_firm) = starts(core, mix).expect("it is in the table");
+        assert!((range.likely - starts_a_cycle).abs() < 1e-9, "{}: {range:?}", core.name());
+        assert!(range.low <= range.likely && range.likely <= range.high && !is_firm);
+    }
+    let wide = Arithmetic { op: Op::Mix, element: Element::F64, width: Width::Avx2 };
+    assert!(!wide.exists());
 }

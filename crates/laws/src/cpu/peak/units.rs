@@ -20,6 +20,10 @@ type Starts = [f64; 6];
 pub(super) struct Units {
     /// Integer multiplications in general registers.
     mul: f64,
+    /// Floating scalars: additions and multiplications together, by the units that do either.
+    both: f64,
+    /// Cycles of a floating multiplication.
+    product_cycles: f64,
     /// At 16 bytes, and floating scalars.
     narrow: Starts,
     /// At 32 bytes.
@@ -36,6 +40,8 @@ const NONE: Starts = [0.0; 6];
 
 const HASWELL: Units = Units {
     mul: 1.0,
+    both: 2.0,
+    product_cycles: 5.0,
     narrow: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
     middle: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
     wide: NONE,
@@ -44,6 +50,7 @@ const HASWELL: Units = Units {
 };
 
 const SKYLAKE: Units = Units {
+    product_cycles: 4.0,
     narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
     middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
     wide: [2.0, 2.0, 2.0, 2.0, 1.0, 2.0 / 3.0],
@@ -52,6 +59,8 @@ const SKYLAKE: Units = Units {
 };
 
 const ZEN: Units = Units {
+    both: 4.0,
+    product_cycles: 3.0,
     narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
     middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
     firm: false,
@@ -60,6 +69,8 @@ const ZEN: Units = Units {
 
 const ARM_TWO_PIPES: Units = Units {
     mul: 1.0,
+    both: 2.0,
+    product_cycles: 3.0,
     narrow: [2.0, 2.0, 2.0, 2.0, 1.0, 0.0],
     middle: NONE,
     wide: NONE,
@@ -68,7 +79,7 @@ const ARM_TWO_PIPES: Units = Units {
 };
 
 const ARM_FOUR_PIPES: Units =
-    Units { mul: 2.0, narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0], ..ARM_TWO_PIPES };
+    Units { mul: 2.0, both: 4.0, narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0], ..ARM_TWO_PIPES };
 
 /// What a design starts; `None` for an unknown design.
 pub(super) fn units(core: Core) -> Option<Units> {
@@ -80,12 +91,14 @@ pub(super) fn units(core: Core) -> Option<Units> {
             firm: matches!(core, SandyBridge | IvyBridge),
             ..HASWELL
         },
-        Haswell | Broadwell => HASWELL,
+        Haswell => HASWELL,
+        Broadwell => Units { product_cycles: 3.0, ..HASWELL },
         SkylakeClient => Units { wide: NONE, ..SKYLAKE },
         SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
-        GoldenCove | RaptorCove | RedwoodCove => Units { halved: false, ..SKYLAKE },
+        GoldenCove | RaptorCove | RedwoodCove => Units { both: 3.0, halved: false, ..SKYLAKE },
         LionCove => Units {
             mul: 3.0,
+            both: 4.0,
             narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
             middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
             wide: NONE,
@@ -93,6 +106,7 @@ pub(super) fn units(core: Core) -> Option<Units> {
             ..SKYLAKE
         },
         Gracemont | Crestmont => Units {
+            product_cycles: 4.0,
             narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
             middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
             firm: false,
@@ -126,9 +140,44 @@ pub(super) fn units(core: Core) -> Option<Units> {
     })
 }
 
+/// A row of the mix: of 11 chains 6 add and 5 multiply.
+struct Mix {
+    /// A cycle: additions, multiplications, and of both together.
+    adds: f64,
+    muls: f64,
+    both: f64,
+    /// Of a multiplication, by which a chain takes its step.
+    cycles: f64,
+}
+
+impl Mix {
+    /// Operations per cycle: the slowest of the units and of a chain's step fills the row.
+    fn starts(&self) -> Range {
+        let at = |cycles: f64| {
+            let of_units = (6.0 / self.adds).max(5.0 / self.muls).max(11.0 / self.both);
+            11.0 / of_units.max(cycles)
+        };
+        // What the table has from memory may be a cycle more or less.
+        range(at(self.cycles + 1.0), at(self.cycles), at(self.cycles - 1.0))
+    }
+}
+
 /// Instructions per cycle of one core, and whether no core of the design does more.
 pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
     let units = units(core)?;
+    if arithmetic.op == Op::Mix {
+        let adds = core.additions()?;
+        let mix = match arithmetic.is_floating() {
+            true => Mix {
+                adds: units.narrow[0],
+                muls: units.narrow[1],
+                both: units.both,
+                cycles: units.product_cycles,
+            },
+            false => Mix { adds, muls: units.mul, both: adds, cycles: 3.0 },
+        };
+        return Some((mix.starts(), false));
+    }
     let at = match (arithmetic.is_floating(), arithmetic.op) {
         (true, op) => op as usize,
         (false, Op::Add) => 3,
