@@ -249,6 +249,9 @@ fn plan(report: &'static Report) -> Plan {
     Plan { experiments: experiments.collect(), stages: Vec::new(), looks: Vec::new(), eta_s: 0.0 }
 }
 
+/// The greatest size over the least from which on axes are logarithmic.
+const FAR_APART: f64 = 30.0;
+
 /// How an experiment is shown: as its card says, then over what only a report varies.
 fn views(card: &Card, tables: &[&'static Table]) -> Vec<View> {
     let of_card = card.views.iter().map(|view| match view.view() {
@@ -260,8 +263,13 @@ fn views(card: &Card, tables: &[&'static Table]) -> Vec<View> {
     });
     let own = tables.iter().filter_map(|table| {
         let is_own = OWN.iter().any(|(name, _, unit)| *name == table.varies && unit.is_some());
-        (is_own && table.rows.len() > 1)
-            .then(|| ViewCard::line(&table.varies, &table.metric).view())
+        let view = ViewCard::line(&table.varies, &table.metric);
+        let sizes = table.rows.iter().filter_map(|row| row.at.parse::<f64>().ok());
+        let ends = sizes.fold((f64::INFINITY, 0.0), |(low, high), size| {
+            (f64::min(low, size), f64::max(high, size))
+        });
+        let view = if ends.1 > FAR_APART * ends.0 { view.log() } else { view };
+        (is_own && table.rows.len() > 1).then(|| view.view())
     });
     let mut all: Vec<View> = of_card.collect();
     for view in own {

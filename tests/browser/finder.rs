@@ -60,7 +60,7 @@ fn the_summary_is_sorted_by_quantity_whatever_the_unit() {
     assert_eq!(tab.eval(&format!("({head}).getAttribute('aria-sort')")), "ascending");
     let nanoseconds = format!(
         "(() => {{ const at = ({head}).cellIndex; \
-         return [...document.querySelectorAll('#finder tbody tr')].map((row) => row.cells[at].textContent)\
+         return [...document.querySelectorAll('#finder tbody tr')].map((row) => row.cells[at].textContent.replaceAll('\\u00a0', ' '))\
            .filter((text) => / (ps|ns|µs|ms|s)§?$/.test(text))\
            .map((text) => parseFloat(text) * {{ p: 1e-3, n: 1, µ: 1e3, m: 1e6, s: 1e9 }}[text.split(' ')[1][0]]); }})()"
     );

@@ -100,8 +100,9 @@ const plumbFinder = (() => {
       make("div", { className: "controls" }, search, family, verdict, count), box, more);
 
     const cell = (at, i) => {
-      // A long operation breaks after its commas.
-      const text = at === 0 ? labels[i].replaceAll(",", ",\u200b") : columns[at][i];
+      // A long operation breaks after its commas; a number and its unit stay together.
+      const of = columns[at][i];
+      const text = at === 0 ? of.replaceAll(",", ",\u200b") : heads[at][1] ? of.replace(/(?<!,) (?=\S+$)/, "\u00a0") : of;
       if (at > 0) return make("td", { className: at === last ? tones[i] : "" }, text);
       if (!spreads.text?.[i]) return make("th", { scope: "row" }, text);
       const button = make("button", { type: "button", className: "figure" }, text);
