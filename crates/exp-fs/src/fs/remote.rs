@@ -93,10 +93,9 @@
 //!
 //! ## Sources
 //!
-//! R0 "remote file read time" (NFS, 128 KiB to 3 MiB), R1 table XVII (NFS), R2 7.3 (SMB); nfsiostat
-//! (mountstats); Linux Documentation/filesystems/nfs, net/sunrpc/stats.c; open(2) on O_DIRECT and
-//! NFS; nfs(5) on close-to-open; libnfs 4.0 to 7.0; libsmbclient(7); tcp(7). The intervals' sources are in
-//! `predict/fs/remote.rs`.
+//! [R0] "remote file read time" (NFS, 128 KiB to 3 MiB), [R1] table XVII (NFS), [R2] 7.3 (SMB);
+//! [nfsiostat] (mountstats); [linux] Documentation/filesystems/nfs, net/sunrpc/stats.c; [man]
+//! open(2) on O_DIRECT and NFS, nfs(5) on close-to-open, tcp(7); [libnfs]; [samba].
 
 mod library;
 mod mounted;

@@ -219,7 +219,7 @@ pub fn client(way: &Way) -> Law {
         Client::SmbLibrary => (CLIENT_SMB_LIBRARY, "a library in the process"),
         Client::Other => (CLIENT_OTHER, "the client"),
     };
-    Law::software(cost, format!("{name} ({})", way.file_system))
+    Law::software(cost, format!("{name} ({})", way.file_system)).unsourced()
 }
 
 /// CPU time of the reading thread for a block, in ns: of what the client does its own part, for
@@ -306,7 +306,7 @@ fn round_trip(facts: Facts, way: &Way) -> Law {
         beyond = ", beyond a gateway";
     }
     let name = way.interface.map(|name| format!(" ({name})")).unwrap_or_default();
-    Law::hardware(trip, format!("a round trip over {what}{name}{beyond}"))
+    Law::hardware(trip, format!("a round trip over {what}{name}{beyond}")).unsourced()
 }
 
 /// A block's bytes at the link's rate, in ns.
