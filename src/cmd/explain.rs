@@ -1,4 +1,4 @@
-//! `plumb explain`: an experiment's manual.
+//! `plumb explain`: an experiment's manual, and of the bibliography what it cites.
 
 use crate::cmd::{Failure, output};
 use bench::experiment::{AnyExperiment, Preset, Role, Site};
@@ -11,8 +11,11 @@ use session::setup::site_here;
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
 
+/// The one bibliography: an entry is a line `- [KEY] WORK`.
+const BIBLIOGRAPHY: &str = include_str!("../../docs/REFERENCES.md");
+
 /// Prints the manual of an experiment, or those of a family: question, method, prediction, pitfalls,
-/// sources, parameters with their defaults in each preset, metrics.
+/// sources, parameters with their defaults in each preset, metrics, and the works that are cited.
 #[derive(clap::Args)]
 pub struct Args {
     /// Experiment or family, for example memory.latency
@@ -21,7 +24,9 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let family = FAMILIES.iter().find(|family| family.name == args.id);
-    let page = |experiment| -> Result<String, Failure> { Ok(page(experiment, &here()?)) };
+    let page = |experiment: &'static dyn AnyExperiment| -> Result<String, Failure> {
+        Ok(page(experiment, &here()?) + &references(experiment))
+    };
     let pages: Vec<String> = match (find(&args.id), family) {
         (Some(experiment), _) => vec![page(experiment)?],
         (None, Some(family)) => {
@@ -96,6 +101,20 @@ fn stated(defaults: &[Option<String>; 3]) -> String {
     }
 }
 
+/// Key and line of each work.
+fn works() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let work = |line: &'static str| Some((line.strip_prefix("- [")?.split_once(']')?.0, line));
+    BIBLIOGRAPHY.lines().filter_map(work)
+}
+
+/// The works that an experiment's manual cites, in the bibliography's order.
+fn references(experiment: &dyn AnyExperiment) -> String {
+    let manual = experiment.manual();
+    let cited = works().filter(|(key, _)| manual.contains(&format!("[{key}]")));
+    let lines: String = cited.map(|(_, line)| format!("{line}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n## References\n\n{lines}") }
+}
+
 /// The manual of an experiment with what its card says, and the defaults at a site.
 fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
     let card = experiment.card();
@@ -136,11 +155,12 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{laid_out, page};
+    use super::{laid_out, page, references, works};
     use bench::experiment::Preset;
     use catalogue::FAMILIES;
     use report::document::Block;
     use session::fixtures::recorded_sites;
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     #[test]
@@ -158,6 +178,33 @@ mod tests {
         assert_eq!(texts.collect::<Vec<_>>(), ["How long is it?", "• one more", "• two"]);
     }
 
+    /// The keys in brackets of a manual's sources.
+    fn cited(manual: &str) -> BTreeSet<&str> {
+        let (_, sources) = manual.split_once("## Sources").expect("a law of the catalogue");
+        let parts = sources.split('[').skip(1);
+        parts.filter_map(|part| Some(part.split_once(']')?.0)).collect()
+    }
+
+    #[test]
+    fn every_manual_cites_the_bibliography_and_every_work_in_it_is_cited() {
+        let keys: Vec<&str> = works().map(|(key, _)| key).collect();
+        let all: BTreeSet<&str> = keys.iter().copied().collect();
+        assert_eq!(all.len(), keys.len(), "a key stands twice");
+        let shown = FAMILIES.iter().filter(|family| !family.hidden);
+        let mut used = BTreeSet::new();
+        for experiment in shown.flat_map(|family| family.experiments) {
+            let (id, manual) = (experiment.card().id, experiment.manual());
+            let cited = cited(&manual);
+            assert!(!cited.is_empty(), "{id} cites nothing");
+            let unknown: Vec<_> = cited.iter().filter(|key| !all.contains(*key)).collect();
+            assert!(unknown.is_empty(), "{id}: {unknown:?}");
+            assert_eq!(references(*experiment).matches("\n- [").count(), cited.len(), "{id}");
+            used.extend(cited.into_iter().map(str::to_owned));
+        }
+        let unused: Vec<_> = all.iter().filter(|key| !used.contains(**key)).collect();
+        assert!(unused.is_empty(), "nobody cites {unused:?}");
+    }
+
     /// docs/EXPERIMENTS.md is the manuals of all experiments; `UPDATE_DOCS=1` rewrites it.
     #[test]
     fn manual_page_is_current() {
@@ -166,7 +213,8 @@ mod tests {
              Defaults that the machine decides are those of the recorded host vm-granite-rapids.\n\n\
              `--set ID.PARAM=VALUE` takes one value, several (`1,2,4`) or a range. Numbers of a range go \
              up by one (`0..7`), sizes in bytes double (`4KiB..1MiB`), and `LOW..HIGH/STEP` goes up by a \
-             step (`1000..8000/1000`).\n\n"
+             step (`1000..8000/1000`).\n\n\
+             Works in brackets are in [REFERENCES.md](REFERENCES.md).\n\n"
                 .to_owned();
         let sites = recorded_sites(Preset::Standard);
         let site = sites.iter().find(|(name, _)| name == "vm-granite-rapids");

@@ -32,6 +32,12 @@ pub struct Machine<'words> {
     pub network: Option<&'words str>,
 }
 
+/// What a script of a machine with a card begins with: its modules, and its address.
+pub const CARD_UP: &str = "\
+cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /
+ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
+";
+
 impl<'words> Machine<'words> {
     /// One of two CPUs with a network card, behind which lies the loopback of a namespace.
     pub fn with_card(namespace: &'words str) -> Machine<'words> {

@@ -17,6 +17,7 @@ mod placed;
 #[path = "../harness/plumb.rs"]
 mod plumb;
 mod slices;
+mod smb;
 mod tickless;
 
 const PATIENCE: Duration = Duration::from_secs(30);

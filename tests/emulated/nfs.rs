@@ -1,14 +1,12 @@
 //! A machine whose kernel mounts NFS 4.2 from a server beside its emulator: what its own
 //! counters say of plumb's reads.
 
-use crate::guest::{self, Machine};
+use crate::guest::{self, CARD_UP, Machine};
 use crate::{Served, events, part, taker};
 use serde_json::Value;
 use std::fs;
 
 const SCRIPT: &str = "
-cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /
-ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
 mkdir -p /mnt/far
 mount -t nfs4 -o vers=4.2,addr=10.0.2.2,clientaddr=10.0.2.15,noresvport 10.0.2.2:/exp /mnt/far
 plumb run fs.remote --preset rehearsal --set fs.remote.path=/mnt/far --set fs.remote.mode=direct,cold,cached \
@@ -85,7 +83,7 @@ fn check_times(events: &[Value]) -> usize {
 fn a_kernels_nfs_client_counts_what_plumb_reads() {
     let server = server();
     let machine = Machine::with_card(&server.namespace);
-    let console = guest::run(&machine, SCRIPT);
+    let console = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");
     let events = events(&console, "record");

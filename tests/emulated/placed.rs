@@ -1,7 +1,7 @@
 //! A machine whose network card has one line for what it receives: where the ends of net's cases
 //! run towards an agent beside the emulator.
 
-use crate::guest::{self, Machine};
+use crate::guest::{self, CARD_UP, Machine};
 use crate::{Served, events, part, taker};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -35,9 +35,7 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
     let machine = Machine::with_card(&agent.namespace);
     let places = ["free", "interrupt", "other"];
     let script = format!(
-        "cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /\n\
-         ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0\n\
-         ip route add default via 10.0.2.2\n\
+        "{CARD_UP}ip route add default via 10.0.2.2\n\
          umask 077; echo '{}' > /tmp/key\n\
          plumb run net.rtt --preset rehearsal --peer tcp://{ADDRESS}:{PORT} --key-file /tmp/key \
            --set net.rtt.placement={} --set net.rtt.far=peer --out /tmp/record > /tmp/report 2>&1\n\

@@ -1,12 +1,11 @@
 //! Files of an NFS server (Ganesha, over a directory of this machine) that libnfs reads.
 
-use crate::lab::{Lab, SERVER, plumb};
+use crate::lab::{Lab, SERVER};
 use crate::plumb::{Ended, Program, names};
-use crate::{lost_rounds, measured, quantity, samples, take_events, text_of};
+use crate::{check_reads, quantity, samples, take_events, text_of};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use std::time::Instant;
 
 const PORT: u16 = 2049;
 /// Bytes of the file that is read.
@@ -16,8 +15,7 @@ const BYTES: usize = 1 << 20;
 fn serve(lab: &Lab, versions: &str) -> Program {
     let (export, recovery) = (lab.export(), lab.path("recovery"));
     fs::create_dir_all(&recovery).unwrap();
-    let data: Vec<u8> = (0..BYTES).map(|at| (at * 7 % 251) as u8).collect();
-    fs::write(export.join("data"), data).unwrap();
+    fs::write(export.join("data"), crate::content(BYTES)).unwrap();
     let configuration = format!(
         "NFS_KRB5 {{ Active_krb5 = false; }}\n\
          NFS_CORE_PARAM {{ Protocols = {versions}; NFS_Port = {PORT}; MNT_Port = 20048; \
@@ -54,21 +52,9 @@ fn check_run(lab: &Lab, version: u32) {
     ));
     assert_eq!(code, Some(0), "{said}");
     let events = take_events(lab);
-    for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
-        assert_eq!(samples(&events, metric).len(), 2, "{metric}: {said}");
-    }
+    check_reads(&events, BYTES, "libnfs.so.");
     for one in samples(&events, "latency") {
-        assert_eq!(one["case"]["mode"], "library");
-        assert_eq!(one["case"]["size"], "whole");
-        let asked = quantity(one, "asked_bytes");
-        // Every block came over the connection, with the heads of its answer.
-        assert!(quantity(one, "server_bytes") > asked && asked >= 8.0 * 4096.0, "{one}");
-        assert!(quantity(one, "tcp_rtt_ns") > 0.0, "{one}");
-        assert!(quantity(one, "tcp_min_rtt_ns") <= quantity(one, "tcp_rtt_ns"), "{one}");
         assert_eq!(quantity(one, "nfs_version"), f64::from(version));
-        assert_eq!(quantity(one, "cache_share"), 0.0);
-        assert_eq!(quantity(one, "file_bytes"), BYTES as f64);
-        assert!(one["notes"].to_string().contains("libnfs.so."), "{one}");
     }
     let predictions = text_of(&events, "prediction");
     assert!(predictions.contains("a virtual link (eth0)"), "{predictions}");
@@ -104,35 +90,19 @@ fn a_file_is_read_without_a_mount_and_never_written() {
     }
 }
 
-/// A server that is held or killed after the first round: fs.remote fails with the reason, soon,
-/// and the rest is measured.
-fn check_lost(hold: bool) {
+/// See [`crate::check_lost`].
+fn check_lost(end: fn(&mut Program)) {
     let lab = Lab::new();
     let mut server = serve(&lab, "4");
-    let run = lab.client(&plumb(&format!(
-        "run fs.remote clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
-    )));
-    lab.wait_for_round("fs.remote");
-    let begin = Instant::now();
-    match hold {
-        true => server.hold(),
-        false => server.kill(),
-    }
-    let Ended { code, said, .. } = run.wait();
-    println!("{code:?} after {:?}: {said}", begin.elapsed());
-    let events = take_events(&lab);
-    // In the middle of a round, or between two: then the next one cannot begin.
-    assert_eq!(lost_rounds(&events, "fs.remote"), 3, "{said}");
-    assert!(said.contains(SERVER), "{said}");
-    assert!(measured(&events, "clock.read"), "{said}");
+    crate::check_lost(&lab, &mut server, end, &format!("nfs://{SERVER}/exp/data?version=4"));
 }
 
 #[test]
 fn a_server_that_does_not_answer_any_more_costs_its_time_out_and_no_more() {
-    check_lost(true);
+    check_lost(|server| server.hold());
 }
 
 #[test]
 fn a_server_that_is_killed_fails_its_cases_and_the_run_goes_on() {
-    check_lost(false);
+    check_lost(Program::kill);
 }

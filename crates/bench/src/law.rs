@@ -60,6 +60,7 @@ pub struct Law {
     parts: Vec<(Share, String)>,
     conditions: Vec<Condition>,
     bound: Option<Bound>,
+    unsourced: bool,
 }
 
 const NOTHING: Range = range(0.0, 0.0, 0.0);
@@ -70,7 +71,7 @@ impl Law {
         let of = |own: Share| if own == share { range } else { NOTHING };
         let shares = Shares { hardware: of(Share::Hardware), software: of(Share::Software) };
         let parts = vec![(share, because.to_string())];
-        Law { range, shares, parts, conditions: Vec::new(), bound: None }
+        Law { range, shares, parts, conditions: Vec::new(), bound: None, unsourced: false }
     }
 
     /// What base hardware takes.
@@ -111,6 +112,7 @@ impl Law {
     pub fn after(mut self, other: &Law) -> Law {
         self.parts.splice(0..0, other.parts.iter().cloned());
         self.count_in(&other.conditions);
+        self.unsourced |= other.unsourced;
         self
     }
 
@@ -121,6 +123,7 @@ impl Law {
         let new = other.parts.iter().filter(|part| !self.parts.contains(part));
         self.parts.extend(new.cloned().collect::<Vec<_>>());
         self.count_in(&other.conditions);
+        self.unsourced |= other.unsourced;
         self
     }
 
@@ -140,6 +143,20 @@ impl Law {
         self.range.low /= below;
         self.range.high *= above;
         self.and(because)
+    }
+
+    /// Says that a number in it was written from memory: no source was looked up for it, and reports
+    /// mark what rests on it.
+    #[must_use]
+    pub fn unsourced(self) -> Law {
+        self.unsourced_if(true)
+    }
+
+    /// The same where it holds.
+    #[must_use]
+    pub fn unsourced_if(mut self, holds: bool) -> Law {
+        self.unsourced |= holds;
+        self
     }
 
     /// Counts a condition in, so that it is no cause of a miss.
@@ -228,6 +245,7 @@ impl Law {
             bound: self.bound,
             conditions: self.conditions,
             shares: is_whole.then_some(self.shares),
+            unsourced: self.unsourced,
         }
     }
 }
@@ -323,6 +341,16 @@ mod tests {
         assert_eq!(prediction.conditions, [Condition::Seccomp]);
         let shares = prediction.shares.unwrap();
         assert_eq!((shares.hardware.likely, shares.software.likely), (20.0, 20.0));
+    }
+
+    #[test]
+    fn one_number_from_memory_marks_all_that_rests_on_it() {
+        let looked_up = || Law::hardware(range(1.0, 2.0, 3.0), "a bus");
+        let usual = || Law::software(range(1.0, 2.0, 3.0), "work").unsourced();
+        assert!(!looked_up().prediction().unsourced);
+        for law in [looked_up() + usual(), usual() - looked_up(), looked_up().after(&usual())] {
+            assert!(law.times(2.0).prediction().unsourced);
+        }
     }
 
     #[test]

@@ -222,9 +222,9 @@ pub fn clocked(facts: Facts, cycles: Law) -> Law {
     cycles.by(inverse(1e9, clock.range)).with(&clock)
 }
 
-/// Cycles of unknown shares as ns, by the best core clock known.
+/// Cycles of unknown shares, written from memory, as ns, by the best core clock known.
 pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
-    clocked(facts, Law::of(cycles, why))
+    clocked(facts, Law::of(cycles, why)).unsourced()
 }
 
 /// The kernel's work in cycles as ns; in a virtual machine up to 1.3 times as much.
@@ -232,9 +232,9 @@ pub fn kernel_time(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> 
     in_kernel(facts, Law::software(cycles, why))
 }
 
-/// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
+/// Cycles of kernel code as ns, which are written from memory; a virtual machine's nested page tables stretch them.
 pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
-    let time = clocked(facts, cycles);
+    let time = clocked(facts, cycles).unsourced();
     match is_guest(facts.site) {
         true => time.widened(1.0, 1.3, "").counting(Condition::Hypervisor),
         false => time,
@@ -253,6 +253,11 @@ fn core_costs(site: &Site) -> (CoreCosts, String) {
 /// What the hardware takes in cycles, by a source.
 fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
     Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))
+}
+
+/// The same from `cores.rs`, which is written from memory.
+fn table_cycles(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
+    cycles_of(cycles, what, source).unsourced()
 }
 
 /// Core clock over counter frequency. Errors: nothing states the counter's frequency.
@@ -287,7 +292,7 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
             format!("one taken branch per {bodies} loop bodies"),
         ),
     };
-    clocked(Facts::prior(site), cycles_of(cycles, what, &source))
+    clocked(Facts::prior(site), table_cycles(cycles, what, &source))
 }
 
 /// The least time of an iteration, in ns: it has `taken` taken branches.
@@ -344,7 +349,7 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Law {
         CounterRead::CpuidPair if is_guest(site) => return trapped_pair(),
         CounterRead::CpuidPair => sum(pair, range(180.0, 320.0, 620.0)),
     };
-    let law = clocked(Facts::prior(site), cycles_of(cycles, "a read of the counter", &source));
+    let law = clocked(Facts::prior(site), table_cycles(cycles, "a read of the counter", &source));
     match is_guest(site) {
         true => law
             .and("assumes that the hypervisor does not trap counter reads")
@@ -371,7 +376,7 @@ pub fn vdso_read(facts: Facts) -> Law {
         costs.ordered.likely,
         fenced.high.max(costs.ordered.high),
     );
-    let read = cycles_of(read, "an ordered read of the counter", &source);
+    let read = table_cycles(read, "an ordered read of the counter", &source);
     let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales the value");
     clocked(facts, read + scaling)
 }

@@ -122,10 +122,11 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Cycles of the kernel's own; `what` may be empty.
+/// Cycles of the kernel's own, which are written from memory; `what` may be empty.
 fn work(facts: Facts, cycles: Range, what: &str) -> Law {
     let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
-    clocked(facts, Law::software(cycles, if what.is_empty() { "" } else { &told }))
+    let cycles = Law::software(cycles, if what.is_empty() { "" } else { &told });
+    clocked(facts, cycles.unsourced())
 }
 
 /// The way in and out of the kernel: getpid where os.syscall measured it.

@@ -224,9 +224,9 @@ impl Hierarchy {
         self.levels.iter().find(|costs| costs.level == level).ok_or_else(|| undescribed(level))
     }
 
-    /// What follows from it.
+    /// What follows from it, whose cycles are written from memory.
     fn law(&self, range: Range) -> Law {
-        Law::hardware(range, &self.because).with(&self.clock)
+        Law::hardware(range, &self.because).with(&self.clock).unsourced()
     }
 
     fn l1(&self) -> Range {

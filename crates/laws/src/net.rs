@@ -182,7 +182,7 @@ enum Toward {
 fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Law {
     let way = &way.toward(toward == Toward::Far);
     let name = way.name();
-    let mut law = match way.kind() {
+    let law = match way.kind() {
         Kind::Loopback => return Law::hardware(range(0.0, 0.0, 0.0), "loopback: no link"),
         Kind::Virtual => Law::hardware(VIRTUAL, format!("{name}, queues in memory")),
         Kind::Paravirtual => {
@@ -202,6 +202,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
             Law::hardware(sum(CARDS, stores), cards) + held_back(way, toward)
         }
     };
+    let mut law = law.unsourced();
     if let Some(on_wire) = serialization(way, transport, bytes) {
         let frames = way.frames(transport, bytes).count;
         law = law + Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames"));

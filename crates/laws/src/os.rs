@@ -123,7 +123,8 @@ fn stated_entry(site: &Site) -> Law {
     let mut cycles = Law::hardware(
         BARE_ENTRY,
         format!("{} to {} cycles of entry and exit", BARE_ENTRY.low, BARE_ENTRY.high),
-    );
+    )
+    .unsourced();
     for (_, name, part) in MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)) {
         cycles = cycles + Law::software(*part, format!("{name}, {:.0} cycles", part.likely));
     }
@@ -317,7 +318,7 @@ pub fn seconds_by_library(facts: Facts) -> Law {
         "a call and a load of the seconds from the vDSO page, {} to {} cycles",
         cycles.low, cycles.high
     );
-    clocked(facts, Law::hardware(cycles, what))
+    clocked(facts, Law::hardware(cycles, what).unsourced())
 }
 
 /// One empty operation of io_uring in a batch of `depth` to a call, in ns.

@@ -42,6 +42,7 @@ pub mod readiness;
 pub mod ring;
 pub mod signal;
 pub mod sleep;
+pub mod smb;
 pub mod socket;
 pub mod storage;
 pub mod stream;
@@ -53,5 +54,6 @@ pub mod wait;
 
 mod answer;
 mod arch;
+mod dynamic;
 #[cfg(test)]
 mod scratch;

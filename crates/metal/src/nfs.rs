@@ -12,17 +12,16 @@ use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
 
 use crate::answer::invalid;
-use crate::process::{Child, Ending};
+use crate::dynamic::{Loaded, Wanted, calls, function};
 use crate::tcp;
 
-/// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones
-/// know no NFS 4 and no time-outs.
-pub const SONAMES: [&str; 4] = ["libnfs.so.17", "libnfs.so.16", "libnfs.so.14", "libnfs.so.13"];
+/// Versions 7, 6, 5 and 4. Older ones know no NFS 4 and no time-outs.
+const WANTED: Wanted = Wanted {
+    name: "libnfs",
+    sonames: &["libnfs.so.17", "libnfs.so.16", "libnfs.so.14", "libnfs.so.13"],
+    versions: "versions 4 to 7",
+};
 
-/// What a child that tries to load it ends with.
-const LOADS: i32 = 0;
-const ABSENT: i32 = 1;
-const UNUSABLE: i32 = 2;
 /// Kinds of files in `nfs_mode`.
 const KIND_MASK: u64 = 0o170_000;
 const KIND_REGULAR: u64 = 0o100_000;
@@ -39,34 +38,15 @@ enum Pread {
     BufferFirst(PreadBufferFirst),
 }
 
-/// The library's functions: the field and its type, the symbol.
-macro_rules! library {
-    ($($field:ident: $symbol:literal fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The library, loaded for the rest of the process.
-        #[derive(Clone, Copy)]
-        pub struct Library {
-            soname: &'static str,
-            pread: Pread,
-            $($field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-        }
-
-        impl Library {
-            /// # Safety
-            /// `find` finds functions of nfsc/libnfs.h.
-            unsafe fn with(
-                soname: &'static str,
-                pread: Pread,
-                find: impl Fn(&CStr) -> io::Result<NonNull<c_void>>,
-            ) -> io::Result<Library> {
-                // SAFETY: each name is a function with the arguments of the field that it becomes,
-                // the same in versions 4 to 7.
-                unsafe { Ok(Library { soname, pread, $($field: function(find($symbol)?)),* }) }
-            }
-        }
-    };
+/// The library, loaded for the rest of the process.
+#[derive(Clone, Copy)]
+pub struct Library {
+    soname: &'static str,
+    pread: Pread,
+    calls: Calls,
 }
 
-library! {
+calls! {
     init_context: c"nfs_init_context" fn() -> Context;
     destroy_context: c"nfs_destroy_context" fn(Context);
     parse_url: c"nfs_parse_url_full" fn(Context, *const c_char) -> *mut c_void;
@@ -124,55 +104,32 @@ pub struct NfsFile {
 impl Library {
     /// Loads it. Errors: `NotFound`: it is not installed. `Unsupported`: it lacks a call.
     pub fn load() -> io::Result<Library> {
-        for soname in SONAMES {
-            let name = CString::new(soname).expect("has no zero byte");
-            // SAFETY: the name ends with a zero byte. Loading runs the constructors of the library,
-            // which has none, and of those below it (Kerberos, TLS in some builds), which any
-            // process may run.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-            if let Some(handle) = NonNull::new(handle) {
-                return Library::of(soname, handle);
-            }
-        }
-        Err(absent())
+        // SAFETY: the library has no constructors, and those below it (Kerberos, TLS in some
+        // builds) have some that any process may run.
+        Library::of(&unsafe { WANTED.load() }?)
     }
 
-    /// Whether it can be loaded, found out in a child: what it brings along (Kerberos, TLS) and
-    /// what those do when they are loaded stays out of this process. Errors: those of
-    /// [`Library::load`]; the child cannot be made, or did not survive the loading.
+    /// Whether it can be loaded, found out in a child. Errors: those of [`Library::load`]; the
+    /// child cannot be made, or did not survive the loading.
     pub fn look() -> io::Result<()> {
-        let child = Child::fork(|| match Library::load() {
-            Ok(_) => LOADS,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => ABSENT,
-            Err(_) => UNUSABLE,
-        })?;
-        match child.wait()? {
-            Ending::Exited(LOADS) => Ok(()),
-            Ending::Exited(ABSENT) => Err(absent()),
-            Ending::Exited(UNUSABLE) => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the libnfs that is installed lacks calls that versions 4 to 7 have",
-            )),
-            ending => Err(io::Error::other(format!("a process that loaded libnfs ended {ending}"))),
-        }
+        WANTED.look(|| Library::load().map(drop))
     }
 
-    fn of(soname: &'static str, handle: NonNull<c_void>) -> io::Result<Library> {
-        let find = |name: &CStr| find(handle, name).ok_or_else(|| lacks(soname, name));
-        // Both orders have the name: the raw calls' names show which.
-        let is_new = self::find(handle, c"rpc_nfs3_null_task").is_some();
-        let is_old = self::find(handle, c"rpc_nfs3_null_async").is_some();
-        if is_new == is_old {
-            return Err(lacks(soname, c"rpc_nfs3_null_task"));
+    fn of(loaded: &Loaded) -> io::Result<Library> {
+        // Both orders have the name: the raw calls' names tell which.
+        let is_new = loaded.find(c"rpc_nfs3_null_task").is_ok();
+        if !is_new {
+            loaded.find(c"rpc_nfs3_null_async")?;
         }
-        let pread = find(c"nfs_pread")?;
-        // SAFETY: functions of nfsc/libnfs.h; the order of nfs_pread's arguments was determined.
+        let pread = loaded.find(c"nfs_pread")?;
+        // SAFETY: functions of nfsc/libnfs.h, the same in versions 4 to 7; the order of nfs_pread's
+        // arguments was told apart.
         unsafe {
             let pread = match is_new {
                 true => Pread::BufferFirst(function(pread)),
                 false => Pread::OffsetFirst(function(pread)),
             };
-            Library::with(soname, pread, find)
+            Ok(Library { soname: loaded.soname, pread, calls: Calls::of(loaded)? })
         }
     }
 
@@ -190,16 +147,22 @@ impl Library {
         let (server, export, file, url) =
             (text(address.server)?, text(address.export)?, text(address.file)?, text(address.url)?);
         // SAFETY: takes nothing.
-        let context = NonNull::new(unsafe { (self.init_context)() })
+        let context = NonNull::new(unsafe { (self.calls.init_context)() })
             .ok_or_else(|| io::Error::other("libnfs has no memory for a context"))?;
         let mut opening = Opening { library: self, context, file: null_mut() };
         opening.prepare(&url, address.version, patience)?;
         // SAFETY: a context of ours and texts that end with a zero byte and outlive the call.
-        let mounted = unsafe { (self.mount)(context.as_ptr(), server.as_ptr(), export.as_ptr()) };
+        let mounted =
+            unsafe { (self.calls.mount)(context.as_ptr(), server.as_ptr(), export.as_ptr()) };
         opening.told(mounted)?;
         // SAFETY: as above; the handle is written to a place of ours.
         let opened = unsafe {
-            (self.open)(context.as_ptr(), file.as_ptr(), libc::O_RDONLY, &raw mut opening.file)
+            (self.calls.open)(
+                context.as_ptr(),
+                file.as_ptr(),
+                libc::O_RDONLY,
+                &raw mut opening.file,
+            )
         };
         opening.told(opened)?;
         let stat = opening.stat()?;
@@ -221,13 +184,13 @@ struct Opening {
 
 impl Opening {
     fn prepare(&self, url: &CStr, version: i32, patience: Duration) -> io::Result<()> {
-        let (library, context) = (&self.library, self.context.as_ptr());
+        let (calls, context) = (&self.library.calls, self.context.as_ptr());
         // SAFETY: a context of ours and a text that outlives the call; what it returns is given
         // back unread, since versions differ in its layout.
         let parsed = unsafe {
-            let parsed = (library.parse_url)(context, url.as_ptr());
+            let parsed = (calls.parse_url)(context, url.as_ptr());
             if !parsed.is_null() {
-                (library.destroy_url)(parsed);
+                (calls.destroy_url)(parsed);
             }
             !parsed.is_null()
         };
@@ -237,9 +200,9 @@ impl Opening {
         let seconds = patience.as_secs().clamp(1, 3600) as c_int;
         // SAFETY: a context of ours and plain values.
         let version = unsafe {
-            (library.set_timeout)(context, seconds * 1000);
-            (library.set_autoreconnect)(context, 0);
-            (library.set_version)(context, version)
+            (calls.set_timeout)(context, seconds * 1000);
+            (calls.set_autoreconnect)(context, 0);
+            (calls.set_version)(context, version)
         };
         self.told(version)
     }
@@ -248,7 +211,7 @@ impl Opening {
         let mut stat = Stat::default();
         // SAFETY: an open file of this context, and a place of ours of the structure's size.
         let result =
-            unsafe { (self.library.stat)(self.context.as_ptr(), self.file, &raw mut stat) };
+            unsafe { (self.library.calls.stat)(self.context.as_ptr(), self.file, &raw mut stat) };
         self.told(result)?;
         Ok(stat)
     }
@@ -306,7 +269,7 @@ impl NfsFile {
     /// the kernel does not report it.
     pub fn tcp(&self) -> io::Result<tcp::Info> {
         // SAFETY: a context of ours.
-        let descriptor: RawFd = unsafe { (self.library.get_fd)(self.context.as_ptr()) };
+        let descriptor: RawFd = unsafe { (self.library.calls.get_fd)(self.context.as_ptr()) };
         if descriptor < 0 {
             return Err(io::Error::from(io::ErrorKind::NotConnected));
         }
@@ -325,8 +288,8 @@ impl Drop for NfsFile {
         }
         // SAFETY: the file and its context are ours alone.
         unsafe {
-            if (self.library.close)(self.context.as_ptr(), self.file.as_ptr()) >= 0 {
-                (self.library.destroy_context)(self.context.as_ptr());
+            if (self.library.calls.close)(self.context.as_ptr(), self.file.as_ptr()) >= 0 {
+                (self.library.calls.destroy_context)(self.context.as_ptr());
             }
         }
     }
@@ -336,7 +299,7 @@ impl Drop for NfsFile {
 fn told(library: &Library, context: NonNull<c_void>, result: c_int) -> io::Error {
     // SAFETY: a context of ours; its text ends with a zero byte and is copied before the next call.
     let said = unsafe {
-        let said = (library.get_error)(context.as_ptr());
+        let said = (library.calls.get_error)(context.as_ptr());
         (!said.is_null()).then(|| CStr::from_ptr(said).to_string_lossy().into_owned())
     };
     let system = io::Error::from_raw_os_error(result.saturating_neg());
@@ -349,51 +312,15 @@ fn told(library: &Library, context: NonNull<c_void>, result: c_int) -> io::Error
     }
 }
 
-fn find(library: NonNull<c_void>, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: a library that stays loaded and a name that ends with a zero byte.
-    NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) })
-}
-
-/// A symbol as a function.
-///
-/// # Safety
-/// The symbol is a function of the type `F`, which is a function pointer.
-unsafe fn function<F: Copy>(symbol: NonNull<c_void>) -> F {
-    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
-    // SAFETY: the sizes are equal, and the caller vouches for the type.
-    unsafe { std::mem::transmute_copy(&symbol) }
-}
-
-fn absent() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("libnfs is not installed (none of {})", SONAMES.join(", ")),
-    )
-}
-
-fn lacks(soname: &str, name: &CStr) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        format!("{soname} lacks {}, which versions 4 to 7 have", name.to_string_lossy()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Address, Library};
+    use crate::scratch::{closed_port, loading};
     use std::io::ErrorKind;
-    use std::net::TcpListener;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
-    /// Nothing is loaded while a child is forked: it would find the loader's lock held for ever.
-    fn alone() -> MutexGuard<'static, ()> {
-        static LOADING: Mutex<()> = Mutex::new(());
-        LOADING.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn library() -> Option<Library> {
-        let _alone = alone();
+        let _alone = loading();
         match Library::load() {
             Ok(library) => Some(library),
             Err(error) => {
@@ -404,16 +331,10 @@ mod tests {
         }
     }
 
-    /// A port of this machine without a listener.
-    fn closed_port() -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    }
-
     #[test]
     fn a_server_that_is_not_there_and_what_is_no_url_are_errors_with_their_reason() {
         let Some(library) = library() else { return };
-        assert!(super::SONAMES.contains(&library.soname()));
+        assert!(super::WANTED.sonames.contains(&library.soname()));
         let told = |url: &str| {
             let address =
                 Address { server: "127.0.0.1", export: "/none", file: "/file", url, version: 4 };
@@ -428,7 +349,7 @@ mod tests {
 
     #[test]
     fn looking_for_it_loads_nothing_here() {
-        let _alone = alone();
+        let _alone = loading();
         let is_loaded = || {
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
             maps.contains("/libnfs.so.")

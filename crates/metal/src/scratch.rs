@@ -1,8 +1,9 @@
-//! Places in the file system for tests, and pairs of sockets.
+//! Places in the file system for tests, pairs of sockets, and a lock.
 
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A new directory, which goes with all that is in it.
 pub(crate) struct Scratch(PathBuf);
@@ -34,4 +35,16 @@ pub(crate) fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
     let near = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("connects");
     (near, listener.accept().expect("somebody connected").0)
+}
+
+/// A port of this machine at which nobody answers.
+pub(crate) fn closed_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Nothing is loaded while a child is forked: it would find the loader's lock held for ever.
+pub(crate) fn loading() -> MutexGuard<'static, ()> {
+    static LOADING: Mutex<()> = Mutex::new(());
+    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
 }

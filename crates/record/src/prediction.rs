@@ -50,6 +50,9 @@ pub struct Prediction {
     /// What of it base hardware takes and what software; null if they cannot be separated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// Whether a number in it is from a table for which no source was looked up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsourced: bool,
 }
 
 impl Prediction {
@@ -61,6 +64,7 @@ impl Prediction {
             bound: None,
             conditions: Vec::new(),
             shares: None,
+            unsourced: false,
         }
     }
 }

@@ -170,7 +170,13 @@ pub(super) struct FlatBand {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatNear {
-    /// Key of the published figure.
+    /// Experiment id of the published figure.
+    experiment: String,
+    /// Its symbolic parameters.
+    pub(super) case: CaseId,
+    /// Its metric's name.
+    metric: String,
+    /// Its key: the three together.
     published: String,
     /// Its value as printed.
     printed: String,
@@ -317,6 +323,9 @@ fn of_side(figure: &Figure) -> FlatSide {
 
 fn of_near(one: &Near) -> FlatNear {
     FlatNear {
+        experiment: one.published.experiment.clone(),
+        case: one.published.case.clone(),
+        metric: metric_name(one.published),
         published: one.published.label(),
         printed: one.printed().to_owned(),
         published_value: one.published.value,
@@ -333,7 +342,11 @@ fn of_incomparable(one: &Incomparable) -> FlatIncomparable {
     FlatIncomparable {
         experiment: figure.experiment.clone(),
         case: figure.case.clone(),
-        metric: figure.metric.as_ref().map_or_else(String::new, |metric| metric.name.to_string()),
+        metric: metric_name(figure),
         why: one.why.text(),
     }
+}
+
+fn metric_name(figure: &Figure) -> String {
+    figure.metric.as_ref().map_or_else(String::new, |metric| metric.name.to_string())
 }

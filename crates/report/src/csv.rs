@@ -8,7 +8,7 @@ use record::run::Run;
 use serde_json::Value;
 
 /// Columns, and where each stands in a figure of the flat result.
-const COLUMNS: [(&str, &str); 77] = [
+const COLUMNS: [(&str, &str); 79] = [
     ("experiment", "/experiment"),
     ("case", "/case"),
     ("at", "/at"),
@@ -84,6 +84,8 @@ const COLUMNS: [(&str, &str); 77] = [
     ("median_undisturbed", "/stats/median_undisturbed"),
     ("key", "/key"),
     ("notes", "/notes"),
+    ("unsourced", "/prediction/unsourced"),
+    ("derived_unsourced", "/derived_prediction/unsourced"),
     ("plumb", ""),
     ("run", ""),
 ];

@@ -156,6 +156,8 @@ struct FlatPrediction {
     shares: Option<Shares>,
     /// Properties of the machine that it accounts for.
     conditions: Vec<Condition>,
+    /// Whether a number in it is from a table for which no source was looked up.
+    unsourced: bool,
     /// The bound as evaluated: median over the rounds.
     bound: Option<f64>,
     /// The bound's rule.
@@ -308,6 +310,7 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
         because: judged.prediction.because,
         shares: judged.prediction.shares,
         conditions: judged.prediction.conditions,
+        unsourced: judged.prediction.unsourced,
         bound: bound.filter(|_| judged.prediction.bound.is_some()),
         bound_rule: judged.prediction.bound,
     }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod earlier;
+mod nearest;
 mod odd;
 mod spread;
 

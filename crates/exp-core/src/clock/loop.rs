@@ -32,8 +32,7 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "loop overhead". The table of core designs contains usual values (A. Fog, "The
-//! microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
+//! [R0], [R1] and [R2]: "loop overhead". Core designs: [fog], [uops], not looked up row by row.
 
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};

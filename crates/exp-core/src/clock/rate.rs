@@ -38,8 +38,8 @@
 //!
 //! ## Sources
 //!
-//! R4 section 1.2; Intel SDM volume 3, "Time-Stamp Counter"; T. Downs, uarch-bench, issue 91 (adds
-//! that are eliminated).
+//! [R4] section 1.2; [intel-sdm] volume 3, "Time-Stamp Counter"; [uarch-bench] issue 91 (adds that
+//! are eliminated).
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};

@@ -44,9 +44,8 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "measurement overhead"; G. Paoloni, "How to Benchmark Code Execution Times on
-//! Intel IA-32 and IA-64", Intel 324264. The table of cycles contains usual values (A. Fog's
-//! instruction tables, uops.info), not looked up row by row.
+//! [R0], [R1] and [R2]: "measurement overhead"; [paoloni] (the order of reads). Cycles: [fog],
+//! [uops], not looked up row by row.
 
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};

@@ -40,9 +40,9 @@
 //!
 //! ## Sources
 //!
-//! R0 (with float and double), R1, R2 "procedure call overhead"; System V ABI, AMD64 supplement;
-//! Procedure Call Standard for the Arm 64-bit Architecture. Widths and ports of core designs are
-//! usual values (A. Fog, uops.info, Arm's guides), not looked up row by row.
+//! [R0] (with float and double), [R1], [R2]: "procedure call overhead"; [sysv-abi]; [aapcs64].
+//! Widths and ports of core designs: [fog], [uops], [arm-guides], not looked up row by row; [llvm]
+//! (AArch64SchedThunderX2T99.td and AArch64SchedA57.td, looked up).
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};

@@ -55,9 +55,9 @@
 //!
 //! ## Sources
 //!
-//! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on the
-//! home of the line, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean);
-//! `crates/laws/src/cpu/coherence.rs` lists the sources of the intervals.
+//! [core-to-core] (README: method and tables; issues 97, 154, 156 and 157 on where the line lives,
+//! 18 and 137 on many CPUs); [microbenchx] issue 1 (not the mean). Which figure is from which table
+//! stands in `crates/laws/src/cpu/coherence.rs`.
 
 mod cells;
 mod game;

@@ -58,9 +58,9 @@
 //!
 //! ## Sources
 //!
-//! A. Fog, "Instruction tables" (agner.org); A. Abel and J. Reineke, "uops.info: Characterizing
-//! Latency, Throughput, and Port Usage of Instructions", ASPLOS 2019; InstLatx64; Arm's software
-//! optimisation guides. The tables name the source of each figure.
+//! [instlatx64] (x86: looked up); [fog] and [uops] (x86: what the dumps lack), [arm-guides] (Arm):
+//! both not looked up row by row. Figures with a star in `crates/laws/src/cpu/instruction/` are
+//! such.
 
 mod mispredict;
 

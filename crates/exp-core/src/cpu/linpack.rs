@@ -47,8 +47,7 @@
 //!
 //! ## Sources
 //!
-//! R3, LINPACK; A. Petitet and others, HPL 2.0 (operation count, residual, threshold); S. Toledo,
-//! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
+//! [R3]: LINPACK; [hpl] (operation count, residual, threshold); [toledo] (panels).
 
 use super::peak::load::cpus_of;
 use crate::too_much;

@@ -63,9 +63,9 @@
 //!
 //! ## Sources
 //!
-//! R3 CPU 1 (ignored vector units; "more than 100 %" of 10 GFLOP/s); Intel 248966 and 355308
-//! (AVX-512 and clock), A. Abel's uops.info, A. Fog; Dolbeau, "Theoretical peak FLOPS per
-//! instruction set" (2018).
+//! [R3] CPU 1 (ignored vector units; "more than 100 %" of 10 GFLOP/s); [intel-optimization]
+//! (AVX-512 and clock); [dolbeau]. Units of core designs: [intel-optimization], [amd-guides],
+//! [arm-guides], [uops], [fog], not looked up row by row.
 
 pub mod load;
 pub mod width;

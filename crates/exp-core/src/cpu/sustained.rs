@@ -45,7 +45,7 @@
 //!
 //! ## Sources
 //!
-//! R3 CPU 2 (600 samples, once a second); Haynes, Fearnhead and Eckley 2017 (change points).
+//! [R3] CPU 2 (600 samples, once a second); [haynes] (change points).
 
 mod changes;
 

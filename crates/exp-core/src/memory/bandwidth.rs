@@ -86,11 +86,11 @@
 //! machines hide siblings. A neighbour on the same memory takes bandwidth that plumb cannot count.
 //!
 //! ## Sources
-//! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995)
-//! and STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel
-//! Multi-Core CPUs: A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1
-//! (4 x last cache, first word of each line), R2 (8-byte words), R4 (mean of the four kernels).
-//! Tables of designs contain published values, not looked up row by row.
+//!
+//! [stream]; [likwid]; [cloverleaf] (write-allocate evasion); reports [R0] (256 MB, stride), [R1]
+//! (4 x last cache, first word of each line), [R2] (8-byte words), [R4] (mean of the four kernels).
+//! Core designs: [intel-optimization], [amd-guides], [arm-guides], [uops], not looked up row by
+//! row.
 
 mod beside;
 mod kernels;

@@ -103,11 +103,10 @@
 //!
 //! ## Sources
 //!
-//! R0 "servicing page faults", R1 table X, R2 5.3; lmbench `lat_pagefault` (its pages stay in the
-//! cache, and fault-around maps 16 at a time); stress-ng `stress-fault.c`; will-it-scale
-//! `page_fault1`; getrusage(2), mincore(2), madvise(2), posix_fadvise(2); Linux mm/memory.c,
-//! mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead). `predict/memory/fault.rs` lists the
-//! sources of the intervals.
+//! [R0] "servicing page faults", [R1] table X, [R2] 5.3; [lmbench] `lat_pagefault` (whose pages
+//! stay in the cache, and fault-around maps 16 at a time); [stress-ng] `stress-fault.c`;
+//! [will-it-scale] `page_fault1`; [man] getrusage(2), mincore(2), madvise(2), posix_fadvise(2);
+//! [linux] mm/memory.c, mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead).
 
 mod major;
 mod minor;

@@ -111,12 +111,11 @@
 //!   that reason and the others continue.
 //!
 //! ## Sources
-//! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
-//! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R.
-//! Saavedra and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark
-//! Runtimes" (1995); B. Jackson et al., "An algorithm for optimal partitioning of data on an
-//! interval" (2005); reports R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The
-//! cycles of core designs are usual values, not looked up row by row.
+//!
+//! [lmbench] `lat_mem_rd`; [sattolo] (the permutation); [saavedra] (strides and TLB); [jackson]
+//! (levels as parts of the ladder); reports [R0] (strides 64, 256, 512; four quarters), [R1] (array
+//! index), [R2]. Cycles of core designs: [intel-optimization], [amd-guides], [arm-guides], [fog],
+//! not looked up row by row.
 
 mod cost;
 mod derive;

@@ -65,9 +65,8 @@
 //!
 //! ## Sources
 //!
-//! Intel Memory Latency Checker (loaded latency by injection delay); google/multichase (multiload);
-//! X-Mem; Arm loaded-latency (common start and stop); R. Jain, "The Art of Computer Systems
-//! Performance Analysis" (M/D/1). No published report has this figure.
+//! [mlc] (loaded latency by injection delay); [multichase] (multiload); [x-mem]; [arm-loaded]
+//! (common start and stop); [jain-art] (M/D/1). No report has it.
 
 mod members;
 

@@ -57,10 +57,9 @@
 //!
 //! ## Sources
 //!
-//! J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961); google/multichase (parallel
-//! chases, and mixing against collisions); clamchowder's mlp mode; D. Lemire, "Measuring
-//! memory-level parallelism" (2018); Intel 248966 (fill buffers). No published report has this
-//! figure.
+//! [little]; [multichase] (parallel chases, and mixing against collisions); [clamchowder] (mlp
+//! mode); [lemire]; [intel-optimization] (fill buffers). Miss buffers of core designs were not
+//! looked up row by row. No report has it.
 
 use super::had;
 use super::levels::{self, MOST, Sized};

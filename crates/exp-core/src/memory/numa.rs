@@ -86,10 +86,10 @@
 //!
 //! ## Sources
 //!
-//! R4 part B (four-node Magny-Cours; firmware's distances 10 and 16; rates that do not depend on
-//! the CPU's node); J. McCalpin, STREAM: rules and kernels; ACPI 6.5, 5.2.17 (SLIT); Linux:
-//! mbind(2), move_pages(2), getcpu(2), mm/mempolicy.c (`vma_policy_mof`); Intel Memory Latency
-//! Checker (whole nodes at once: its bandwidth matrix).
+//! [R4] part B (four-node Magny-Cours; firmware's distances 10 and 16; rates that do not depend on
+//! the CPU's node); [stream] (rules and kernels); [acpi] (SLIT); [man] mbind(2), move_pages(2),
+//! getcpu(2); [linux] mm/mempolicy.c (`vma_policy_mof`); [mlc] (whole nodes at once: its bandwidth
+//! matrix).
 
 mod node_pairs;
 mod round;

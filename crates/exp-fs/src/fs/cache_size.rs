@@ -90,10 +90,11 @@
 //! there are at least six, else from stretches spread over the file.
 //!
 //! ## Sources
-//! R0, File Cache Size (0.5 to 14 GB by 0.5); R1, Size of File Cache (1 to 4 GB, dd and a read per
-//! block); R2, 7.1 (1 to 7 GB, refined by 0.1 GB around the knee). Linux mm/vmscan.c,
-//! mm/workingset.c, mm/memcontrol.c; Documentation/admin-guide/cgroup-v1/memory.rst and
-//! cgroup-v2.rst; cachestat(2).
+//!
+//! [R0], File Cache Size (0.5 to 14 GB by 0.5); [R1], Size of File Cache (1 to 4 GB, dd and a read
+//! per block); [R2], 7.1 (1 to 7 GB, refined by 0.1 GB around the knee); [linux] mm/vmscan.c,
+//! mm/workingset.c, mm/memcontrol.c, Documentation/admin-guide/cgroup-v1/memory.rst and
+//! cgroup-v2.rst; [man] cachestat(2).
 
 mod derive;
 mod group;

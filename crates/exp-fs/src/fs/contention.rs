@@ -94,9 +94,8 @@
 //!
 //! ## Sources
 //!
-//! R0 "Contention", R1 table XIX and figure 4, R2 7.4; R. Jain, D. Chiu, W. Hawe 1984; P. Denning
-//! and J. Buzen 1978 (bounds of closed systems); open(2) O_DIRECT, statx(2), proc(5) io and
-//! diskstats. The intervals' sources are in `predict/fs/contention.rs`.
+//! [R0] "Contention", [R1] table XIX and figure 4, [R2] 7.4; [jain-fairness]; [denning] (bounds of
+//! closed systems); [man] open(2) O_DIRECT, statx(2), proc(5) io and diskstats.
 
 mod curve;
 mod files;

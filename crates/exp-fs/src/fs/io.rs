@@ -138,10 +138,9 @@
 //!
 //! ## Sources
 //!
-//! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`,
-//! `io_uring` with `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2),
-//! statx(2); J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals'
-//! sources are in `predict/fs/io.rs`.
+//! [R3] "disk" (sequential and random reads and writes by block and threads); [fio] (`psync`,
+//! `io_uring` with `fixedbufs` and `registerfiles`; slat and clat); [ioping]; [man] io_uring(7),
+//! open(2), statx(2); [little].
 
 mod crew;
 mod places;

@@ -74,10 +74,10 @@
 //!
 //! ## Sources
 //!
-//! lmbench `lat_fs` (create and delete of 0 to 10 KiB files); mdtest (IOR), whose files are in
-//! separate directories; fs_mark; Bonnie++'s file tests; will-it-scale `open1`, `unlink1`;
-//! openat(2), renameat2(2), getdents64(2); Documentation/filesystems/path-lookup.rst,
-//! ext4/directory.rst. The cycles' sources are in `predict/fs/metadata.rs`.
+//! [lmbench] `lat_fs` (create and delete of 0 to 10 KiB files); [mdtest], whose files have
+//! directories of their own; [fs-mark]; [bonnie] (file tests); [will-it-scale] `open1`, `unlink1`;
+//! [man] openat(2), renameat2(2), getdents64(2); [linux] Documentation/filesystems/path-lookup.rst,
+//! ext4/directory.rst.
 
 mod batches;
 mod directory;

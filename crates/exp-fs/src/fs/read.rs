@@ -90,10 +90,10 @@
 //!
 //! ## Sources
 //!
-//! R0 "File Read Time", R1 tables XV and XVI, R2 7.2 (F_NOCACHE, F_RDAHEAD); fio (`ioengine=psync`,
-//! which includes eviction in its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2),
-//! posix_fadvise(2); Linux mm/readahead.c; Documentation/filesystems/fiemap.rst. The intervals'
-//! sources are in `predict/fs/read.rs` and `predict/device.rs`.
+//! [R0] "File Read Time", [R1] tables XV and XVI, [R2] 7.2 (F_NOCACHE, F_RDAHEAD); [fio]
+//! (`ioengine=psync`, whose eviction is inside its time, fio#1422); [ioping]; [man] statx(2)
+//! STATX_DIOALIGN, cachestat(2), posix_fadvise(2); [linux] mm/readahead.c,
+//! Documentation/filesystems/fiemap.rst.
 
 mod passes;
 

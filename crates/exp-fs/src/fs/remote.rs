@@ -35,12 +35,17 @@
 //! it waits for. URL arguments that enable caches (`readahead`, `pagecache`, `dircache`) are
 //! refused.
 //!
+//! A file on an SMB server (`path=smb://[user@]server[:port]/share/file`), which libsmbclient reads
+//! in the same way. The library signs and encrypts as its configuration says (`client signing` and
+//! `client smb encrypt` in smb.conf(5)). Without a user in the URL a guest reads. The password of a
+//! user is the environment variable `PASSWD`, as for smbclient(1); plumb does not record it.
+//!
 //! For NFS mounts the kernel counts each operation (/proc/self/mountstats). `rpc_rtt` is the mean
 //! time from sending a READ to its reply (network and server), `rpc_queue` the time before sending,
 //! `rpc_execute` the total, and `rpc_client` (execute less rtt) the client's own time. The counters
 //! hold whole milliseconds for all reads together, so below ten milliseconds plumb reports no
 //! figure. The bytes that the server sent are compared with those requested (`cache_share`).
-//! TCP_INFO of libnfs's socket gives its round trip, `tcp_rtt_ns` and `tcp_min_rtt_ns`, and the
+//! TCP_INFO of the library's socket gives its round trip, `tcp_rtt_ns` and `tcp_min_rtt_ns`, and the
 //! received bytes.
 //!
 //! ## Prediction
@@ -69,7 +74,7 @@
 //! `latency` has a distribution: for sequential reads through the cache most reads hit readahead,
 //! and some wait for it. `latency_per_block` is the time of a pass divided by its blocks, `iops`
 //! and `bandwidth` its inverse: R0, R1 and R2 report these. `cpu` is the reading thread's own time,
-//! including libnfs, and excludes kernel threads, interrupts and a FUSE program. `direct` in random
+//! including the library, and excludes kernel threads, interrupts and a FUSE program. `direct` in random
 //! order is the round trip with nothing to hide it. `rpc_rtt` divided by `latency` is the part that
 //! this machine cannot influence.
 //!
@@ -77,7 +82,7 @@
 //!
 //! The server's cache is invisible. The server has just received the data, and answers from memory
 //! unless its memory is smaller than the file. To measure its disk, read a file that is not in its
-//! memory (`nfs://`), or one larger than its memory. FUSE programs keep caches that the client can
+//! memory (`nfs://`, `smb://`), or one larger than its memory. FUSE programs keep caches that the client can
 //! neither empty nor count. Attributes and locks are requested at opening, outside the timed part.
 //! TCP_INFO's smoothed round trip runs from a request to its acknowledgement. A quick reply carries
 //! the acknowledgement, so the figure then includes the server's work; the smallest value is closer
@@ -88,16 +93,16 @@
 //!
 //! ## Sources
 //!
-//! R0 "remote file read time" (NFS, 128 KiB to 3 MiB), R1 table XVII (NFS), R2 7.3 (SMB); nfsiostat
-//! (mountstats); Linux Documentation/filesystems/nfs, net/sunrpc/stats.c; open(2) on O_DIRECT and
-//! NFS; nfs(5) on close-to-open; libnfs 4.0 to 7.0; tcp(7). The intervals' sources are in
-//! `predict/fs/remote.rs`.
+//! [R0] "remote file read time" (NFS, 128 KiB to 3 MiB), [R1] table XVII (NFS), [R2] 7.3 (SMB);
+//! [nfsiostat] (mountstats); [linux] Documentation/filesystems/nfs, net/sunrpc/stats.c; [man]
+//! open(2) on O_DIRECT and NFS, nfs(5) on close-to-open, tcp(7); [libnfs]; [samba].
 
 mod library;
 mod mounted;
 mod passes;
 mod place;
 mod target;
+mod url;
 mod wire;
 
 use super::file::BLOCK_BYTES;
@@ -124,6 +129,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use target::Target;
+use url::Url;
 
 /// The experiment.
 pub static EXPERIMENT: Remote = Remote;
@@ -153,7 +159,7 @@ case! {
     pub struct Look {
         /// blocks in order, or each once in random order
         pattern: Pattern,
-        /// how the file is read, as in fs.read; `library`: without a mount, for nfs://
+        /// how the file is read, as in fs.read; `library`: without a mount, for nfs:// and smb://
         mode: Mode,
         /// size of the file; `whole` for an existing file on a server, at most its first 256 MiB
         size: Size,
@@ -180,13 +186,13 @@ static CARD: Card = Card {
             PLACEMENT_PARAM,
             Param::setting(
                 "path",
-                "directory of a mounted remote file system, or nfs://server/export/file",
+                "directory of a mounted remote file system, nfs://server/export/file or smb://server/share/file",
                 Domain::Text,
                 [target::NONE; 3],
             ),
         ],
     ],
-    after: &["fs.read"],
+    after: &["fs.read", "net.rtt", "net.bandwidth"],
     views: &[ViewCard::line("size", "latency_per_block")
         .beside(&["bandwidth"])
         .log()
@@ -261,13 +267,12 @@ impl Experiment for Remote {
     }
 
     fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
-        if series.name == LIBRARY_SERIES
-            && let Err(error) = metal::nfs::Library::look()
+        // A series of a directory has no URL, and needs no library.
+        let url = path(&series).and_then(|path| Url::parse(path).ok());
+        if let Some(library) = url.as_ref().map(Url::library)
+            && let Err(error) = (library.look)()
         {
-            return Err(Skip::because(error.to_string()).needs(
-                "the libnfs package: `apt install libnfs13` (libnfs14 or libnfs16 on newer \
-                 systems), `dnf install libnfs`, `zypper install libnfs16`",
-            ));
+            return Err(Skip::because(error.to_string()).needs(library.package));
         }
         Ok(series)
     }
@@ -314,7 +319,7 @@ impl Experiment for Remote {
             return Ok(());
         }
         let text = path(series).context("the path setting is missing")?;
-        let url = target::Url::parse(text).map_err(|reason| anyhow!(reason))?;
+        let url = Url::parse(text).map_err(|reason| anyhow!(reason))?;
         library::measure(series, bench, &url)
     }
 }
@@ -333,7 +338,7 @@ fn absent(is_file: bool, look: &Look) -> Option<Skip> {
         ),
         (false, Mode::Library, _) => (
             "mode=library reads a file on a server, but the path is a directory",
-            "--set fs.remote.path=nfs://server/export/file",
+            "--set fs.remote.path=nfs://server/export/file, or smb://server/share/file",
         ),
         (false, _, Size::Whole) => (
             "plumb creates the files in a directory, so they need a size",

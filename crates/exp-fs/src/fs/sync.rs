@@ -94,11 +94,11 @@
 //!
 //! ## Sources
 //!
-//! fsync(2), open(2), sync_file_range(2); Documentation/block/writeback_cache_control.rst,
-//! admin-guide/iostats.rst, filesystems/ext4/journal.rst; PostgreSQL's `pg_test_fsync`
-//! (open_datasync, fdatasync, fsync of 8 KiB overwrites); fio `--fsync=1`, `--fdatasync=1` and
-//! etcd's advice to read its percentiles; Pillai et al., "All File Systems Are Not Created Equal",
-//! OSDI 2014 (which calls make a file durable). The devices' intervals: `predict/fs/journal.rs`.
+//! [man] fsync(2), open(2), sync_file_range(2); [linux]
+//! Documentation/block/writeback_cache_control.rst, admin-guide/iostats.rst,
+//! filesystems/ext4/journal.rst; [pg-test-fsync] (open_datasync, fdatasync, fsync of 8 KiB
+//! overwrites); [fio] `--fsync=1`, `--fdatasync=1`; [etcd] (to read its percentiles);
+//! [all-file-systems] (which calls make a file last).
 
 mod apparatus;
 mod counted;

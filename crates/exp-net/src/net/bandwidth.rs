@@ -100,10 +100,11 @@
 //! for that reason.
 //!
 //! ## Sources
-//! iperf3 (esnet/iperf; FAQ on drains and omitted starts), netperf (service demand), R0 to R3; man
-//! pages tcp(7), udp(7), socket(7); Linux `net/ipv4/tcp.c` (tcp_get_info), `net/ipv4/udp.c`
-//! (udp_send_skb, SNDBUFERRORS), `include/uapi/linux/sock_diag.h` (SK_MEMINFO_DROPS); K. Haynes et
-//! al. (2017) for change points. Cycles of the stack are starting values.
+//!
+//! [iperf3] (FAQ on drains and omitted starts); [netperf] (service demand); [R0] to [R3]; [man]
+//! tcp(7), udp(7), socket(7); [linux] net/ipv4/tcp.c (tcp_get_info), net/ipv4/udp.c (udp_send_skb,
+//! SNDBUFERRORS), include/uapi/linux/sock_diag.h (SK_MEMINFO_DROPS); [haynes] (change points).
+//! Cycles of the stack are starting values without a source.
 
 mod counts;
 mod derive;

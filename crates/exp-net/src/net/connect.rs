@@ -98,12 +98,12 @@
 //!
 //! ## Sources
 //!
-//! R0 (connection overhead: non-blocking connect to accept, 10,000 times without the first hundred;
-//! the server's close), R1 (connect and close at the client; Table XIV's estimate is 172.53 ns), R2
-//! (socket and connect; close). RFC 9293 (states), RFC 6298 (1 s), RFC 1122 4.2.3.2 (delayed
-//! acknowledgements); Linux `net/ipv4/tcp_input.c`, `inet_hashtables.c` (the search for a port),
-//! `inet_timewait_sock.c`; ip(7), tcp(7), listen(2); lmbench `lat_connect`; netperf `TCP_CRR`,
-//! `TCP_CC`.
+//! [R0] (connection overhead: non-blocking connect to accept, 10,000 times without the first
+//! hundred; the server's close), [R1] (connect and close at the client; Table XIV's estimate is
+//! 172.53 ns), [R2] (socket and connect; close); [rfc] 9293 (states), 6298 (1 s), 1122 4.2.3.2
+//! (delayed acknowledgements); [linux] net/ipv4/tcp_input.c, inet_hashtables.c (the search for a
+//! port), inet_timewait_sock.c; [man] ip(7), tcp(7), listen(2); [lmbench] `lat_connect`; [netperf]
+//! `TCP_CRR`, `TCP_CC`.
 
 mod connections;
 mod ending;

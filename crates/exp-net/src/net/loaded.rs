@@ -57,9 +57,8 @@
 //!
 //! ## Sources
 //!
-//! J. Gettys, K. Nichols, "Bufferbloat: Dark Buffers in the Internet" (CACM 2012); T.
-//! Høiland-Jørgensen et al., "The Good, the Bad and the WiFi" (2016) and flent (rrul: latency while
-//! loading both directions); crusader. No report has it.
+//! [bufferbloat]; [wifi]; [flent] (rrul: latency while loading both directions); [crusader]. No
+//! report has it.
 
 mod far;
 mod near;

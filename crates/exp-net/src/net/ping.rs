@@ -67,8 +67,8 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "round trip time" with ping beside TCP; iputils ping (its time is taken before
-//! sendmsg and from SO_TIMESTAMP); RFC 792, RFC 4443; Linux net/ipv4/ping.c,
+//! [R0], [R1] and [R2]: "round trip time" with ping beside TCP; [iputils] (ping takes its time
+//! before sendmsg and from SO_TIMESTAMP); [rfc] 792, 4443; [linux] net/ipv4/ping.c,
 //! Documentation/networking/timestamping and ip-sysctl; the list of slips on R0's ping (213 µs
 //! against 465 µs by TCP) and R1's summary.
 

@@ -63,10 +63,8 @@
 //!
 //! ## Sources
 //!
-//! G. Tene, "How NOT to Measure Latency" (2013), and wrk2; B. Schroeder, A. Wierman, M.
-//! Harchol-Balter, "Open versus closed: a cautionary tale" (NSDI 2006); R. Jain, "The Art of
-//! Computer Systems Performance Analysis"; sockperf (`under-load`: sends to a grid, starts its
-//! clock when it sends, leaves dropped replies out). No report has it.
+//! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
+//! starts its clock when it sends, leaves dropped replies out). No report has it.
 
 mod account;
 mod connection;

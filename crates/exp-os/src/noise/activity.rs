@@ -61,9 +61,8 @@
 //!
 //! ## Sources
 //!
-//! R4 A1 (table and figure 1.5); sysjitter, oslat, `rtla osnoise` (Linux Documentation/trace/
-//! osnoise-tracer.rst); Rayleigh's test after Mardia and Jupp, Directional Statistics, 2000, §6.3;
-//! Chernoff 1952 (the bound on crowding); proc(5), perf_event_open(2).
+//! [R4] A1 (table and figure 1.5); [sysjitter]; [rt-tests] oslat; [rtla]; [mardia] (Rayleigh's
+//! test); [chernoff] (the bound on crowding); [man] proc(5), perf_event_open(2).
 
 mod round;
 mod seen;

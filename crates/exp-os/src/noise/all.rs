@@ -45,9 +45,7 @@
 //!
 //! ## Sources
 //!
-//! sysjitter (Riddoch, Solarflare); oslat (rt-tests); Petrini, Kerbyson and Pakin 2003 ("The case
-//! of the missing supercomputer performance"); Hoefler, Schneider and Lumsdaine 2010 (noise and
-//! barriers).
+//! [sysjitter]; [rt-tests] oslat; [petrini]; [hoefler] (noise and barriers).
 
 mod party;
 mod written;

@@ -63,9 +63,8 @@
 //!
 //! ## Sources
 //!
-//! clock_nanosleep(2), prctl(2) PR_SET_TIMERSLACK; Linux kernel/time/hrtimer.c,
-//! Documentation/admin-guide/pm/cpuidle.rst; cyclictest (rt-tests); G. Tene on coordinated
-//! omission.
+//! [man] clock_nanosleep(2), prctl(2) PR_SET_TIMERSLACK; [linux] kernel/time/hrtimer.c,
+//! Documentation/admin-guide/pm/cpuidle.rst; [rt-tests] cyclictest; [tene] (coordinated omission).
 
 mod hold;
 pub(crate) mod load;

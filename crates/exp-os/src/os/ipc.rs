@@ -60,10 +60,9 @@
 //!
 //! ## Sources
 //!
-//! L. McVoy, C. Staelin: lmbench (1996), `lat_pipe`, `lat_unix`, `bw_pipe`, `bw_unix`; man pages
-//! pipe(7), unix(7), eventfd(2), mq_overview(7), futex(2); Linux `fs/pipe.c`, `net/unix/af_unix.c`,
-//! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of
-//! the services are estimates from experience, not looked up one by one.
+//! [lmbench] `lat_pipe`, `lat_unix`, `bw_pipe`, `bw_unix`; [man] pipe(7), unix(7), eventfd(2),
+//! mq_overview(7), futex(2); [linux] fs/pipe.c, net/unix/af_unix.c, ipc/mqueue.c; [drepper] (the
+//! futex protocol). Cycles of the services were not looked up one by one.
 
 mod party;
 mod peer;

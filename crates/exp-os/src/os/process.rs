@@ -68,9 +68,9 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "process creation"; lmbench `lat_proc`; stress-ng 0.15 `stress-fork.c`; A. Baumann
-//! et al., "A fork() in the road" (HotOS 2019); fork(2), vfork(2), clone(2), posix_spawn(3),
-//! execve(2), memfd_create(2); Linux `kernel/fork.c`, `mm/memory.c` (copy_page_range).
+//! [R0], [R1] and [R2]: "process creation"; [lmbench] `lat_proc`; [stress-ng] 0.15 `stress-fork.c`;
+//! [fork-road]; [man] fork(2), vfork(2), clone(2), posix_spawn(3), execve(2), memfd_create(2);
+//! [linux] kernel/fork.c, mm/memory.c (copy_page_range).
 
 mod apparatus;
 mod derive;

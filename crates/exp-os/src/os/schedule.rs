@@ -57,9 +57,8 @@
 //!
 //! ## Sources
 //!
-//! R4 part A2 (Memon and Walpitagamage 2016; figures 2.3); Linux `kernel/sched/fair.c`
-//! (`update_deadline`, `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695;
-//! Jain, Chiu and Hawe 1984.
+//! [R4] part A2 (figures 2.3); [linux] kernel/sched/fair.c (`update_deadline`,
+//! `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695; [jain-fairness].
 
 mod grid;
 mod line;

@@ -51,9 +51,8 @@
 //!
 //! ## Sources
 //!
-//! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c
-//! and fpu/signal.c; signal(7), sigreturn(2). `laws/src/os/signal.rs` lists the sources of the
-//! intervals.
+//! [lmbench] `lat_sig` (`install`, `catch`, `prot`); [linux] kernel/signal.c,
+//! arch/x86/kernel/signal.c and fpu/signal.c; [man] signal(7), sigreturn(2).
 
 use anyhow::{Context, Result, ensure};
 use bench::case;

@@ -68,8 +68,8 @@
 //!
 //! ## Sources
 //!
-//! lmbench `lat_ctx.c`; Linux `tools/perf/bench/sched-pipe.c` (its operation is a round trip: twice
-//! `handover`); reports R0, R1 and R2; plumb's list of slips on R2's switch.
+//! [lmbench] `lat_ctx.c`; [perf] sched-pipe.c (its operation is a round trip: twice `handover`);
+//! reports [R0], [R1] and [R2]; the list of slips on R2's switch.
 
 mod circle;
 mod timing;

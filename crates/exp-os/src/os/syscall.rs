@@ -40,8 +40,8 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "system call overhead"; lmbench `lat_syscall`; K. Garloff's measurements
-//! (SpecExLeak); Linux `tools/perf/bench/syscall.c`. Cycles are estimates from experience.
+//! [R0], [R1] and [R2]: "system call overhead"; [lmbench] `lat_syscall`; [specexleak]; [perf]
+//! syscall.c. Cycles were not looked up one by one.
 
 use super::events::{Events, Number, counter, too_few_files};
 use anyhow::{Context, Result, bail, ensure};

@@ -78,10 +78,10 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in
-//! sequence); glibc `nptl/pthread_create.c` and `nptl/nptl-stack.c` (cache of 40 MiB); Linux
-//! `kernel/fork.c`; `stress-pthread.c` of stress-ng. Cycles of clone and exit are estimates from
-//! experience, adjusted on one virtual machine.
+//! [R0], [R1] and [R2]: "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in
+//! sequence); [glibc] nptl/pthread_create.c and nptl/nptl-stack.c (cache of 40 MiB); [linux]
+//! kernel/fork.c; [stress-ng] `stress-pthread.c`. Cycles of clone and exit have no source; they
+//! were adjusted on one virtual machine.
 
 mod windows;
 

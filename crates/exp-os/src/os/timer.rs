@@ -35,9 +35,9 @@
 //!
 //! ## Sources
 //!
-//! nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK; Linux
-//! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate
-//! from experience.
+//! [man] nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK;
+//! [linux] kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an
+//! estimate.
 
 use crate::noise::wakeup::load::Loads;
 use anyhow::{Context, Result, bail, ensure};

@@ -1,6 +1,6 @@
 //! Laws of the procedure call.
 
-use super::{best_core_clock, clocked, core_costs, cycles_of, scaled};
+use super::{best_core_clock, clocked, core_costs, scaled, table_cycles};
 use crate::{Facts, Law, range, sum};
 
 /// What a call has to do, counted from what a C compiler emits.
@@ -39,7 +39,7 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
     let CallWork { instructions, stores, loads, .. } = work;
     let what =
         format!("{instructions} instructions, {stores} stores and {loads} loads around a call");
-    clocked(facts, cycles_of(cycles, what, &source))
+    clocked(facts, table_cycles(cycles, what, &source))
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
@@ -59,7 +59,8 @@ pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>)
     let slopes = Law::hardware(
         range(0.4 * slope - placement, slope, 1.8 * slope + placement),
         format!("instructions per argument, at {} per cycle ({source})", costs.width),
-    );
+    )
+    .unsourced();
     let linearity = match slope > 1.5 * placement {
         true => Ok(Law::hardware(
             range(0.3, 0.85, 1.0),

@@ -1,17 +1,19 @@
 //! Laws of single instructions: published cycles of the core's design, at the core clock.
 //!
 //! The figures stand in `instruction/x86_64.txt` and `instruction/aarch64.txt`, each with its
-//! sources; figures from memory are marked. A design that neither has gets an interval over all
+//! sources; figures from memory have a star. A design that neither has gets an interval over all
 //! designs of its architecture.
 
 mod operations;
 
-use super::{clocked, core, core_costs, cycles_of, least_cycles, taken_branches_bound};
+use super::{
+    clocked, core, core_costs, cycles_of, least_cycles, table_cycles, taken_branches_bound,
+};
 use crate::{Facts, Law, range};
 use bench::experiment::Site;
 use host::{Arch, Core};
 pub use operations::Operation;
-use record::event::{Bound, Range};
+use record::event::Bound;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -27,16 +29,30 @@ pub enum Measure {
 /// Published cycles of one instruction on one design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
-    latency: Option<f64>,
-    throughput: Option<f64>,
+    latency: Option<Cycles>,
+    throughput: Option<Cycles>,
+}
+
+/// A figure of a table, and whether it was read from its source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cycles {
+    count: f64,
+    sourced: bool,
 }
 
 impl Cell {
-    fn of(self, measure: Measure) -> Option<f64> {
+    fn of(self, measure: Measure) -> Option<Cycles> {
         match measure {
             Measure::Latency => self.latency,
             Measure::Throughput => self.throughput,
         }
+    }
+}
+
+impl Cycles {
+    fn read(text: &str) -> Option<Cycles> {
+        let count = text.trim_end_matches('*').parse().ok()?;
+        Some(Cycles { count, sourced: !text.ends_with('*') })
     }
 }
 
@@ -59,7 +75,7 @@ impl Table {
         let designs = lines.next().map_or(Vec::new(), |head| head.skip(1).collect());
         let cell = |text: &str| {
             let (latency, throughput) = text.split_once('/').unwrap_or((text, ""));
-            Cell { latency: latency.parse().ok(), throughput: throughput.parse().ok() }
+            Cell { latency: Cycles::read(latency), throughput: Cycles::read(throughput) }
         };
         let rows = lines.filter_map(|mut line| Some((line.next()?, line.map(cell).collect())));
         Table { designs, rows: rows.collect() }
@@ -73,16 +89,16 @@ impl Table {
     }
 
     /// What is published for a design.
-    fn published(&self, name: &str, design: &str, measure: Measure) -> Option<f64> {
+    fn published(&self, name: &str, design: &str, measure: Measure) -> Option<Cycles> {
         let column = self.designs.iter().position(|one| *one == design)?;
         self.rows.get(name)?.get(column)?.of(measure)
     }
 
     /// What is published for all designs, ascending.
-    fn all(&self, name: &str, measure: Measure) -> Vec<f64> {
+    fn all(&self, name: &str, measure: Measure) -> Vec<Cycles> {
         let row = self.rows.get(name).map_or(&[][..], Vec::as_slice);
-        let mut all: Vec<f64> = row.iter().filter_map(|cell| cell.of(measure)).collect();
-        all.sort_by(f64::total_cmp);
+        let mut all: Vec<Cycles> = row.iter().filter_map(|cell| cell.of(measure)).collect();
+        all.sort_by(|a, b| a.count.total_cmp(&b.count));
         all
     }
 }
@@ -183,8 +199,7 @@ fn gather_slack(site: &Site) -> Slack {
 /// An instruction's latency or reciprocal throughput, in ns. Errors: no design of the architecture
 /// has a figure.
 pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
-    let (cycles, source, why) = cycles(facts.site, operation, measure)?;
-    Ok(clocked(facts, cycles_of(cycles, operation.text(), &source).and(why)))
+    Ok(clocked(facts, cycles(facts.site, operation, measure)?))
 }
 
 /// What no correct figure of an operation passes.
@@ -199,24 +214,23 @@ pub fn instruction_bound(operation: Operation, measure: Measure) -> Option<Bound
     }
 }
 
-fn cycles(
-    site: &Site,
-    operation: Operation,
-    measure: Measure,
-) -> Result<(Range, String, &'static str), String> {
+fn cycles(site: &Site, operation: Operation, measure: Measure) -> Result<Law, String> {
     if operation == Operation::CallAndReturn {
         let (costs, source) = core_costs(site);
-        return Ok((costs.call, source, "code placement"));
+        let law = table_cycles(costs.call, operation.text(), &source);
+        return Ok(law.and("code placement"));
     }
     let name = operation.text();
     let table = Table::of(site.host.cpu.arch);
     let core = core(site);
     let own = design(core).and_then(|design| {
         let cycles = table.published(name, design, measure)?;
-        let source = format!("published for {design}, applied to {}", core.name());
-        Some((range(cycles, cycles, cycles), source))
+        let said = if cycles.sourced { "published" } else { "usual" };
+        let source = format!("{said} for {design}, applied to {}", core.name());
+        let count = cycles.count;
+        Some((range(count, count, count), source, cycles.sourced))
     });
-    let (cycles, source) = match own {
+    let (cycles, source, sourced) = match own {
         Some(own) => own,
         None => {
             let all = table.all(name, measure);
@@ -228,16 +242,19 @@ fn cycles(
                 core.name(),
                 all.len()
             );
-            (range(*least, all[all.len() / 2], *most), source)
+            let sourced = all.iter().all(|cycles| cycles.sourced);
+            (range(least.count, all[all.len() / 2].count, most.count), source, sourced)
         }
     };
     let (mut below, mut above, because) = slack(site, operation, measure, cycles.high);
-    if site.host.cpu.arch == Arch::Aarch64 {
+    let is_arm = site.host.cpu.arch == Arch::Aarch64;
+    if is_arm {
         // The table is from memory.
         (below, above) = (below * 1.3, above * 1.4);
     }
     let cycles = range(cycles.low / below, cycles.likely, cycles.high * above);
-    Ok((cycles, source, because))
+    let law = cycles_of(cycles, operation.text(), &source).and(because);
+    Ok(law.unsourced_if(is_arm || !sourced))
 }
 
 /// Published latency of an instruction on a core of this design, where it is a whole number of
@@ -247,7 +264,7 @@ pub fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
     if arch != Arch::X86_64 {
         return None;
     }
-    let cycles = X86_64.published(name, design(core)?, Measure::Latency)?;
+    let cycles = X86_64.published(name, design(core)?, Measure::Latency)?.count;
     (cycles >= 1.0 && cycles.fract() == 0.0).then_some(cycles as u64)
 }
 
@@ -265,11 +282,13 @@ mod tests {
             for (name, row) in &table.rows {
                 assert_eq!(row.len(), designs, "{name}");
                 for cell in row {
-                    for figure in [cell.latency, cell.throughput].into_iter().flatten() {
+                    let [latency, throughput] =
+                        [cell.latency, cell.throughput].map(|cycles| Some(cycles?.count));
+                    for figure in [latency, throughput].into_iter().flatten() {
                         assert!(figure > 0.0 && figure < 1000.0, "{name}: {figure}");
                     }
                     // A chain is no faster than independent operations.
-                    if let (Some(latency), Some(throughput)) = (cell.latency, cell.throughput) {
+                    if let (Some(latency), Some(throughput)) = (latency, throughput) {
                         assert!(latency >= 0.9 * throughput, "{name}: {cell:?}");
                     }
                 }
@@ -295,14 +314,30 @@ mod tests {
     fn an_unknown_design_gets_all_of_its_architecture_and_a_known_one_its_own() {
         let mut site = bare_site();
         site.host.cpu.arch = Arch::X86_64;
-        let (any, ..) =
-            cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
+        let any = cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
+        let any = any.range;
         assert!(any.low < 3.0 && any.likely == 3.0 && any.high > 5.0, "{any:?}");
         site.host.cpu.microarchitecture.core = Core::GoldenCove;
-        let (own, ..) =
-            cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
+        let own = cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
+        let own = own.range;
         assert!(own.low > 2.7 && own.high < 3.5, "{own:?}");
         assert!(cycles(&site, Operation::MulAddI64, Measure::Latency).is_err(), "of Arm");
+    }
+
+    #[test]
+    fn a_prediction_says_where_its_figure_was_not_looked_up() {
+        let mut site = bare_site();
+        site.host.cpu.arch = Arch::X86_64;
+        site.host.cpu.microarchitecture.core = Core::GoldenCove;
+        let unsourced = |site: &bench::experiment::Site, operation| {
+            let law = cycles(site, operation, Measure::Latency).expect("it is in the table");
+            law.prediction().unsourced
+        };
+        assert!(!unsourced(&site, Operation::MulI64));
+        assert!(unsourced(&site, Operation::CompareExchangeI64));
+        site.host.cpu.arch = Arch::Aarch64;
+        site.host.cpu.microarchitecture.core = Core::NeoverseV1;
+        assert!(unsourced(&site, Operation::MulI64));
     }
 
     #[test]
@@ -325,8 +360,8 @@ mod tests {
         site.host.cpu.arch = Arch::X86_64;
         site.host.cpu.microarchitecture.core = Core::RedwoodCove;
         for operation in [Operation::StoreAndLoadI64, Operation::PushAndPopI64] {
-            let (cycles, ..) =
-                cycles(&site, operation, Measure::Latency).expect("it is in the table");
+            let cycles = cycles(&site, operation, Measure::Latency).expect("it is in the table");
+            let cycles = cycles.range;
             assert!(cycles.low < 0.5 && cycles.high > 5.5, "{operation:?}: {cycles:?}");
         }
     }

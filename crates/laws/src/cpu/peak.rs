@@ -338,7 +338,7 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     let law = |range, source| {
         let because =
             format!("{} instructions per cycle ({source}) x {operations} operations", told(range));
-        Law::hardware(range, because)
+        Law::hardware(range, because).unsourced()
     };
     if known.is_empty() || known.len() < designs.len() {
         let any = match (arithmetic.width, arithmetic.is_floating(), arithmetic.op) {

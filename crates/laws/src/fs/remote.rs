@@ -44,7 +44,9 @@ const CLIENT_NFS: Range = range(1e4, 4e4, 3e5);
 const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
 /// Into the program and out of it, encryption included.
 const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
-const CLIENT_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
+const CLIENT_NFS_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
+/// Its requests go through talloc and tevent, and are signed where the server asks for it.
+const CLIENT_SMB_LIBRARY: Range = range(5e3, 3e4, 3e5);
 const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
 /// Part of a client's time that the reading thread itself is on a CPU.
 const OWN_PART: Range = range(0.1, 0.5, 1.0);
@@ -67,7 +69,9 @@ pub enum Client {
     /// A program behind FUSE.
     Fuse,
     /// libnfs in the process.
-    Library,
+    NfsLibrary,
+    /// libsmbclient in the process.
+    SmbLibrary,
     /// Another one in the kernel.
     Other,
 }
@@ -211,10 +215,11 @@ pub fn client(way: &Way) -> Law {
         Client::Nfs => (CLIENT_NFS, "the kernel's NFS client"),
         Client::Smb => (CLIENT_SMB, "the kernel's SMB client"),
         Client::Fuse => (CLIENT_FUSE, "a program behind FUSE"),
-        Client::Library => (CLIENT_LIBRARY, "libnfs in the process"),
+        Client::NfsLibrary => (CLIENT_NFS_LIBRARY, "a library in the process"),
+        Client::SmbLibrary => (CLIENT_SMB_LIBRARY, "a library in the process"),
         Client::Other => (CLIENT_OTHER, "the client"),
     };
-    Law::software(cost, format!("{name} ({})", way.file_system))
+    Law::software(cost, format!("{name} ({})", way.file_system)).unsourced()
 }
 
 /// CPU time of the reading thread for a block, in ns: of what the client does its own part, for
@@ -301,7 +306,7 @@ fn round_trip(facts: Facts, way: &Way) -> Law {
         beyond = ", beyond a gateway";
     }
     let name = way.interface.map(|name| format!(" ({name})")).unwrap_or_default();
-    Law::hardware(trip, format!("a round trip over {what}{name}{beyond}"))
+    Law::hardware(trip, format!("a round trip over {what}{name}{beyond}")).unsourced()
 }
 
 /// A block's bytes at the link's rate, in ns.
@@ -331,7 +336,7 @@ fn transfer(facts: Facts, way: &Way) -> Law {
 
 /// What the server takes, in ns.
 fn server(facts: Facts, way: &Way) -> Law {
-    let is_existing = way.client == Client::Library;
+    let is_existing = matches!(way.client, Client::NfsLibrary | Client::SmbLibrary);
     let here = local(facts, Mode::Cached).zip(local(facts, Mode::Direct));
     match here {
         Some((memory, disk)) => {

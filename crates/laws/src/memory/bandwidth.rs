@@ -291,7 +291,7 @@ pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
 fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Result<Law, String> {
     let second = product(row.second, clock.range);
     if level == Level::L2 {
-        return Ok(clock.at(second).and("bytes per cycle from the second-level cache"));
+        return Ok(clock.at(second).and("bytes per cycle from the second-level cache").unsourced());
     }
     let latency = match facts.known.and_then(|known| level_ns(known, level)) {
         Some(ns) => Law::hardware(around(ns, 0.1), "latency measured by memory.latency"),
@@ -299,7 +299,7 @@ fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Resul
     };
     let lines = product(row.lines, inverse(LINE * 1e9, latency.range));
     let why = format!("{:.0} to {:.0} lines in flight", row.lines.low, row.lines.high);
-    Ok(latency.at(meet(lines, second)).and(why))
+    Ok(latency.at(meet(lines, second)).and(why).unsourced())
 }
 
 /// [`bandwidth`] at a core clock.
@@ -314,7 +314,7 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     let instructions = clock.clone().times(bytes).by(row.reached.1);
     if of.level == Level::L1 {
         let why = format!("{bytes:.0} B per cycle and core by memory instructions of {design}");
-        return Ok(instructions.by(many).and(why));
+        return Ok(instructions.by(many).and(why).unsourced());
     }
     let read = one_core_reads(facts, of.level, &row, clock)?
         .and(format_args!("{design} in plumb's table"));

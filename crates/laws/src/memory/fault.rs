@@ -161,7 +161,7 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
-    clocked(facts, Law::software(cycles, what))
+    clocked(facts, Law::software(cycles, what).unsourced())
 }
 
 /// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote

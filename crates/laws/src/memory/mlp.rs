@@ -88,6 +88,7 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
     let because = format!("{} to {} miss buffers of {design}", lines.low, lines.high);
     Law::hardware(interval(least, lines), because)
         .and(why)
+        .unsourced()
         .counting_if(is_nested, Condition::NestedPaging)
 }
 

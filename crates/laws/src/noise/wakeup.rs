@@ -141,7 +141,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             );
             let around =
                 Law::software(cycles, "the timer interrupt and the return from the kernel");
-            cpu::clocked(facts, around) + switch.times(1.1)
+            cpu::clocked(facts, around.unsourced()) + switch.times(1.1)
         }
         None => {
             let cycles = match is_awake {
@@ -150,7 +150,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             };
             let what = "the timer interrupt, a wake-up, a context switch and the return from the \
                         kernel";
-            cpu::clocked(facts, Law::software(cycles, what))
+            cpu::clocked(facts, Law::software(cycles, what).unsourced())
         }
     };
     let path = delivered(facts.site, by_thread(facts, sleep, work));
@@ -171,7 +171,8 @@ fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
         return path;
     }
     let hop = "on a real-time kernel (PREEMPT_RT) a softirq thread wakes ordinary threads";
-    path + cpu::clocked(facts, Law::software(range(1_500.0, 7_000.0, 30_000.0), hop))
+    let hop = Law::software(range(1_500.0, 7_000.0, 30_000.0), hop).unsourced();
+    path + cpu::clocked(facts, hop)
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.
@@ -180,7 +181,7 @@ fn delivered(site: &Site, path: Law) -> Law {
         Some(true) => {
             let exit = "the hypervisor's timer interrupts this CPU first: 0.5 to 45 µs";
             let exit = Law::software(range(500.0, 8_000.0, 45_000.0), exit);
-            path + exit.counting(Condition::Hypervisor)
+            path + exit.unsourced().counting(Condition::Hypervisor)
         }
         Some(false) => path,
         None => path.widened(1.0, 4.0, "perhaps a virtual machine"),

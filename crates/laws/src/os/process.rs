@@ -241,7 +241,7 @@ pub fn measured_mapping(known: &Known) -> Option<f64> {
 /// mitigations and its configuration with the laws, and narrows the interval; before, entry and
 /// clock are all there is to go by.
 fn in_memory_management(facts: Facts, cycles: Law) -> Law {
-    let time = clocked(facts, cycles);
+    let time = clocked(facts, cycles).unsourced();
     let Some(measured) = facts.known.and_then(measured_mapping) else {
         return match is_guest(facts.site) {
             true => time

@@ -73,7 +73,8 @@ fn services(operation: Operation) -> (&'static [Range], &'static str) {
 pub fn signal(facts: Facts, operation: Operation) -> Law {
     let (services, what) = services(operation);
     let all = services.iter().copied().reduce(sum).unwrap_or(range(0.0, 0.0, 0.0));
-    let mut cycles = Law::software(all, format!("{what}, {} to {} cycles", all.low, all.high));
+    let told = format!("{what}, {} to {} cycles", all.low, all.high);
+    let mut cycles = Law::software(all, told).unsourced();
     if services.contains(&FRAME) {
         let (bytes, from) = state_bytes(facts.site);
         let state = format!("{bytes:.0} bytes of register state ({from})");

@@ -11,6 +11,12 @@ use analysis::figure::{Figure, Judged};
 use analysis::names::Names;
 use record::event::PlannedExperiment;
 
+/// Behind a reason with a number that was not looked up in any source …
+const UNSOURCED: &str = " [unsourced]";
+/// … and what that says.
+const LEGEND: &str = "[unsourced]: at least one number in this reason is a usual value, written \
+                      from memory. No published source was looked up for it.";
+
 /// The reasons of both kinds of prediction, folded; nothing where nothing was predicted.
 pub(super) fn block(
     planned: &PlannedExperiment,
@@ -33,7 +39,12 @@ pub(super) fn block(
         [Block::text(*from), Block::KeyValues(pairs.collect())]
     });
     let summary = format!("Basis of the predictions ({})", counted(count, "reason"));
-    (count > 0).then(|| Block::Folded { summary, blocks: blocks.collect() })
+    let mut blocks: Vec<Block> = blocks.collect();
+    let predictions = figures.iter().flat_map(|figure| [&figure.prior, &figure.derived]);
+    if predictions.flatten().any(|judged| judged.prediction.unsourced) {
+        blocks.push(Block::text(LEGEND));
+    }
+    (count > 0).then_some(Block::Folded { summary, blocks })
 }
 
 fn reasons<'run>(
@@ -41,8 +52,9 @@ fn reasons<'run>(
     of: impl Fn(&Figure) -> Option<&Judged>,
 ) -> Vec<Alike<'run>> {
     let all = figures.iter().filter_map(|figure| {
-        let because = of(figure)?.prediction.because.clone();
-        Some((*figure, because))
+        let prediction = &of(figure)?.prediction;
+        let mark = if prediction.unsourced { UNSOURCED } else { "" };
+        Some((*figure, format!("{}{mark}", prediction.because)))
     });
     gathered(all)
 }

@@ -32,7 +32,11 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_those_of_standard_last()
     let mut sizes: Vec<u64> = skipped.filter_map(|(id, _)| id.int("size")).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    assert_eq!(sizes, [16 << 20, 32 << 20], "288 MiB: standard's sizes take 257, the smaller ones 18");
+    assert_eq!(
+        sizes,
+        [16 << 20, 32 << 20],
+        "288 MiB: standard's sizes take 257, the smaller ones 18"
+    );
     let (_, skip) = &thorough.skipped[0];
     assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
     let nothing = on_disk("sda", false, 1 << 20);

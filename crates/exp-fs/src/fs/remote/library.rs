@@ -1,17 +1,21 @@
-//! Reads of an existing file of an NFS server through libnfs, without a mount.
+//! Reads of an existing file of a server through a library, without a mount: NFS through libnfs, SMB
+//! through libsmbclient.
 
 use super::Look;
 use super::passes::{Reader, drive};
-use super::target::Url;
+use super::url::{Protocol, Url};
 use super::wire::{cache_note, share_from_cache};
 use crate::fs::offered::put;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
-use metal::nfs::{Address, Library, NfsFile};
+use metal::nfs::{Address, NfsFile};
+use metal::smb::SmbFile;
+use metal::{nfs, smb, tcp};
 use record::case::{Case, Series};
 use record::note::Note;
 use record::quantity::render;
 use record::unit::Unit;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// So long an answer of the server is waited for.
@@ -25,9 +29,39 @@ const HEADS_MOST: f64 = 0.25;
 const LEAST_BYTES: u64 = 64 << 10;
 
 struct Remote {
-    file: NfsFile,
+    file: Open,
     soname: &'static str,
-    version: i32,
+    /// Of NFS.
+    version: Option<i32>,
+}
+
+enum Open {
+    Nfs(NfsFile),
+    Smb(SmbFile),
+}
+
+impl Open {
+    fn bytes(&self) -> u64 {
+        match self {
+            Open::Nfs(file) => file.bytes(),
+            Open::Smb(file) => file.bytes(),
+        }
+    }
+
+    fn tcp(&self) -> io::Result<tcp::Info> {
+        match self {
+            Open::Nfs(file) => file.tcp(),
+            Open::Smb(file) => file.tcp(),
+        }
+    }
+
+    #[inline]
+    fn read_at(&mut self, block: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Open::Nfs(file) => file.read_at(block, offset),
+            Open::Smb(file) => file.read_at(block, offset),
+        }
+    }
 }
 
 /// What is in the file, which is the user's, is not known.
@@ -48,7 +82,6 @@ impl Reader for Remote {
 /// Measures the cases of a round. A server that does not answer any more is asked once: the cases
 /// that are left fail for the same reason.
 pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<()> {
-    let library = Library::load().context("loading libnfs")?;
     let (mut remote, mut lost): (Option<Remote>, Option<String>) = (None, None);
     bench.each_of::<Look>(series, |bench, case, look| {
         // The connection stays lost: nothing further is waited for.
@@ -57,7 +90,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
         }
         let remote = match &mut remote {
             Some(remote) => remote,
-            none => match open(&library, url) {
+            none => match open(url) {
                 Ok(opened) => none.insert(opened),
                 Err(error) => {
                     lost = Some(format!("{error:#}"));
@@ -66,7 +99,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
             },
         };
         time(remote, case, &look, bench).inspect_err(|error| {
-            if error.root_cause().is::<std::io::Error>() {
+            if error.root_cause().is::<io::Error>() {
                 lost = Some(format!("{} does not answer: {error:#}", url.server));
             }
         })
@@ -74,28 +107,46 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
     Ok(())
 }
 
+fn open(url: &Url) -> Result<Remote> {
+    let Url { text, server, protocol } = url;
+    match protocol {
+        Protocol::Nfs { export, file, version: Some(version) } => {
+            open_nfs(&[Address { server, export, file, url: text, version: *version }])
+        }
+        // The newer one first: it needs one port only.
+        Protocol::Nfs { export, file, version: None } => {
+            open_nfs(&[4, 3].map(|version| Address { server, export, file, url: text, version }))
+        }
+        Protocol::Smb { port } => {
+            let library = smb::Library::load().context("loading libsmbclient")?;
+            let file = library.open(text, server, *port, PATIENCE);
+            let file = file.with_context(|| format!("{server}: SMB"))?;
+            Ok(Remote { file: Open::Smb(file), soname: library.soname(), version: None })
+        }
+    }
+}
+
 /// Opens the file by the first version of the protocol that the server speaks. One that does not
 /// answer at all is not asked a second time.
-fn open(library: &Library, url: &Url) -> Result<Remote> {
-    let mut reasons = Vec::new();
+fn open_nfs(addresses: &[Address]) -> Result<Remote> {
+    let library = nfs::Library::load().context("loading libnfs")?;
+    let (mut reasons, mut server) = (Vec::new(), "");
     let begin = Instant::now();
-    for version in url.versions() {
-        let address = Address {
-            server: &url.server,
-            export: &url.export,
-            file: &url.file,
-            url: &url.text,
-            version,
-        };
-        match library.open(&address, PATIENCE) {
-            Ok(file) => return Ok(Remote { file, soname: library.soname(), version }),
+    for address in addresses {
+        server = address.server;
+        let version = address.version;
+        match library.open(address, PATIENCE) {
+            Ok(file) => {
+                let (file, soname) = (Open::Nfs(file), library.soname());
+                return Ok(Remote { file, soname, version: Some(version) });
+            }
             Err(error) => reasons.push(format!("NFS {version}: {error}")),
         }
         if begin.elapsed() >= PATIENCE {
             break;
         }
     }
-    bail!("{}: {}", url.server, reasons.join("; "))
+    bail!("{server}: {}", reasons.join("; "))
 }
 
 fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Result<()> {
@@ -122,7 +173,7 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
         ("file_bytes", Some(has as f64)),
         ("read_bytes", Some(bytes as f64)),
         ("asked_bytes", Some(asked as f64)),
-        ("nfs_version", Some(f64::from(remote.version))),
+        ("nfs_version", remote.version.map(f64::from)),
         ("tcp_rtt_ns", both.map(|(after, _)| f64::from(after.rtt_us) * 1e3)),
         (
             "tcp_min_rtt_ns",

@@ -1,5 +1,6 @@
-//! What the user named: a directory of a mounted remote file system, or a file of an NFS server.
+//! What the user named: a directory of a mounted remote file system, or a file of a server.
 
+use super::url::{LIBRARIES, Url};
 use crate::fs::file::{Ground, Kind, ground};
 use crate::fs::offered::told;
 use bench::experiment::{Field, Site, Skip};
@@ -11,43 +12,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Component, Path};
 
-const SCHEME: &str = "nfs://";
-/// What a URL may ask of the library: how the server is found, and the client. Whatever else there
-/// is (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
-const ARGUMENTS: [&str; 8] =
-    ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
-/// What stands among a case's facts as the file system of a file that nothing mounts.
-const LIBRARY: &str = "libnfs";
 pub(super) const NONE: &str = "none";
 /// The way out of everything that is refused.
 const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted NFS, SMB, SSHFS … file \
-                       system) or --set fs.remote.path=nfs://server/export/file";
+                       system), --set fs.remote.path=nfs://server/export/file or \
+                       --set fs.remote.path=smb://server/share/file";
 
 pub(super) enum Target<'site> {
     Directory(Ground<'site>),
     File(Url),
 }
 
-/// `nfs://server/export/file?version=4&…`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
-    /// As it was typed, with a short limit for making the connection.
-    pub(super) text: String,
-    pub(super) server: String,
-    pub(super) export: String,
-    pub(super) file: String,
-    /// The protocol's version, where it was typed.
-    pub(super) version: Option<i32>,
-}
-
 /// What is to be read; why that cannot be.
 pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
     let target = match text {
         "" | NONE => Err("no remote path was given".to_owned()),
-        text if text.starts_with(SCHEME) => Url::parse(text).map(Target::File),
-        text if text.contains("://") => Err(format!(
-            "{text}: without a mount plumb only reads nfs://; mount it and give the directory"
-        )),
+        text if text.contains("://") => Url::parse(text).map(Target::File),
         text => directory(site, text).map(Target::Directory),
     };
     target.map_err(|reason| Skip::because(reason).needs(WAY_OUT))
@@ -92,79 +72,6 @@ fn is_remote(mount: &Mount) -> bool {
     mount.source.starts_with("//") || mount.source.contains(":/") || mount.source.contains("@tcp:")
 }
 
-impl Url {
-    pub(super) fn parse(text: &str) -> Result<Url, String> {
-        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
-        let (place, arguments) = rest.split_once('?').unwrap_or((rest, ""));
-        let (server, path) = place.split_once('/').unwrap_or((place, ""));
-        let (export, file) = path.rsplit_once('/').unwrap_or(("", path));
-        if server.is_empty() || file.is_empty() {
-            return Err(format!("{text} names no file; use nfs://server/export/file"));
-        }
-        let server = match server.strip_prefix('[') {
-            Some(rest) => rest.strip_suffix(']'),
-            None => Some(server).filter(|server| !server.contains(':')),
-        };
-        let Some(server) = server else {
-            return Err(format!("{text} has a port; write it as ?nfsport=PORT"));
-        };
-        let all = || arguments.split('&').filter(|one| !one.is_empty());
-        let argument = |name: &str| {
-            let mut pairs = all().filter_map(|one| one.split_once('='));
-            pairs.find(|(have, _)| *have == name).map(|(_, value)| value)
-        };
-        let is_known =
-            |one: &&str| one.split_once('=').is_some_and(|(name, _)| ARGUMENTS.contains(&name));
-        if let Some(other) = all().find(|one| !is_known(one)) {
-            return Err(format!(
-                "{text}: {other} is not an accepted argument ({}, each with =VALUE); others enable \
-                 caches in the library or change its time-outs",
-                ARGUMENTS.join(", ")
-            ));
-        }
-        let version = match argument("version") {
-            None => None,
-            Some(typed @ ("3" | "4")) => typed.parse().ok(),
-            Some(typed) => return Err(format!("{text}: version={typed} is neither 3 nor 4")),
-        };
-        // Without a limit the kernel sends for two minutes to a server that is not there.
-        let limit = match (argument("tcp-syncnt"), arguments) {
-            (Some(_), _) => "",
-            (None, "") => "?tcp-syncnt=2",
-            (None, _) => "&tcp-syncnt=2",
-        };
-        Ok(Url {
-            text: format!("{}{limit}", text.trim_end_matches(['?', '&'])),
-            server: server.to_owned(),
-            export: unescaped(&format!("/{export}"))?,
-            file: unescaped(&format!("/{file}"))?,
-            version,
-        })
-    }
-
-    /// Versions to try, the typed one or the newer first: it needs one port only.
-    pub(super) fn versions(&self) -> Vec<i32> {
-        self.version.map_or_else(|| vec![4, 3], |version| vec![version])
-    }
-}
-
-/// `%20` is a space.
-fn unescaped(text: &str) -> Result<String, String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let digits = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let digits = digits.filter(|_| !part.starts_with('+'));
-        bytes.push(
-            digits.ok_or_else(|| {
-                format!("{text} has a % without two hexadecimal digits (%25 is %)")
-            })?,
-        );
-        bytes.extend(part[2..].bytes());
-    }
-    String::from_utf8(bytes).map_err(|_| format!("{text} is not UTF-8"))
-}
-
 impl Target<'_> {
     /// The server's name or address, if the mount names it.
     fn server(&self) -> Option<String> {
@@ -187,7 +94,7 @@ impl Target<'_> {
         };
         let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
         if let Target::File(url) = self {
-            put("file_system", LIBRARY.into());
+            put("file_system", url.library().name.into());
             put("source", url.text.as_str().into());
         }
         if let Some(mount) = mount {
@@ -243,8 +150,9 @@ pub(super) fn server_of(mount: &Mount) -> Option<String> {
 pub(super) fn way(case: &Case) -> Way<'_> {
     let text = |name| told(case, name);
     let file_system = text("file_system").unwrap_or("an unknown file system");
+    let library = LIBRARIES.iter().find(|library| library.name == file_system);
     let client = match file_system {
-        LIBRARY => Client::Library,
+        _ if library.is_some() => library.map_or(Client::Other, |library| library.client),
         fs if fs.starts_with("nfs") => Client::Nfs,
         fs if fs.starts_with("cifs") || fs.starts_with("smb") => Client::Smb,
         fs if fs.starts_with("fuse") => Client::Fuse,
@@ -264,40 +172,8 @@ pub(super) fn way(case: &Case) -> Way<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Url, server_of};
+    use super::server_of;
     use host::block::Mount;
-
-    #[test]
-    fn urls_are_taken_apart() {
-        let url =
-            Url::parse("nfs://10.0.0.2/exp/some%20dir/f64?version=4&nfsport=2049").expect("one");
-        assert_eq!(url.server, "10.0.0.2");
-        assert_eq!((url.export.as_str(), url.file.as_str()), ("/exp/some dir", "/f64"));
-        assert_eq!((url.version, url.versions()), (Some(4), vec![4]));
-        assert!(url.text.ends_with("&nfsport=2049&tcp-syncnt=2"), "{}", url.text);
-        let all = "nfs://s/e/f?uid=7&gid=8&mountport=9&tcp-syncnt=1&auto-traverse-mounts=0&sec=sys";
-        assert_eq!(Url::parse(all).expect("all of them").text, all);
-        let url = Url::parse("nfs://server/file").expect("in the root");
-        assert_eq!((url.export.as_str(), url.file.as_str()), ("/", "/file"));
-        assert_eq!(url.versions(), [4, 3]);
-        assert_eq!(url.text, "nfs://server/file?tcp-syncnt=2");
-        assert_eq!(Url::parse("nfs://[fe80::1]/a/b").expect("IPv6").server, "fe80::1");
-        for (wrong, word) in [
-            ("nfs://server", "names no file"),
-            ("nfs://server/exp/", "names no file"),
-            ("nfs:///exp/file", "names no file"),
-            ("nfs://server:2049/exp/file", "nfsport"),
-            ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
-            ("nfs://server/exp/100%", "%25"),
-            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 "),
-            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 "),
-            ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
-            ("nfs://server/exp/file?version", "=VALUE"),
-        ] {
-            let reason = Url::parse(wrong).expect_err(wrong);
-            assert!(reason.contains(word), "{reason}");
-        }
-    }
 
     #[test]
     fn servers_are_found_in_what_mounts_tell() {

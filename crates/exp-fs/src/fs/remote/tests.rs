@@ -48,6 +48,7 @@ fn nothing_is_measured_unless_something_remote_is_named() {
         "/far/../home",
         "/dev/sda",
         "smb://far/x",
+        "smb://me:secret@far/x/y",
         "nfs://far:1/x/y",
     ] {
         let skip = offer(path, Preset::Standard).expect_err(path);
@@ -95,6 +96,12 @@ fn a_file_of_a_server_is_read_by_the_library_only() {
     assert_eq!(series.cases[0].at["interface"], Value::from("eth0"));
     assert_eq!(EXPERIMENT.files_below(series), None);
     assert!(!EXPERIMENT.is_prepared(series));
+    assert_eq!(series.cases[0].at["file_system"], Value::from("libnfs"));
+    let share = offer("smb://me@10.0.0.2:4450/share/file", Preset::Standard).expect("a file");
+    let at = &share.series[0].cases[0].at;
+    assert_eq!((share.series[0].cases.len(), share.series[0].label()), (2, series.label()));
+    assert_eq!((&at["server"], &at["interface"]), (&"10.0.0.2".into(), &"eth0".into()));
+    assert_eq!(at["file_system"], Value::from("libsmbclient"));
     let set = [("path", "nfs://10.0.0.2/exp/file"), ("mode", "direct,library")];
     let mixed = EXPERIMENT.series(&site(), &params(&CARD, Preset::Quick, &set)).expect("one mode");
     assert_eq!((mixed.series[0].cases.len(), mixed.skipped.len()), (2, 2));
@@ -106,7 +113,8 @@ fn a_file_of_a_server_is_read_by_the_library_only() {
 #[test]
 fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
     let site = site();
-    for path in ["/far/dir", "/ssh", "/cluster", "nfs://unknown.example/exp/file"] {
+    for path in ["/far/dir", "/ssh", "/cluster", "nfs://unknown.example/exp/file", "smb://far/s/f"]
+    {
         let offered = offer(path, Preset::Thorough).expect("is remote");
         for case in &offered.series[0].cases {
             for metric in CARD.metrics {

@@ -81,6 +81,7 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
              unknown"
         ),
     )
+    .unsourced()
 }
 
 /// Sockets under some CPUs.
