@@ -3,6 +3,8 @@
 
 pub mod export;
 #[cfg(test)]
+mod score;
+#[cfg(test)]
 mod tests;
 
 use bench::experiment::AnyExperiment;
@@ -76,12 +78,12 @@ pub struct Figure {
     case: CaseId,
     metric: String,
     unit: Unit,
-    /// Whoever used the core.
+    /// From all samples.
     value: f64,
     /// Its interval, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ci: Option<(f64, f64)>,
-    /// The same while nobody else used the core (METHOD §2a), where that is known.
+    /// The same while no other program or guest used the core (METHOD §2a), where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alone: Option<Estimate>,
     /// The value that a report prints in cycles of the core's clock, where it is a time.
