@@ -4,6 +4,7 @@
 
 mod cmd;
 mod published;
+mod sheet;
 
 fn main() -> std::process::ExitCode {
     cmd::main()

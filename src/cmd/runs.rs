@@ -1,7 +1,8 @@
 //! `plumb runs`: what is stored here, and what becomes of it.
 
 use crate::cmd::{Failure, output, stored, usage};
-use crate::published;
+use crate::{published, sheet};
+use anyhow::Context as _;
 use record::crosscheck::CROSSCHECK;
 use record::quantity::render_bytes;
 use report::counted;
@@ -31,7 +32,7 @@ enum Command {
     Delete(DeleteArgs),
     /// Removes old runs, or all but the newest of each machine
     Prune(PruneArgs),
-    /// Copies the records of stored runs
+    /// Copies the records of stored runs, or writes sheets of their machines
     Export(ExportArgs),
 }
 
@@ -74,6 +75,10 @@ struct ExportArgs {
     /// Directory to copy to, or a file for one run
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
+    /// Write a sheet instead of the record: the machine and its figures as JSON, without host name,
+    /// addresses, machine identity, kernel command line and paths (docs/SHEETS.md)
+    #[arg(long)]
+    sheet: bool,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -169,11 +174,13 @@ fn beside(beside: &Beside) -> String {
     format!("{figures} with {}{missed}", counted(beside.tools, "tool"))
 }
 
+/// Length of the time that begins a run's name.
+const TIME: usize = "2026-11-22T15-36-07".len();
+
 /// The host in a run's name, which begins with the second it began in; of a crosscheck it ends in
 /// what it is.
 fn host(facts: &Facts) -> &str {
-    const TIME: usize = "2026-11-22T15-36-07-".len();
-    let host = facts.run.get(TIME..).unwrap_or_default();
+    let host = facts.run.get(TIME + 1..).unwrap_or_default();
     match host.rsplit_once(CROSSCHECK) {
         Some((host, _)) if facts.is_crosscheck() => host.trim_end_matches('-'),
         _ => host,
@@ -295,8 +302,9 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
         true => store.names()?,
         false => names(store, &args.runs)?,
     };
+    let ending = if args.sheet { "json" } else { "jsonl" };
     let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
-    if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == "jsonl") {
+    if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == ending) {
         return Err(Failure::Usage(format!(
             "{} is a file name, but there are {} to copy; name a directory, or one run",
             args.to.display(),
@@ -319,14 +327,46 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
                 "another plumb is still writing {name}; wait until it ends"
             )));
         }
+        // The rest of a run's name is the host's.
+        let stem = if args.sheet { name.get(..TIME).unwrap_or(&name) } else { &name };
         let to = match is_file {
             true => args.to.clone(),
-            false => args.to.join(format!("{name}.jsonl")),
+            false => args.to.join(format!("{stem}.{ending}")),
         };
-        store::copy_whole(&from, &to).map_err(usage)?;
+        let written = match args.sheet {
+            true => write_sheet(&from, &to),
+            false => store::copy_whole(&from, &to),
+        };
+        match written {
+            Err(error) if args.sheet && args.runs.is_empty() => {
+                output::diagnose(&format!("plumb: {error:#}; skipped"));
+                continue;
+            }
+            written => written.map_err(usage)?,
+        }
         output::print(&format!("{}\n", to.display()))?;
     }
     Ok(())
+}
+
+fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
+    let (text, lacks_files) = store::read(record)
+        .and_then(|recording| sheet::export::text(&recording.run))
+        .with_context(|| record.display().to_string())?;
+    if lacks_files {
+        output::diagnose(&format!(
+            "plumb: {} has no figures of files: the run had no --dir with an absolute path, and this \
+             machine has several file systems",
+            to.display()
+        ));
+    }
+    let is_other = std::fs::read(to).is_ok_and(|there| there != text.as_bytes());
+    anyhow::ensure!(
+        !is_other,
+        "{} exists and is another file; remove it or name another one",
+        to.display()
+    );
+    store::write_whole(to, text.as_bytes())
 }
 
 fn ends_in_slash(path: &Path) -> bool {

@@ -12,7 +12,7 @@ mod build;
 #[cfg(test)]
 mod offered;
 #[cfg(test)]
-mod score;
+pub(crate) mod score;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -59,7 +59,7 @@ fn host(name: &str) -> Host {
     Host::read(&Root::tree(tree))
 }
 
-pub(super) fn site(machine: &Report) -> Site {
+pub(crate) fn site(machine: &Report) -> Site {
     let mut peers = PEERS.iter().filter(|(near, ..)| *near == machine.name);
     let peer = peers.next().map(|(_, far, interface)| Peer {
         name: "peer".to_owned(),
@@ -81,15 +81,17 @@ pub(super) fn site(machine: &Report) -> Site {
     }
 }
 
-/// What the law is asked: a second reading is of the same case.
-fn asked_case(table: &Table, row: &Row) -> Case {
+/// The case that the law predicts, and the figure in the metric's unit: a second reading is of the
+/// same case.
+pub(crate) fn asked_case(machine: &Report, table: &Table, row: &Row) -> (Case, f64) {
     let CaseId(mut parts) = case_of(table, row);
     parts.retain(|(name, _)| name != "as_reported");
-    Case::new(CaseId(parts))
+    let value = table.printed.base(row.figure, machine.counter_hz);
+    (Case::new(CaseId(parts)), value.expect("ticks of a counter with a stated rate") / table.of)
 }
 
 /// The tables that the laws predict.
-fn scored() -> impl Iterator<Item = (&'static Report, &'static Table)> {
+pub(crate) fn scored() -> impl Iterator<Item = (&'static Report, &'static Table)> {
     let tables = REPORTS.iter().flat_map(|report| {
         let tables = report.tables.iter();
         tables.map(move |table| (report, table))
@@ -217,14 +219,9 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
         let site = site(machine);
         println!("{} {} ({}; {})", machine.name, table.source, table.statistic, table.note);
         for row in &table.rows {
-            let case = asked_case(table, row);
+            let (case, value) = asked_case(machine, table, row);
             let (range, unit) = asked(table, &site, &case);
             assert_eq!(unit, table.printed.unit(), "{}", table.source);
-            let value = table
-                .printed
-                .base(row.figure, machine.counter_hz)
-                .expect("ticks of a counter with a stated rate")
-                / table.of;
             let inside = (range.low..=range.high).contains(&value);
             let verdict = if inside { "inside" } else { "OUTSIDE" };
             println!(

@@ -213,6 +213,32 @@ fn runs_are_deleted_pruned_and_exported() {
 }
 
 #[test]
+fn a_sheet_is_written_instead_of_a_record() {
+    let here = Here::new();
+    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/format-3.jsonl");
+    fs::create_dir_all(here.path("store")).unwrap();
+    fs::copy(&record, stored(&here, "2026-11-25T04-16-05-alice")).unwrap();
+    here.ends(0, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
+    let text = fs::read_to_string(here.path("machine.json")).unwrap();
+    let sheet: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(sheet["sheet"], 1);
+    assert!(sheet["figures"].as_array().unwrap().len() > 20);
+    // The name of a run ends in the host's; a sheet's does not.
+    here.ends(0, &["runs", "export", "--sheet", "--to", "sheets/"]);
+    assert_eq!(here.entries("sheets"), ["2026-11-25T04-16-05.json"]);
+    // Another file stays, the same one is as good.
+    here.ends(0, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
+    fs::write(here.path("machine.json"), "mine").unwrap();
+    here.ends(2, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
+    assert_eq!(fs::read_to_string(here.path("machine.json")).unwrap(), "mine");
+    // A rehearsal has no figures that mean something: refused by name, passed over among all.
+    here.ends(0, &REHEARSAL);
+    here.ends(2, &["runs", "export", "last", "--sheet", "--to", "rehearsal.json"]);
+    let all = here.ends(0, &["runs", "export", "--sheet", "--to", "sheets/"]);
+    assert_eq!((all.err.lines().count(), here.entries("sheets").len()), (1, 1));
+}
+
+#[test]
 fn a_run_that_is_being_written_stays() {
     let here = store_of(&[40.0]);
     let record = fs::File::open(here.record()).unwrap();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Facts given by the user, as a data sheet would state them. Values are in the base unit of the
-/// fact's [`Fact::unit`].
+/// fact's [`Fact::unit`]. What is read of a file is checked as what is typed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(into = "BTreeMap<String, GivenFact>", try_from = "BTreeMap<String, GivenFact>")]
 pub struct Given {
     facts: BTreeMap<String, GivenFact>,
 }
@@ -19,6 +19,24 @@ pub struct GivenFact {
     pub text: String,
     /// In the base unit.
     pub value: f64,
+}
+
+impl From<Given> for BTreeMap<String, GivenFact> {
+    fn from(given: Given) -> Self {
+        given.facts
+    }
+}
+
+impl TryFrom<BTreeMap<String, GivenFact>> for Given {
+    type Error = GivenError;
+
+    fn try_from(facts: BTreeMap<String, GivenFact>) -> Result<Given, GivenError> {
+        let mut given = Given::default();
+        for (name, fact) in facts {
+            given.set(&name, &fact.text)?;
+        }
+        Ok(given)
+    }
 }
 
 /// An accepted name.
@@ -371,5 +389,15 @@ mod tests {
             assert_eq!(refused, Err(GivenError::OutOfRange { name, text, unit, meant }));
         }
         assert_eq!(given, Given::default());
+    }
+
+    #[test]
+    fn facts_of_a_file_have_the_same_ranges() {
+        let read = |text: &str| {
+            let file = format!(r#"{{"cpu.max_hz": {{"text": "{text}", "value": 4.2e9}}}}"#);
+            serde_json::from_str::<Given>(&file).map(|given| given.value("cpu.max_hz"))
+        };
+        assert_eq!(read("4.2GHz").expect("it is in the range"), Some(4.2e9));
+        assert!(read("4.2").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! What was expected of a figure, and from what.
 
 use crate::key::{CaseId, Value};
+use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -117,6 +118,18 @@ pub struct Range {
     pub likely: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl Range {
+    /// The greatest factor between the ends of a range that still says something (METHOD §5).
+    pub const WIDEST: f64 = 10.0;
+
+    /// Whether it says something. Shares and counts may be predicted from zero on, which no factor
+    /// reaches.
+    pub fn predicts(&self, unit: Unit) -> bool {
+        let from_zero = self.low == 0.0 && matches!(unit, Unit::Ratio | Unit::Count);
+        from_zero || self.high <= Range::WIDEST * self.low
+    }
 }
 
 /// The rule of a bound: `constant x product(input ^ exponent)` over quantities that were measured

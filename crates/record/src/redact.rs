@@ -7,12 +7,11 @@ use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 
 /// Texts that are left out by the name that they stand under.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 13] = [
     "address",
     "command_line",
     "dir",
     "hash",
-    "home",
     "hostname",
     "identity",
     "key_file",
@@ -27,6 +26,9 @@ const NAMED: [&str; 14] = [
 pub const LEFT_OUT: &str = "redacted";
 /// Length of the time that begins a run's name.
 const TIME: usize = "2026-11-22T15-36-07".len();
+/// Paths below a control group's root, which are no absolute paths (a case's parameter has this
+/// name too, with a word).
+const GROUP: &str = "home";
 /// Absolute paths that say nothing of a user.
 const COMMON: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -91,7 +93,7 @@ impl Redaction {
 
     /// What stands instead of a text; none where it may stay.
     fn told(&self, name: &str, text: &str) -> Option<String> {
-        if NAMED.contains(&name) {
+        if NAMED.contains(&name) || (name == GROUP && text.contains('/')) {
             return Some(LEFT_OUT.to_owned());
         }
         if name == "run" {
@@ -142,8 +144,14 @@ fn is_address(word: &str) -> bool {
     let bytes: Vec<&str> = word.split(':').collect();
     let is_hexadecimal = |byte: &&str| byte.len() == 2 && u8::from_str_radix(byte, 16).is_ok();
     let is_hardware = bytes.len() == 6 && bytes.iter().all(is_hexadecimal);
+    // What udev calls an interface that has no place: by its address.
+    let named = word.strip_prefix("enx").or_else(|| word.strip_prefix("wlx"));
+    let is_named = named.is_some_and(|hex| hex.len() == 12 && u64::from_str_radix(hex, 16).is_ok());
     let without_length = word.split('/').next().unwrap_or(word);
-    is_hardware || without_length.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok()
+    is_hardware
+        || is_named
+        || without_length.parse::<IpAddr>().is_ok()
+        || word.parse::<SocketAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -162,6 +170,21 @@ mod tests {
         check(r#"{"why":"/mnt/my files/x is full"}"#, r#"{"why":"PATH/x is full"}"#);
         check(r#"{"source":"nas:/home/bob"}"#, r#"{"source":"PATH"}"#);
         check(r#"{"source":"/dev/vda","target":"/"}"#, r#"{"source":"/dev/vda","target":"/"}"#);
+    }
+
+    #[test]
+    fn a_case_keeps_its_parameters() {
+        check(
+            r#"{"case":{"pair":"llc","home":"first"}}"#,
+            r#"{"case":{"pair":"llc","home":"first"}}"#,
+        );
+        check(r#"{"place":{"home":"dev/cpuset/bob"}}"#, r#"{"place":{"home":"redacted"}}"#);
+    }
+
+    #[test]
+    fn an_interface_may_be_called_by_its_address() {
+        check(r#"{"name":"enx525400123456"}"#, r#"{"name":"ADDRESS"}"#);
+        check(r#"{"name":"enp3s0"}"#, r#"{"name":"enp3s0"}"#);
     }
 
     #[test]

@@ -1,0 +1,217 @@
+//! A machine as data: its description and the figures of one run, without what names it
+//! (docs/SHEETS.md). Laws are judged by sheets of many machines.
+
+pub mod export;
+#[cfg(test)]
+mod score;
+#[cfg(test)]
+mod tests;
+
+use bench::experiment::AnyExperiment;
+use catalogue::find;
+use host::Host;
+use host::given::FACTS;
+use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
+use record::metric::Metric;
+use record::unit::Unit;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the format of sheets.
+const FORMAT: u32 = 1;
+
+/// Where the directory for files is mounted in a sheet, which has no paths.
+const FILES: &str = "/";
+
+/// A machine with its figures.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sheet {
+    sheet: Format,
+    /// Where the figures come from: a run of plumb, or a publication.
+    pub source: String,
+    /// CPUs that were measured on, the measuring thread's first.
+    pub cpus: Vec<usize>,
+    /// The machine as laws see it. The file system that held the files is the only one, at `/`.
+    pub host: Host,
+    /// The figures, at least one.
+    pub figures: Vec<Figure>,
+}
+
+/// [`FORMAT`]: no other is read.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+struct Format(u32);
+
+impl TryFrom<u32> for Format {
+    type Error = String;
+
+    fn try_from(format: u32) -> Result<Format, String> {
+        match format {
+            FORMAT => Ok(Format(format)),
+            _ => Err(format!("a sheet of format {format}; this plumb reads format {FORMAT}")),
+        }
+    }
+}
+
+/// Why a sheet is not read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct Refused {
+    line: usize,
+    why: String,
+}
+
+impl From<serde_json::Error> for Refused {
+    fn from(error: serde_json::Error) -> Refused {
+        let (line, why) = (error.line(), error.to_string());
+        let why = why.rsplit_once(" at line ").map_or(&*why, |(why, _)| why).to_owned();
+        Refused { line, why }
+    }
+}
+
+/// A measured figure. All quantities but the cycles are in the metric's unit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    experiment: String,
+    case: CaseId,
+    metric: String,
+    unit: Unit,
+    /// From all samples.
+    value: f64,
+    /// Its interval, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ci: Option<(f64, f64)>,
+    /// The same while no other program or guest used the core (METHOD §2a), where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alone: Option<Estimate>,
+    /// The value that a report prints in cycles of the core's clock, where it is a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cycles: Option<f64>,
+    /// What the case's symbols came to on this machine before the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
+}
+
+/// A value with its interval.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {
+    value: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ci: Option<(f64, f64)>,
+}
+
+impl Sheet {
+    /// A sheet from its text. Errors: what is wrong with it, and in which line.
+    pub fn read(text: &str) -> Result<Sheet, Refused> {
+        let sheet: Sheet = serde_json::from_str(text)?;
+        let refuse = |(member, nth), why| {
+            let lines = text.lines().enumerate();
+            let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
+            Refused { line: named.nth(nth).unwrap_or_default(), why }
+        };
+        let has = sheet.host.cpu.usable();
+        if let Some(cpu) = sheet.cpus.iter().find(|cpu| !has.contains(cpu)) {
+            return Err(refuse(("\"cpus\"", 0), format!("the machine has no CPU {cpu}")));
+        }
+        if sheet.cpus.is_empty() {
+            return Err(refuse(("\"cpus\"", 0), "no CPU is named".to_owned()));
+        }
+        if sheet.figures.is_empty() {
+            return Err(refuse(("\"figures\"", 0), "no figure".to_owned()));
+        }
+        let mut keys = BTreeSet::new();
+        for (nth, figure) in sheet.figures.iter().enumerate() {
+            let place = ("\"experiment\"", nth);
+            figure.check().map_err(|why| refuse(place, why))?;
+            if !keys.insert(figure.key()) {
+                return Err(refuse(place, format!("{} is there twice", figure.key())));
+            }
+        }
+        Ok(sheet)
+    }
+
+    /// Its text: a line for each figure. Errors: it has what JSON has not.
+    pub fn text(&self) -> serde_json::Result<String> {
+        #[derive(Serialize)]
+        struct Head<'sheet> {
+            sheet: Format,
+            source: &'sheet str,
+            cpus: &'sheet [usize],
+            host: &'sheet Host,
+        }
+        let Sheet { sheet, source, cpus, host, figures } = self;
+        let head = Head { sheet: *sheet, source, cpus, host };
+        let head = serde_json::to_string_pretty(&head)?;
+        let lines: Vec<String> =
+            figures.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        let head = head.trim_end_matches("\n}");
+        Ok(format!("{head},\n  \"figures\": [\n{}\n  ]\n}}\n", lines.join(",\n")))
+    }
+}
+
+impl Figure {
+    /// Its key.
+    pub fn key(&self) -> Key {
+        Key::new(&self.experiment, &self.case, &self.metric)
+    }
+
+    /// Its experiment and metric. Errors: there is no such experiment, or it has no such metric.
+    pub fn metric(&self) -> Result<(&'static dyn AnyExperiment, &'static Metric), String> {
+        let Figure { experiment, metric, .. } = self;
+        let found =
+            find(experiment).ok_or_else(|| format!("no experiment is called {experiment}"))?;
+        let named = found.card().metrics.iter().find(|of| of.name == *metric);
+        Ok((found, named.ok_or_else(|| format!("{experiment} has no metric {metric}"))?))
+    }
+
+    /// Errors: plumb does not know this figure, or no machine can have it.
+    fn check(&self) -> Result<(), String> {
+        let (experiment, metric) = self.metric()?;
+        let (key, unit) = (self.key(), self.unit);
+        if metric.unit != unit {
+            return Err(format!("{key} is in {}, not in {unit}", metric.unit));
+        }
+        let is_known = |name: &str| {
+            let mut params = experiment.card().params.iter();
+            name == PLACEMENT || params.any(|param| param.name == name)
+        };
+        if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_known(name)) {
+            return Err(format!("{} has no parameter {name}", self.experiment));
+        }
+        if self.case.text(FAR).is_some_and(|far| far != LOOPBACK) {
+            return Err(format!("{key}: a sheet describes one machine, without a far end"));
+        }
+        let (found, cycles) = (Estimate { value: self.value, ci: self.ci }, self.cycles);
+        let cycles = cycles.map(|value| (Estimate { value, ci: None }, Unit::Cycle));
+        let all = [Some((found, unit)), self.alone.map(|alone| (alone, unit)), cycles];
+        match all.into_iter().flatten().find(|(one, unit)| !one.is_possible(*unit, metric.derived))
+        {
+            Some((Estimate { value, ci: None }, unit)) => {
+                Err(format!("{key}: {value} {unit} is impossible"))
+            }
+            Some((Estimate { value, ci: Some((low, high)) }, unit)) => Err(format!(
+                "{key}: {value} {unit} in an interval from {low} to {high} is impossible"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Units that have the limits of a fact that a user may give.
+const LIMITED: [(Unit, &str); 2] = [(Unit::Hz, "cpu.max_hz"), (Unit::BPerS, "memory.bandwidth")];
+
+impl Estimate {
+    /// Whether the interval holds the value and reaches what a machine can have. What several cases
+    /// give together may be a difference, and so below zero.
+    fn is_possible(&self, unit: Unit, is_derived: bool) -> bool {
+        let Estimate { value, ci } = *self;
+        let (low, high) = ci.unwrap_or((value, value));
+        let limit = LIMITED.iter().find(|(of, _)| *of == unit);
+        let fact = limit.and_then(|(_, name)| FACTS.iter().find(|fact| fact.name == *name));
+        let most = fact.map_or(f64::MAX, |fact| fact.range.1);
+        low <= value && value <= high && (is_derived || value >= 0.0) && value <= most
+    }
+}
