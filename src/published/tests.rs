@@ -323,7 +323,7 @@ fn disks_are_those_of_the_reports() {
 #[test]
 fn slips_are_told_on_their_figures() {
     for (machine, figure, slip) in [
-        ("r0-i7-3770k", 53_300_967.0, "thousandfold"),
+        ("r0-i7-3770k", 53_300_967.0, "a thousand times"),
         ("r0-i7-3770k", 15_228.0, "7200 rpm"),
         ("r0-i7-3770k", 11.146, "vDSO"),
         ("r0-i7-3770k", 12.055, "kept the process id"),
