@@ -119,7 +119,7 @@ fn a_cpu_that_this_process_may_not_use() {
 fn directories() {
     let here = Here::new();
     fs::write(here.path("file"), "").unwrap();
-    for (dir, part) in [("absent", "exists"), ("file", "another directory"), ("/proc", "/proc")] {
+    for (dir, part) in [("absent", "existing"), ("file", "another directory"), ("/proc", "/proc")] {
         let answer = here.ends(2, &["run", "selftest", "--dir", dir]);
         assert!(answer.err.contains("--dir"), "{dir}: {answer:?}");
         assert!(answer.err.contains(part), "{dir}: {answer:?}");

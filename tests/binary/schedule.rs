@@ -35,5 +35,5 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
         .map(ToString::to_string)
         .find(|text| text.contains("\"lost\""))
         .unwrap();
-    assert!(lost.contains("quota of 0.20 CPUs"), "{lost}");
+    assert!(lost.contains("0.20 CPUs"), "{lost}");
 }
