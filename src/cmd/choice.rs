@@ -69,7 +69,7 @@ pub enum PresetName {
     Quick,
     /// About six minutes
     Standard,
-    /// About an hour: all cases, and narrower intervals
+    /// About 70 minutes: all cases, and narrower intervals
     Thorough,
     /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
     /// them, or with `!` take from them

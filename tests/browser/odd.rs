@@ -72,7 +72,7 @@ fn a_failed_family() {
 fn killed_at_any_line() {
     let events = some();
     let early = "ended before its plan was written";
-    let no_end = "the record is incomplete";
+    let no_end = "record is incomplete";
     for lines in [1, 2, events.len() / 2, events.len() - 1] {
         let tab = opened(&Page::new(records::killed(events.clone(), lines)));
         let findings = text_of(&tab, "findings");

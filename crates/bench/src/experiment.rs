@@ -75,7 +75,7 @@ pub enum Preset {
     Quick,
     /// About six minutes.
     Standard,
-    /// About an hour: everything listed.
+    /// About 70 minutes: everything listed.
     Thorough,
 }
 

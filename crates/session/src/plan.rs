@@ -117,7 +117,7 @@ pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
         Preset::Rehearsal | Preset::Quick => 60,
         Preset::Standard => 360,
-        Preset::Thorough => 3600,
+        Preset::Thorough => 4200,
     })
 }
 

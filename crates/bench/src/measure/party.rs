@@ -130,8 +130,7 @@ mod tests {
     #[test]
     fn members_are_placed_gathered_and_refused_by_number() {
         let cpu = place::allowed().expect("CPUs")[0];
-        let board = Board::new(2).expect("memory");
-        let gathered = |cpus: [usize; 2], within| -> anyhow::Result<()> {
+        let gathered = |board: &Board, cpus: [usize; 2], within| -> anyhow::Result<()> {
             let children = processes(0..2, |number| match board.place(number, cpus[number]) {
                 Ok(()) => {
                     board.set(number, 0, number as u64 + 7);
@@ -144,9 +143,12 @@ mod tests {
             children.into_iter().try_for_each(|child| Ok(child.succeed()?))
         };
         let patience = Duration::from_secs(10);
-        gathered([cpu; 2], patience).expect("all come");
+        let board = Board::new(2).expect("memory");
+        gathered(&board, [cpu; 2], patience).expect("all come");
         assert_eq!([board.get(0, 0), board.get(1, 0)], [7, 8]);
-        let refused = gathered([cpu, 100_000], patience).expect_err("there is no such CPU");
+        // Another board: on the first one both are ready from the start.
+        let board = Board::new(2).expect("memory");
+        let refused = gathered(&board, [cpu, 100_000], patience).expect_err("there is no such CPU");
         assert!(refused.to_string().contains("process 2"), "{refused}");
         let empty = Board::new(1).expect("memory");
         empty.gather([(0, cpu)], Duration::from_millis(1)).expect_err("nobody comes");

@@ -28,8 +28,8 @@
 //! ## Reading the result
 //!
 //! With `frame=registers` the first few arguments are often free: a core of width 6 executes them
-//! in parallel with the call, and the slope is near zero or undefined (a `linearity` far below 1).
-//! With `frame=spilled` stores and loads add up to a line. `plt` less `direct` is the cost of
+//! in parallel with the call, and the slope is near zero or has no meaning (a `linearity` far below
+//! 1). With `frame=spilled` stores and loads add up to a line. `plt` less `direct` is the cost of
 //! calling into a shared library.
 //!
 //! ## Pitfalls

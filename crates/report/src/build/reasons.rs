@@ -14,7 +14,7 @@ use record::event::PlannedExperiment;
 /// Behind a reason with a number that was not looked up in any source …
 const UNSOURCED: &str = " [unsourced]";
 /// … and what that says.
-const LEGEND: &str = "[unsourced]: at least one number in this reason is a usual value, written \
+const LEGEND: &str = "[unsourced]: at least one number in this reason is a usual value, given \
                       from memory. No published source was looked up for it.";
 
 /// The reasons of both kinds of prediction, folded; nothing where nothing was predicted.

@@ -1,6 +1,7 @@
 use super::*;
 use bench::experiment::AnyExperiment as _;
 use bench::experiment::fixtures::recorded;
+use record::note::NoteKind;
 use session::fixtures::{ids, offered, params, skipped, smoke};
 
 #[test]
@@ -41,7 +42,9 @@ fn what_is_executed_says_where_it_lies() {
     assert_eq!((of("return").count(), of("first_instruction").count()), (5, 4));
     for samples in of("return") {
         let is_executed = samples.case.text("call").is_some_and(|call| call.ends_with("_static"));
-        assert_eq!(!samples.notes.is_empty(), is_executed, "{}", samples.case);
+        // On a busy machine there may be one about the core clock.
+        let of_program = samples.notes.iter().any(|note| note.kind != NoteKind::NoClock);
+        assert_eq!(of_program, is_executed, "{}", samples.case);
     }
 }
 
