@@ -1,7 +1,8 @@
 //! `plumb report`: a stored run as a lab report.
 
 use crate::cmd::{Failure, output, stored, usage};
-use crate::published;
+use crate::{published, sheet};
+use analysis::among::Machine;
 use analysis::figures;
 use analysis::gather::distinct;
 use bench::experiment::{FAR, Role};
@@ -80,11 +81,15 @@ pub enum Print {
     Short,
 }
 
-/// The document of a whole report, which draws conclusions from the published machines.
+/// The document of a whole report, which draws conclusions from the published machines and sheets.
 fn whole(run: &Run) -> Document {
     match run.header.is_published() {
         true => build(run),
-        false => build_among(run, &published::runs()),
+        false => {
+            let reports = published::runs();
+            let reports = reports.iter().map(Machine::of_report);
+            build_among(run, &reports.chain(sheet::machines()).collect::<Vec<_>>())
+        }
     }
 }
 

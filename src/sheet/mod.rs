@@ -7,6 +7,7 @@ mod score;
 #[cfg(test)]
 mod tests;
 
+use analysis::among::Machine;
 use bench::experiment::AnyExperiment;
 use catalogue::find;
 use host::Host;
@@ -16,6 +17,14 @@ use record::metric::Metric;
 use record::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The sheets of `data/sheets`: name and text.
+macro_rules! sheets {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("../../data/sheets/", $name, ".json")))),*]
+    };
+}
+const SHEETS: [(&str, &str); 3] = sheets!["zen3-guest", "zen4-guest", "zen5-guest"];
 
 /// Version of the format of sheets.
 const FORMAT: u32 = 1;
@@ -103,6 +112,19 @@ struct Estimate {
     ci: Option<(f64, f64)>,
 }
 
+/// The machines of `data/sheets`, with their figures as reports print them.
+pub fn machines() -> impl Iterator<Item = Machine> {
+    SHEETS.iter().map(|(name, text)| {
+        let sheet = Sheet::read(text).expect("a test reads every sheet");
+        let figures = sheet.figures.iter();
+        Machine {
+            name: format!("sheet/{name}"),
+            source: sheet.source,
+            values: figures.map(|figure| (figure.key(), figure.printed())).collect(),
+        }
+    })
+}
+
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
@@ -156,6 +178,11 @@ impl Figure {
     /// Its key.
     pub fn key(&self) -> Key {
         Key::new(&self.experiment, &self.case, &self.metric)
+    }
+
+    /// The value that a report prints: while the core was this machine's alone, where that is known.
+    fn printed(&self) -> f64 {
+        self.alone.map_or(self.value, |alone| alone.value)
     }
 
     /// Its experiment and metric. Errors: there is no such experiment, or it has no such metric.

@@ -6,7 +6,7 @@
 //! wide ranges nor bold ones pay. Beside it stands the score of knowing nothing of the
 //! machine: of the whole range that figures of the family and unit have over all machines.
 
-use super::{FILES, Sheet};
+use super::{FILES, SHEETS, Sheet};
 use crate::published::score::{asked_case, scored, site as published_site};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
 use catalogue::{FAMILIES, find};
@@ -20,7 +20,6 @@ use session::site::Files;
 use stats::quantile::median;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Mean interval score of all priors: no change of a law may raise it.
@@ -56,13 +55,7 @@ struct Judged<'a> {
 type Naive = BTreeMap<(&'static str, &'static str), (f64, f64)>;
 
 fn machines() -> Vec<Machine> {
-    let mut files: Vec<_> =
-        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sheets"))
-            .expect("the sheets are in the repository")
-            .map(|entry| entry.expect("it can be listed").path())
-            .collect();
-    files.sort();
-    let mut all: Vec<Machine> = files.iter().map(|file| of_sheet(file)).collect();
+    let mut all: Vec<Machine> = SHEETS.iter().map(|(name, text)| of_sheet(name, text)).collect();
     for (report, table) in scored() {
         let name = format!("published/{}", report.name);
         if all.last().is_none_or(|last| last.name != name) {
@@ -81,20 +74,14 @@ fn machines() -> Vec<Machine> {
     all
 }
 
-fn of_sheet(file: &Path) -> Machine {
-    let text = std::fs::read_to_string(file).expect("it can be read");
-    let sheet = Sheet::read(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+fn of_sheet(name: &str, text: &str) -> Machine {
+    let sheet = Sheet::read(text).unwrap_or_else(|why| panic!("{name}: {why}"));
     let figures = sheet.figures.iter().map(|figure| {
         let (experiment, metric) = figure.metric().expect("reading has checked it");
         let case = Case { id: figure.key().case, at: figure.at.clone() };
-        Measured {
-            experiment,
-            metric,
-            case,
-            value: figure.alone.map_or(figure.value, |alone| alone.value),
-        }
+        Measured { experiment, metric, case, value: figure.printed() }
     });
-    let name = file.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+    let name = name.to_owned();
     Machine { name, figures: figures.collect(), site: site(&sheet) }
 }
 

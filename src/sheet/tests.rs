@@ -1,4 +1,4 @@
-use super::{Refused, Sheet, export};
+use super::{Refused, SHEETS, Sheet, export, machines};
 use analysis::figure::Condition;
 use analysis::figures;
 use record::run::Run;
@@ -7,6 +7,21 @@ use std::path::Path;
 fn stored(name: &str) -> Run {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records");
     session::store::read(&records.join(name)).expect("a record of the repository").run
+}
+
+#[test]
+fn every_sheet_of_the_repository_is_a_machine_to_compare_with() {
+    let sheets = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sheets");
+    let mut files: Vec<String> = std::fs::read_dir(sheets)
+        .expect("the sheets are in the repository")
+        .map(|entry| entry.expect("it can be listed").path())
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    assert_eq!(SHEETS.map(|(name, _)| name).as_slice(), files);
+    for machine in machines() {
+        assert!(!machine.values.is_empty() && !machine.source.is_empty(), "{}", machine.name);
+    }
 }
 
 const RECORD: &str = "format-3.jsonl";

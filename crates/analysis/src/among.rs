@@ -1,11 +1,38 @@
-//! A run among machines that others published: what it is good and bad at.
+//! A run among other machines: what it is good and bad at.
 
 use super::figure::Figure;
 use super::gather::{distinct, gathered};
+use record::key::Key;
 use record::metric::Better;
 use record::run::Run;
 use record::unit::Unit;
 use stats::quantile::median;
+use std::collections::BTreeMap;
+
+/// Another machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// Where its figures come from: a publication, or a run of plumb.
+    pub source: String,
+    /// Its figures, each in the metric's unit.
+    pub values: BTreeMap<Key, f64>,
+}
+
+impl Machine {
+    /// The machine of a published report.
+    pub fn of_report(run: &Run) -> Machine {
+        let values = run.derived.iter();
+        Machine {
+            name: run.header.run.clone(),
+            source: run.header.environment.get("report").cloned().unwrap_or_default(),
+            values: values
+                .map(|one| (Key::new(&one.experiment, &one.case, &one.metric), one.value))
+                .collect(),
+        }
+    }
+}
 
 /// How an experiment's figures stand against those of the other machines.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +66,7 @@ pub struct Example {
 }
 
 /// Every experiment that shares figures with other machines, the best first.
-pub fn standings(figures: &[Figure], others: &[Run]) -> Vec<Standing> {
+pub fn standings(figures: &[Figure], others: &[Machine]) -> Vec<Standing> {
     let shared = figures.iter().filter_map(|figure| {
         example(figure, others).map(|example| (figure.experiment.as_str(), example))
     });
@@ -49,14 +76,15 @@ pub fn standings(figures: &[Figure], others: &[Run]) -> Vec<Standing> {
     standings
 }
 
-fn example(figure: &Figure, others: &[Run]) -> Option<Example> {
+fn example(figure: &Figure, others: &[Machine]) -> Option<Example> {
     let metric = figure.metric.as_ref()?;
     let value = figure.value.filter(|value| *value > 0.0)?;
-    let of_run = |run: &Run| {
-        let derived = run.derived(&figure.experiment, &figure.case, &metric.name)?;
-        (derived.value > 0.0).then(|| (run.header.run.clone(), derived.value))
+    let key = figure.key()?;
+    let of_machine = |machine: &Machine| {
+        let value = machine.values.get(&key).copied().filter(|value| *value > 0.0)?;
+        Some((machine.name.clone(), value))
     };
-    let others: Vec<(String, f64)> = others.iter().filter_map(of_run).collect();
+    let others: Vec<(String, f64)> = others.iter().filter_map(of_machine).collect();
     let values: Vec<f64> = others.iter().map(|(_, value)| *value).collect();
     let middle = median(&values)?;
     let factor = match metric.better {
@@ -86,35 +114,18 @@ fn standing(experiment: &str, examples: Vec<Example>) -> Standing {
 
 #[cfg(test)]
 mod tests {
-    use super::standings;
+    use super::{Machine, standings};
     use crate::figures;
     use crate::sample;
-    use record::event::{Derived, Event};
-    use record::run::Run;
 
     #[test]
     fn an_experiment_is_as_good_as_its_figures_are_beside_those_of_others() {
         let run = sample::run();
         let all = figures(&run);
         let other = |name: &str, factor: f64| {
-            let mut other = Run::new(sample::header());
-            other.header.run = name.to_owned();
-            for figure in all.iter().filter(|one| one.experiment == "os.syscall") {
-                if let (Some(value), Some(metric)) = (figure.value, &figure.metric) {
-                    other.push(Event::Derived(Derived {
-                        experiment: figure.experiment.clone(),
-                        case: figure.case.clone(),
-                        metric: metric.name.to_string(),
-                        value: factor * value,
-                        ci: None,
-                        confidence: None,
-                        presence: 1.0,
-                        at: std::collections::BTreeMap::new(),
-                        notes: Vec::new(),
-                    }));
-                }
-            }
-            other
+            let own = all.iter().filter(|one| one.experiment == "os.syscall");
+            let values = own.filter_map(|figure| Some((figure.key()?, factor * figure.value?)));
+            Machine { name: name.to_owned(), source: String::new(), values: values.collect() }
         };
         let found = standings(&all, &[other("old", 4.0), other("older", 16.0)]);
         assert_eq!(found.len(), 1);

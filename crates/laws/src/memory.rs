@@ -50,7 +50,7 @@ impl Level {
         matches!(self, Level::Memory | Level::FourTimes)
     }
 
-    /// How many caches are in front of it; `None` for main memory.
+    /// Number of caches before this level; `None` for main memory.
     pub fn before(self) -> Option<usize> {
         Level::CACHES.iter().position(|level| *level == self)
     }

@@ -37,7 +37,7 @@ pub(crate) fn connection() -> (TcpStream, TcpStream) {
     (near, listener.accept().expect("somebody connected").0)
 }
 
-/// A port of this machine at which nobody answers.
+/// A port of this machine at which no program answers.
 pub(crate) fn closed_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
     listener.local_addr().expect("it is bound").port()

@@ -1,8 +1,8 @@
 //! Files of an SMB server without a mount: libsmbclient, loaded when it is asked for.
 //!
-//! The library asks a function of ours for the user's password, and gets what the environment's
-//! `PASSWD` holds, as smbclient and mount.cifs do; for nobody in particular it is `guest` without
-//! one, and no user at all where the server refuses that.
+//! The library calls a function of ours for the password, which returns the environment's `PASSWD`,
+//! as smbclient and mount.cifs do. Without a user in the URL the user is `guest` without a password,
+//! and an anonymous one if the server refuses the guest.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -26,7 +26,7 @@ const WANTED: Wanted = Wanted {
 };
 /// Where an SMB server listens.
 const PORT: u16 = 445;
-/// Who reads where nobody was named.
+/// The user of a URL that names none.
 const GUEST: &CStr = c"guest";
 /// The environment's variable with the password.
 const PASSWORD: &str = "PASSWD";
@@ -149,7 +149,7 @@ impl Library {
             }
         };
         if facts.st_mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(invalid(format!("{url} is no regular file")));
+            return Err(invalid(format!("{url} is not a regular file")));
         }
         let bytes = u64::try_from(facts.st_size).map_err(io::Error::other)?;
         let socket = connection(&before)?;
@@ -249,7 +249,7 @@ impl SmbFile {
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
         let start = buffer.as_mut_ptr().cast::<c_void>();
-        // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the
+        // SAFETY: an open file of this context, which has one user at a time (`&mut self`); the
         // buffer is ours and as long as the count says. The library keeps the offset by itself.
         let read = unsafe {
             match (self.seek)(context, file, offset as libc::off_t, libc::SEEK_SET) {
@@ -263,8 +263,8 @@ impl SmbFile {
         })
     }
 
-    /// What the kernel knows of the connection to the server. Errors: the connection is lost or
-    /// could not be told from others, or the kernel does not tell.
+    /// The kernel's facts about the connection to the server. Errors: the connection is lost, it
+    /// could not be distinguished from others, or the kernel does not report it.
     pub fn tcp(&self) -> io::Result<tcp::Info> {
         let descriptor = self.socket.filter(|_| !self.is_lost);
         let descriptor = descriptor.ok_or(io::ErrorKind::NotConnected)?;
@@ -281,7 +281,7 @@ impl Drop for SmbFile {
         if self.is_lost {
             return;
         }
-        // SAFETY: the file and its context are ours, and nobody else has them.
+        // SAFETY: the file and its context belong to this value alone.
         unsafe {
             let close = (self.calls.close)(self.context.as_ptr());
             if close(self.context.as_ptr(), self.file.as_ptr()) >= 0 {

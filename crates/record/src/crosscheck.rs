@@ -149,8 +149,8 @@ pub struct Load {
     pub cpu_s: f64,
     /// What the hypervisor took of that; null if the kernel does not report it.
     pub steal_s: Option<f64>,
-    /// What other processes and the kernel for itself had of it, at least; null if that cannot be
-    /// separated from a far end's.
+    /// Least CPU time that other processes and the kernel's own threads used; null if a far end's
+    /// share cannot be separated.
     pub others_s: Option<f64>,
 }
 

@@ -48,7 +48,7 @@ pub struct Prediction {
     /// What of the machine it counted in or was widened for: none of that is a cause of a miss.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What of it base hardware takes and what software; null if they cannot be separated.
+    /// The shares of base hardware and software; null if they cannot be separated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
     /// Whether a number in it is from a table for which no source was looked up.

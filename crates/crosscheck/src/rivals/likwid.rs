@@ -136,9 +136,10 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         true => "-W",
         false => "-w",
     };
-    // It passes over its arrays for a second and more. A last cache that takes in what others cast
-    // out keeps a part of arrays four times its size then, which plumb's first passes do not meet:
-    // on a Zen 5 guest its copy moved 43 to 45 GB/s in 128 MiB, and 39 to 41 in 256 and 384 MiB.
+    // likwid-bench passes over its arrays for at least a second. A last cache that receives the lines
+    // evicted from the second then holds part of arrays four times its size. plumb's first passes
+    // find nothing there. On a Zen 5 guest (32 MiB) likwid-bench copied 43 to 45 GB/s in 128 MiB, and
+    // 38 to 41 GB/s in 256 and 384 MiB.
     let footprint = match one.level {
         "DRAM" => 2 * footprint,
         _ => footprint,

@@ -75,7 +75,7 @@
 //! figures. Bound: the link's nominal payload rate, which only warns.
 //!
 //! ## Reading the result
-//! Loopback is no network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate
+//! Loopback is not a network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate
 //! grows with the message size until copies dominate; for small messages `message_cpu_…` is the
 //! figure to read. One stream uses one core at each end: if `streams` raise the rate, that core was
 //! the limit. A `receive_window_limited` near 1 means that the receiver does not keep up, or that

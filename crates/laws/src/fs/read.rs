@@ -20,7 +20,7 @@ use record::key::CaseId;
 
 /// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
 const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
-/// Cycles that a hypervisor adds: it is told, and it interrupts.
+/// Cycles that a hypervisor adds for the notification and the interrupt.
 const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
 /// A page taken for the cache, entered in its index, and later given up, in cycles.
 const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);

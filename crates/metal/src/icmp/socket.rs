@@ -129,7 +129,7 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
     Ok(u16::from_be(address.sin6_port))
 }
 
-/// One packet, as much of it as fits, and the kernel's facts about it.
+/// One packet, cut to the buffer, and the kernel's facts about it.
 #[inline]
 pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, Told)> {
     let mut control = [0_u64; CONTROL_WORDS];

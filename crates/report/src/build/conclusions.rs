@@ -1,31 +1,34 @@
-//! What the machine is good and bad at, beside the machines of published reports; and the report's
-//! sources.
+//! What the machine is good and bad at, compared with other machines; and the report's sources.
 
 use crate::document::{Block, Cell, Row, Section, Table, Tone};
 use crate::values::{self, counted};
-use analysis::among::{Standing, standings};
+use analysis::among::{Machine, Standing, standings};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
 use record::quantity::digits;
 use record::run::Run;
 
+/// Closer factors are no difference between machines.
+const EQUAL: f64 = 1.05;
+
 /// Experiments that a sentence names.
 const NAMED: usize = 4;
 
-/// The conclusions; `None` where no published machine has any of the figures.
-pub fn section(figures: &[Figure], published: &[Run]) -> Option<Section> {
-    let standings = standings(figures, published);
+/// The conclusions; `None` where no other machine has any of the figures.
+pub fn section(figures: &[Figure], others: &[Machine]) -> Option<Section> {
+    let standings = standings(figures, others);
     let figures: usize = standings.iter().map(|one| one.figures).sum();
     if standings.is_empty() {
         return None;
     }
     let machines = distinct(standings.iter().flat_map(|one| &one.machines).cloned());
     let beside = format!(
-        "{} of this run and of {} have the same key: the operation is the same, the machines are from \
-         2006 to 2015. The factor is the geometric mean over an experiment's figures, each against the \
-         median of the machines that have it.",
+        "{} of this run and of {} have the same key, so the operation is the same. The machines of \
+         published reports are from 2006 to 2015; plumb measured the others (Sources). The factor is \
+         the geometric mean over an experiment's figures, each compared with the median of the \
+         machines that have it.",
         counted(figures, "figure"),
-        counted(machines.len(), "published machine")
+        counted(machines.len(), "other machine")
     );
     let blocks =
         [Block::text(sentences(&standings)), Block::text(beside), Block::Table(table(&standings))];
@@ -35,31 +38,34 @@ pub fn section(figures: &[Figure], published: &[Run]) -> Option<Section> {
 
 fn sentences(standings: &[Standing]) -> String {
     let list = |some: Vec<&Standing>| -> String {
-        let each = some.iter().map(|one| format!("{} ({})", one.experiment, times(one.factor)));
+        let each = some.iter().map(|one| format!("{} ({})", one.experiment, times(one.factor).0));
         each.collect::<Vec<_>>().join(", ")
     };
-    let better = standings.iter().filter(|one| one.factor >= 1.0).count();
+    let better = standings.iter().filter(|one| one.factor >= EQUAL).count();
     let good = list(standings.iter().take(NAMED.min(better)).collect());
-    let worse: Vec<&Standing> = standings.iter().rev().filter(|one| one.factor < 1.0).collect();
+    let worse: Vec<&Standing> =
+        standings.iter().rev().filter(|one| one.factor <= EQUAL.recip()).collect();
     let good = match good.is_empty() {
-        true => "Good at: nothing; the published machines are better everywhere.".to_owned(),
+        true => "Good at: nothing; the other machines are as good or better everywhere.".to_owned(),
         false => format!("Good at: {good}."),
     };
     let bad = match (worse.is_empty(), standings.last()) {
         (true, Some(last)) => format!(
             "Bad at: nothing; it is least ahead in {} ({}).",
             last.experiment,
-            times(last.factor)
+            times(last.factor).0
         ),
         _ => format!("Bad at: {}.", list(worse.into_iter().take(NAMED).collect())),
     };
     format!("{good} {bad}")
 }
 
-fn times(factor: f64) -> String {
-    match factor >= 1.0 {
-        true => format!("{}× better", digits(factor)),
-        false => format!("{}× worse", digits(1.0 / factor)),
+/// How many times better or worse, and what that is.
+fn times(factor: f64) -> (String, Tone) {
+    match factor {
+        EQUAL.. => (format!("{}× better", digits(factor)), Tone::Good),
+        _ if factor > EQUAL.recip() => ("equal within 5 %".to_owned(), Tone::Plain),
+        _ => (format!("{}× worse", digits(factor.recip())), Tone::Warn),
     }
 }
 
@@ -72,28 +78,28 @@ fn table(standings: &[Standing]) -> Table {
             .iter()
             .map(|(name, value)| format!("{} {}", plain(*value), short(name)))
             .collect();
-        let tone = if one.factor >= 1.0 { Tone::Good } else { Tone::Warn };
+        let (factor, tone) = times(one.factor);
         Row::of(vec![
             Cell::plain(&one.experiment),
             Cell::plain(one.figures.to_string()),
-            Cell::toned(times(one.factor), tone),
+            Cell::toned(factor, tone),
             Cell::plain(example.label.replace(',', ", ")),
             Cell::plain(plain(example.value)),
             Cell::plain(others.join(", ")),
         ])
     });
     let headings =
-        ["experiment", "#figures", "#factor", "typical figure", "#here", "published machines"];
-    Table::new("Compared with the published machines, best first", &headings, rows)
+        ["experiment", "#figures", "#factor", "typical figure", "#here", "other machines"];
+    Table::new("Compared with the other machines, best first", &headings, rows)
 }
 
-/// A published machine without what all their names begin with.
+/// The name of a machine without its collection.
 fn short(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, name)| name)
 }
 
 /// What the report rests on.
-pub fn sources(run: &Run, published: &[Run]) -> Section {
+pub fn sources(run: &Run, others: &[Machine]) -> Section {
     let header = &run.header;
     let build = match header.build.is_empty() {
         true => String::new(),
@@ -115,11 +121,7 @@ pub fn sources(run: &Run, published: &[Run]) -> Section {
             "recorded before the first sample of their case, each with its reason".to_owned(),
         ),
     ];
-    let reports = published.iter().filter_map(|run| {
-        let report = run.header.environment.get("report")?;
-        Some((run.header.run.clone(), report.clone()))
-    });
-    pairs.extend(reports);
+    pairs.extend(others.iter().map(|machine| (machine.name.clone(), machine.source.clone())));
     Section::new("sources", "Sources", vec![Block::KeyValues(pairs).on_page()])
 }
 
@@ -127,29 +129,19 @@ pub fn sources(run: &Run, published: &[Run]) -> Section {
 mod tests {
     use super::{section, sources};
     use crate::document::{Block, Section, Tone};
+    use analysis::among::Machine;
     use analysis::figure::Figure;
     use analysis::{figures, sample};
-    use record::event::{Derived, Event};
-    use record::run::Run;
     use std::collections::BTreeMap;
 
-    /// A machine that prints one of the sample's figures, so many times as great.
-    fn machine(figure: &Figure, factor: f64) -> Run {
-        let mut run = Run::new(sample::header());
-        run.header.run = "published/old".to_owned();
-        run.header.environment.insert("report".to_owned(), "R9: a thesis".to_owned());
-        run.push(Event::Derived(Derived {
-            experiment: figure.experiment.clone(),
-            case: figure.case.clone(),
-            metric: figure.metric_name().to_owned(),
-            value: factor * figure.value.expect("was measured"),
-            ci: None,
-            confidence: None,
-            presence: 1.0,
-            at: BTreeMap::new(),
-            notes: Vec::new(),
-        }));
-        run
+    /// A machine that has one of the sample's figures, so many times as great.
+    fn machine(figure: &Figure, factor: f64) -> Machine {
+        let (key, value) = (figure.key().expect("a key"), figure.value.expect("was measured"));
+        Machine {
+            name: "published/old".to_owned(),
+            source: "R9: a thesis".to_owned(),
+            values: BTreeMap::from([(key, factor * value)]),
+        }
     }
 
     #[test]

@@ -294,7 +294,7 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ⏎ ")
 }
 
-/// Rivals without any comparison, with the reason and what would help; none where there are none.
+/// Rivals without any comparison, with the reason and what would help; an empty list without any.
 fn without(all: &[Beside<'_>]) -> Option<Table> {
     let rows: Vec<Row> = all
         .iter()

@@ -24,6 +24,7 @@ pub use experiment::METHOD;
 
 use super::document::{Document, Section};
 use super::values::{counted, percent};
+use analysis::among::Machine;
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
@@ -38,8 +39,8 @@ pub fn build(run: &Run) -> Document {
     build_among(run, &[])
 }
 
-/// The whole report of a run, with conclusions from machines that others published.
-pub fn build_among(run: &Run, published: &[Run]) -> Document {
+/// The whole report of a run, with conclusions from other machines.
+pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
     if run.header.is_crosscheck() {
@@ -55,8 +56,8 @@ pub fn build_among(run: &Run, published: &[Run]) -> Document {
         overview::findings(&findings),
         machine::environment(run),
     ]);
-    sections.extend(conclusions::section(&figures, published));
-    sections.push(conclusions::sources(run, published));
+    sections.extend(conclusions::section(&figures, others));
+    sections.push(conclusions::sources(run, others));
     Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),

@@ -14,7 +14,7 @@ use record::quantity::{digits, render};
 /// Figures with a section each; of more, those that shift.
 const SECTIONS: usize = 8;
 
-/// Most figures without a section in the table of figures.
+/// Most lines of the table of figures.
 const LISTED: usize = 60;
 
 /// The document of some trends: `what` was requested, and the machine.
@@ -82,7 +82,7 @@ fn shifts(trends: &Trends) -> Section {
     Section::new("shifts", "Shifts of level", everyone(blocks))
 }
 
-/// Every figure over the runs in a line, up to a page of them.
+/// A line for each figure over the runs, up to a page.
 fn figures(trends: &Trends) -> Section {
     let row = |trend: &Trend| {
         let (unit, points) = (trend.over.unit, &trend.over.points);

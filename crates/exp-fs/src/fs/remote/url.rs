@@ -38,8 +38,8 @@ pub(super) static LIBRARIES: [ClientLibrary; 2] = [
     },
 ];
 
-/// What a URL may ask of libnfs: how the server is found and who asks. Whatever else there is
-/// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
+/// Arguments of libnfs that a URL may have: they find the server and name the user. The others
+/// (`readahead`, `pagecache`, `dircache` …) answer reads from memory, or wait longer.
 const NFS_ARGUMENTS: [&str; 8] =
     ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 
@@ -154,7 +154,7 @@ fn smb(text: &str) -> Result<Url, String> {
             Ok(port) => (server, Some(port)),
             Err(_) => {
                 return Err(format!(
-                    "{text}: {port} is no port (an IPv6 address needs a name here)"
+                    "{text}: {port} is not a port number (write an IPv6 server by its host name)"
                 ));
             }
         },
@@ -251,7 +251,7 @@ mod tests {
             ("smb://server/share/dir/", "names no file"),
             ("smb://me:secret@server/share/file", "PASSWD"),
             ("smb://[fe80::1]/share/file", "IPv6"),
-            ("smb://server:many/share/file", "many is no port"),
+            ("smb://server:many/share/file", "many is not a port"),
             ("smb://server/share/file?WINS=x", "no arguments"),
             ("smb://server/share/100%", "%25"),
             ("ftp://server/file", "only reads nfs:// and smb://"),

@@ -25,7 +25,7 @@ impl Numbers {
     }
 
     /// One came; whether it is the first with its number. One so late that nothing is remembered of
-    /// its number counts as repeated: a number that cannot be distinguished is no delivery.
+    /// its number counts as repeated: a number that cannot be distinguished does not count as a delivery.
     pub(super) fn count(&mut self, number: u64) -> bool {
         if number >= self.next {
             let jump = number - self.next + 1;
