@@ -70,7 +70,7 @@ fn pandas_reads_it() {
 
 #[test]
 fn duckdb_reads_it() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/duckdb/bin/python");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
     let Some(python) = with(&[own, "python3".into()], &["-c", "import duckdb"]) else {
         return skips::test("data-tool");
     };
