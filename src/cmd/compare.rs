@@ -182,7 +182,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
         Format::Json => compare_json::render(comparison),
     };
     match &args.output {
-        None => Ok(output::print(&text)?),
+        None => Ok(output::page(&text)?),
         Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }

@@ -1,29 +1,145 @@
 //! `plumb completions` and `plumb man`: made from the same definition as the parser.
 
 use crate::cmd::{Cli, Failure, output};
-use clap::CommandFactory;
+use anyhow::Context;
+use clap::{CommandFactory, ValueEnum};
+use clap_complete::Shell;
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-/// Prints a completion script for a shell, for example `source <(plumb completions bash)`.
+/// Prints a completion script for a shell, for example `source <(plumb completions bash)`, or
+/// installs it.
 #[derive(clap::Args)]
+#[command(
+    after_help = "--install writes to the directory where the shell looks for completions: of the whole \
+machine for root, otherwise of the user. New shells use it. Zsh looks in a user's directory only if ~/.zshrc \
+adds it to fpath before compinit; plumb prints the line."
+)]
 pub struct Args {
-    /// Shell
-    shell: clap_complete::Shell,
+    /// Shell [default with --install: the one that $SHELL names]
+    #[arg(required_unless_present = "install")]
+    shell: Option<Shell>,
+    /// Install the script instead of printing it
+    #[arg(long)]
+    install: bool,
 }
 
-/// Prints the manual page, for example `plumb man | man -l -`.
+/// Prints the manual page of plumb or of a command, for example `plumb man run | man -l -`.
 #[derive(clap::Args)]
-pub struct ManArgs {}
+pub struct ManArgs {
+    /// Command [default: plumb itself]
+    command: Option<String>,
+    /// Write the pages of plumb and of all commands to this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    to: Option<PathBuf>,
+}
 
 pub fn run(args: Args) -> Result<(), Failure> {
+    let named = || env::var_os("SHELL").and_then(|shell| Shell::from_shell_path(&shell));
+    let shell = args.shell.or_else(named).ok_or_else(|| {
+        let known: Vec<String> = Shell::value_variants().iter().map(Shell::to_string).collect();
+        Failure::Usage(format!("$SHELL names no known shell; type one of {}", known.join(", ")))
+    })?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "plumb", &mut script);
-    Ok(output::print(&String::from_utf8_lossy(&script))?)
+    clap_complete::generate(shell, &mut Cli::command(), "plumb", &mut script);
+    if !args.install {
+        return Ok(output::print(&String::from_utf8_lossy(&script))?);
+    }
+    let is_root = metal::process::geteuid() == 0;
+    let file = place(shell, is_root, |name| env::var_os(name))?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(&file, &script))
+        .with_context(|| format!("{} cannot be written", file.display()))?;
+    let mut text =
+        format!("Completions for {shell} are in {}; new shells use them.\n", file.display());
+    if shell == Shell::Zsh && !is_root {
+        text += &format!(
+            "Zsh must know the directory. Add to ~/.zshrc, before compinit:\n  fpath=({} $fpath)\n",
+            directory.display()
+        );
+    }
+    Ok(output::print(&text)?)
 }
 
-pub fn man(_: ManArgs) -> Result<(), Failure> {
+/// Where a shell looks for the script: of the machine for root, else of the user.
+fn place(
+    shell: Shell,
+    is_root: bool,
+    var: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, Failure> {
+    let of_user = |variable: &str, below: &str| {
+        let set = var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        set.or_else(|| Some(PathBuf::from(var("HOME")?).join(below)))
+            .ok_or_else(|| Failure::Usage(format!("neither {variable} nor HOME is set")))
+    };
+    let share = || match is_root {
+        true => Ok(PathBuf::from("/usr/local/share")),
+        false => of_user("XDG_DATA_HOME", ".local/share"),
+    };
+    Ok(match shell {
+        Shell::Bash => share()?.join("bash-completion/completions/plumb"),
+        Shell::Zsh => share()?.join("zsh/site-functions/_plumb"),
+        Shell::Fish if is_root => share()?.join("fish/vendor_completions.d/plumb.fish"),
+        Shell::Fish => of_user("XDG_CONFIG_HOME", ".config")?.join("fish/completions/plumb.fish"),
+        other => {
+            return Err(Failure::Usage(format!(
+                "plumb knows no directory for completions of {other}; `plumb completions {other}` \
+                 prints the script"
+            )));
+        }
+    })
+}
+
+pub fn man(args: ManArgs) -> Result<(), Failure> {
+    if let Some(directory) = args.to {
+        clap_mangen::generate_to(Cli::command(), &directory)
+            .with_context(|| format!("the pages cannot be written to {}", directory.display()))?;
+        return Ok(());
+    }
+    let mut plumb = Cli::command();
+    plumb.build();
+    let command = match &args.command {
+        None => &plumb,
+        Some(name) => plumb
+            .get_subcommands()
+            .find(|command| command.get_name() == name && !command.is_hide_set())
+            .ok_or_else(|| {
+                Failure::Usage(format!("there is no command {name}; `plumb help` lists them"))
+            })?,
+    };
     let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command())
+    clap_mangen::Man::new(command.clone())
         .render(&mut page)
-        .map_err(|error| anyhow::anyhow!("the manual page cannot be made: {error}"))?;
+        .context("the manual page cannot be made")?;
     Ok(output::print(&String::from_utf8_lossy(&page))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+    use clap_complete::Shell;
+    use std::path::Path;
+
+    #[test]
+    fn scripts_go_where_shells_look() {
+        let at = |shell, is_root, set: &[(&str, &str)]| {
+            let var = |name: &str| Some(set.iter().find(|(known, _)| *known == name)?.1.into());
+            place(shell, is_root, var).ok()
+        };
+        let home = [("HOME", "/home/a")];
+        let moved = [("HOME", "/home/a"), ("XDG_DATA_HOME", "/d"), ("XDG_CONFIG_HOME", "relative")];
+        for (shell, is_root, set, expected) in [
+            (Shell::Bash, true, &home[..], "/usr/local/share/bash-completion/completions/plumb"),
+            (Shell::Bash, false, &home, "/home/a/.local/share/bash-completion/completions/plumb"),
+            (Shell::Zsh, false, &moved, "/d/zsh/site-functions/_plumb"),
+            (Shell::Fish, false, &moved, "/home/a/.config/fish/completions/plumb.fish"),
+            (Shell::Fish, true, &[], "/usr/local/share/fish/vendor_completions.d/plumb.fish"),
+        ] {
+            assert_eq!(at(shell, is_root, set).as_deref(), Some(Path::new(expected)), "{shell}");
+        }
+        assert_eq!(at(Shell::Bash, false, &[]), None);
+        assert_eq!(at(Shell::PowerShell, true, &home), None);
+    }
 }

@@ -47,7 +47,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         false => pages,
     };
-    Ok(output::print(&pages.join("\n"))?)
+    Ok(output::page(&pages.join("\n"))?)
 }
 
 /// A manual's Markdown as a document: headings, paragraphs and items, without their marks.

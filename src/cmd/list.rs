@@ -41,7 +41,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     );
     match args.json {
         true => output::print(&format!("{:#}\n", Value::Array(objects)))?,
-        false => output::print(&text)?,
+        false => output::page(&text)?,
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod plan;
 mod report;
 mod run;
 mod runs;
+mod self_check;
 mod stored;
 mod trend;
 mod worker;
@@ -32,8 +33,9 @@ use thiserror::Error;
   plumb run --preset quick         measure for one minute and print the summary
   plumb report last --full         show the whole report
   plumb explain os.syscall         explain what an experiment measures, and how
+  plumb man run | man -l -         read the manual of a command
 
-Exit codes: 0 success; 1 finding (compare, crosscheck, doctor); 2 usage error; 3 failure; 4 interrupted (continue with `plumb run --resume`); 5 undecided (compare --fail-on).")]
+Exit codes: 0 success; 1 finding (compare, crosscheck, doctor, self-check); 2 usage error; 3 failure; 4 interrupted (continue with `plumb run --resume`); 5 undecided (compare --fail-on).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -52,6 +54,7 @@ enum Command {
     Crosscheck(crosscheck::Args),
     Agent(agent::Args),
     Doctor(doctor::Args),
+    SelfCheck(self_check::Args),
     Completions(completions::Args),
     Man(completions::ManArgs),
     #[command(hide = true)]
@@ -145,6 +148,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::SelfCheck(args) => self_check::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => completions::man(args),
         Command::Worker(args) => worker::run(args),

@@ -3,6 +3,7 @@
 use record::plain::{lines, steers};
 use report::terminal::{self, Look};
 use std::io::{self, IsTerminal, Write};
+use std::process::{Command, Stdio};
 
 /// Prints a result, with nothing in it that steers a terminal but a report's colours. A reader that
 /// has gone away is no error.
@@ -13,6 +14,38 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::anyhow!("cannot write the result: {error}"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a result that may be longer than the terminal is high: through a pager then, as git does.
+/// `PLUMB_PAGER`, else `PAGER`, else `less` is the pager; an empty one or `cat` is none.
+pub fn page(text: &str) -> anyhow::Result<()> {
+    let rows = terminal_size::terminal_size().map_or(usize::MAX, |(_, rows)| usize::from(rows.0));
+    if !io::stdout().is_terminal() || text.lines().count() < rows {
+        return print(text);
+    }
+    let set = ["PLUMB_PAGER", "PAGER"].into_iter().find_map(|name| std::env::var(name).ok());
+    let pager = set.unwrap_or_else(|| "less".to_owned());
+    if ["", "cat"].contains(&pager.trim()) {
+        return print(text);
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", &pager]).stdin(Stdio::piped());
+    // less: end at once if all fits, keep colours, leave the text on the screen.
+    if std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.spawn() else {
+        return print(text);
+    };
+    if let Some(mut stdin) = child.stdin.take() {
+        // A reader who ends the pager early is no error.
+        let _ = stdin.write_all(coloured(text).as_bytes());
+    }
+    match child.wait()?.code() {
+        // The shell did not find it.
+        Some(126 | 127) => print(text),
         _ => Ok(()),
     }
 }

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         rounds.1,
         humantime::format_duration(Duration::from_secs(plan.eta_s.ceil() as u64)),
     ));
-    Ok(output::print(&text)?)
+    Ok(output::page(&text)?)
 }
 
 /// What would be measured of an experiment, or why nothing.

@@ -191,7 +191,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         format => render(&run, format, look),
     };
     match &args.output {
-        None => Ok(output::print(&text)?),
+        None => Ok(output::page(&text)?),
         Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }

@@ -128,7 +128,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     if stored.is_empty() {
         output::diagnose("plumb: no run is stored yet; `plumb run` makes one");
     }
-    Ok(output::print(&text)?)
+    Ok(output::page(&text)?)
 }
 
 fn described(facts: &Facts) -> String {

@@ -3,6 +3,7 @@
 
 use crate::plumb::{Answer, Here, answer};
 use serde_json::Value;
+use std::fs;
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
@@ -94,4 +95,28 @@ fn a_report_shows_what_a_selector_names() {
     for selector in ["memory.latency", "none.such"] {
         assert_eq!(here.plumb(&["report", "last", selector]).code, Some(2), "{selector}");
     }
+}
+
+#[test]
+fn every_body_of_this_machine_is_right() {
+    let all = Here::new().ends(0, &["self-check", "--all"]);
+    assert!(all.out.lines().filter(|line| line.starts_with("right  ")).count() > 250, "{all:?}");
+}
+
+#[test]
+fn every_command_has_its_page() {
+    let here = Here::new();
+    let one = here.ends(0, &["man", "run"]);
+    assert!(one.out.contains(".TH plumb-run 1"), "{one:?}");
+    here.ends(2, &["man", "worker"]);
+    fs::create_dir(here.path("pages")).unwrap();
+    here.ends(0, &["man", "--to", "pages"]);
+    let pages = fs::read_dir(here.path("pages")).unwrap();
+    let names: Vec<_> =
+        pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+    for name in ["plumb.1", "plumb-run.1", "plumb-self-check.1"] {
+        assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("worker")), "{names:?}");
+    here.ends(3, &["man", "--to", "absent"]);
 }

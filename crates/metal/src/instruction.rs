@@ -4,6 +4,8 @@
 //! Each body is written once, as the text that the assembler gets and that is stored with the
 //! figure, in the tables under `arch/`. A body runs its instruction exactly `n` times.
 
+mod answer;
+
 use crate::arch;
 
 /// A loop of one instruction. `n`: how often; `words`: what it works on.

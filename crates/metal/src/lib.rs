@@ -26,6 +26,7 @@ pub mod icmp;
 pub mod instruction;
 pub mod io;
 pub mod kernel;
+pub mod known_answer;
 pub mod line;
 pub mod matrix;
 pub mod memory;

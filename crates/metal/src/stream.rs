@@ -229,7 +229,6 @@ impl Kernel {
     }
 }
 
-#[cfg(test)]
 impl Kernel {
     /// Every one that can be named.
     pub(crate) fn every() -> impl Iterator<Item = Kernel> {

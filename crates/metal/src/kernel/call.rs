@@ -113,23 +113,9 @@ pub(crate) fn loop_of(kind: CallKind) -> Option<Loop> {
 mod tests {
     use super::*;
 
-    fn every_kind() -> Vec<CallKind> {
-        let mut kinds = vec![CallKind::Indirect, CallKind::Plt, CallKind::Struct];
-        for arguments in 0..=MAX_ARGUMENTS {
-            for argument in
-                [ArgumentType::I32, ArgumentType::I64, ArgumentType::F32, ArgumentType::F64]
-            {
-                for frame in [Frame::Registers, Frame::Spilled] {
-                    kinds.push(CallKind::Direct { arguments, argument, frame });
-                }
-            }
-        }
-        kinds
-    }
-
     #[test]
     fn every_argument_of_every_call_arrives() {
-        for kind in every_kind() {
+        for kind in CallKind::every() {
             for n in [0, 1, 7, 8, 9, 16, 1003] {
                 assert_eq!(call(kind, n), Some(call_sum(kind, n)), "{kind:?}, n = {n}");
             }
