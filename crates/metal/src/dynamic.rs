@@ -11,6 +11,10 @@ const LOADS: i32 = 0;
 const ABSENT: i32 = 1;
 const UNUSABLE: i32 = 2;
 
+/// Whether the C library is part of this binary. It must load no other then: that would bring a second
+/// C library along.
+const IS_STATIC: bool = cfg!(target_feature = "crt-static");
+
 /// A library, and under which names it is installed.
 pub(crate) struct Wanted {
     /// What its makers call it.
@@ -34,7 +38,7 @@ impl Wanted {
     /// # Safety
     /// Any process may run the constructors of the library and of those below it.
     pub(crate) unsafe fn load(&self) -> io::Result<Loaded> {
-        for soname in self.sonames {
+        for soname in self.sonames.iter().filter(|_| !IS_STATIC) {
             let name = CString::new(*soname)?;
             // SAFETY: the name ends with a zero byte, and the caller vouches for what it names.
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -67,7 +71,14 @@ impl Wanted {
     }
 
     fn absent(&self) -> io::Error {
-        let told = format!("{} is not installed (none of {})", self.name, self.sonames.join(", "));
+        let told = match IS_STATIC {
+            true => format!(
+                "this binary of plumb is linked statically and cannot load {}; the one of the \
+                 packages can",
+                self.name
+            ),
+            false => format!("{} is not installed (none of {})", self.name, self.sonames.join(", ")),
+        };
         io::Error::new(io::ErrorKind::NotFound, told)
     }
 }
