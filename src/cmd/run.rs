@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::event::{End, Ending, Event, Outcome};
+use record::event::{End, Ending, Event, Options, Outcome};
 use record::run::Run;
 use session::live::OVER_BUDGET;
 use session::plan::default_budget;
-use session::resume::{quoted, resume};
+use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
@@ -29,8 +29,9 @@ pub struct Args {
     /// Record file [default: a new one in the store; `plumb runs` lists it]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Continue an interrupted or killed run, with the options it was started with
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "key_file", "out"])]
+    /// Continue an interrupted or killed run, with the options it was started with. A record starts
+    /// no program and no connection by itself: repeat --peer, and --set of an nfs:// or smb:// file
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "cpu", "dir", "key_file", "out"])]
     resume: Option<String>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
@@ -72,9 +73,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let continued = args.resume.is_some();
     let begun = match &args.resume {
         _ if is_set(&stop) => Err(nothing_yet(continued)),
-        Some(run) => resume(&store, run, &args.choice.peer, BUILD, FAMILIES, &stop)
-            .map(|(setup, file, run)| (setup, file, Some(run)))
-            .map_err(Failure::from),
+        Some(run) => {
+            resume(&store, run, [&args.choice.peer, &args.choice.set], BUILD, FAMILIES, &stop)
+                .map(|(setup, file, run)| (setup, file, Some(run)))
+                .map_err(Failure::from)
+        }
         None => start(&store, &args, &stop),
     };
     // What failed after a signal failed for it.
@@ -104,7 +107,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     remove(work, finished.as_ref().map_or(&[], |finished| &finished.hanging));
     let run = match finished.map(|finished| finished.run) {
         Err(error) if session::is_interrupt(&error) => {
-            return Err(Failure::Interrupted(interrupted_early(&path, continued)));
+            return Err(Failure::Interrupted(interrupted_early(&path, &setup.options, continued)));
         }
         run => run?,
     };
@@ -204,11 +207,11 @@ fn nothing_yet(continued: bool) -> Failure {
 }
 
 /// What to say when a signal came before the first event.
-fn interrupted_early(path: &Path, continued: bool) -> String {
+fn interrupted_early(path: &Path, options: &Options, continued: bool) -> String {
     if continued {
         format!(
-            "interrupted before the next round. Continue with: plumb run --resume {}",
-            quoted(path)
+            "interrupted before the next round. Continue with: {}",
+            command(&path.to_string_lossy(), options)
         )
     } else {
         "interrupted before anything was measured; nothing is left behind".to_owned()
@@ -228,8 +231,8 @@ fn unreached(run: &Run) -> usize {
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     if run.footer.as_ref().is_some_and(|footer| footer.end == End::Interrupted) {
         return Err(Failure::Interrupted(format!(
-            "interrupted; the record has what was measured. Continue with: plumb run --resume {}",
-            quoted(path)
+            "interrupted; the record has what was measured. Continue with: {}",
+            command(&path.to_string_lossy(), &run.header.options)
         )));
     }
     let experiments = run.plan.iter().flat_map(|plan| &plan.experiments);

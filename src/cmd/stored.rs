@@ -58,6 +58,8 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
         return Ok(run);
     }
     let path = Store::here().find(name).map_err(usage)?;
+    // What is no record is not read whole.
+    store::read(&path).map_err(usage)?;
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string());
     let text = text.map_err(usage)?;
     let redaction = Redaction::of(text.lines().next().unwrap_or_default());

@@ -176,11 +176,16 @@ fn a_run_goes_on_against_the_same_far_end() {
     // Without its far end it does not go on, and is not harmed.
     let port = address.port();
     drop(agent);
-    let resume = ["run", "--resume", "last"];
+    let far = format!("tcp://{address}");
+    let resume = ["run", "--resume", "last", "--peer", &far];
+    // A record contacts nobody by itself, not even one of the store.
+    let alone = lab.plumb(&resume[..3]);
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+    assert!(alone.said.contains(&format!("--resume last --peer {far}")), "{alone:?}");
     let answer = lab.plumb(&resume);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     assert!(answer.said.contains("nothing listens on that port"), "{answer:?}");
-    let with_peer = lab.plumb(&[&resume[..], &["--peer", "tcp://127.0.0.1:1"]].concat());
+    let with_peer = lab.plumb(&["run", "--resume", "last", "--peer", "tcp://127.0.0.1:1"]);
     assert_eq!(with_peer.code, Some(2), "{with_peer:?}");
     let listen = format!("127.0.0.1:{port}");
     let key = lab.text("key");

@@ -48,22 +48,59 @@ fn a_record_from_elsewhere_runs_no_commands() {
     write(Path::new(&file), &events);
     refused(&resume(&[]), "another machine");
     refused(&resume(&["--peer", &command]), "another machine");
-    // One that says that it is of this one.
+    // One that says that it is of this one; ssh starts a program elsewhere, the others connect.
     events[0]["identity"] = identity;
-    write(Path::new(&file), &events);
-    refused(&resume(&[]), "is not in the store");
-    refused(&resume(&["--peer", "exec:true"]), "keeps its far ends");
-    assert!(!ran.exists());
-    // ssh runs one elsewhere.
-    events[0]["options"]["peers"] = json!(["ssh://localhost:1/tmp/plumb"]);
-    write(Path::new(&file), &events);
-    refused(&resume(&[]), "is not in the store");
-    // It is what was asked for.
+    for far in [&command, "ssh://localhost:1/tmp/plumb", "tcp://127.0.0.1:1"] {
+        events[0]["options"]["peers"] = json!([far]);
+        write(Path::new(&file), &events);
+        refused(&resume(&[]), &format!("--resume {file} --peer "));
+        refused(&resume(&["--peer", "exec:true"]), "keeps its far ends");
+    }
+    for server in ["nfs://127.0.0.1/export/file", "smb://127.0.0.1/share/file"] {
+        events[0]["options"]["peers"] = json!([]);
+        let set = format!("fs.remote.path={server}");
+        events[0]["options"]["set"] = json!([set]);
+        write(Path::new(&file), &events);
+        refused(&resume(&[]), &format!("--set {set}"));
+        // It is allowed, and then the plan is another one.
+        refused(&resume(&["--set", &set]), "differs from what this plumb would plan");
+    }
+    events[0]["options"]["set"] = json!([]);
+    // Nor does the store make it another one.
     events[0]["options"]["peers"] = json!([command]);
+    write(&lab.records().pop().unwrap(), &events);
+    refused(&lab.plumb(&["run", "--resume", "last"]), "--resume last --peer ");
+    assert!(!ran.exists());
+    // It is what was asked for.
     write(Path::new(&file), &events);
     let answer = resume(&["--peer", &command]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     assert!(ran.exists());
+}
+
+#[test]
+fn a_record_that_is_read_starts_nothing() {
+    let lab = Lab::new();
+    lab.plumb(&["run", "selftest.fault", "--preset", "rehearsal", "--quiet"]);
+    let ran = lab.path("ran");
+    let mut events = lab.events();
+    events[0]["options"]["peers"] = json!([format!("exec:touch '{}'", ran.display())]);
+    let record = lab.records().pop().unwrap();
+    write(&record, &events);
+    let file = record.to_str().unwrap();
+    for (args, code) in [
+        (&["report", file, "--full"][..], 0),
+        (&["report", "last", "--format", "html"], 0),
+        (&["compare", file, "last"], 0),
+        (&["trend", "selftest.fault"], 0),
+        (&["runs"], 0),
+        (&["crosscheck", "mbw", "--into", "last", "--pairs", "1"], 0),
+    ] {
+        let answer = lab.plumb(args);
+        // Its tool may not be installed.
+        assert!(answer.code == Some(code) || args[0] == "crosscheck", "{args:?} {answer:?}");
+        assert!(!ran.exists(), "{args:?}");
+    }
 }
 
 #[test]
@@ -86,12 +123,13 @@ fn a_run_goes_on_against_no_other_far_end() {
     let lab = Lab::new();
     let events = killed(&lab);
     let record = lab.records().pop().unwrap();
+    let peer = events[0]["options"]["peers"][0].as_str().unwrap();
     let resume = |fact: &str, value: Value| {
         let mut events = events.clone();
         events[0]["peers"][0][fact] = value;
         write(&record, &events);
         let before = fs::read(&record).unwrap();
-        let answer = lab.plumb(&["run", "--resume", "last"]);
+        let answer = lab.plumb(&["run", "--resume", "last", "--peer", peer]);
         (answer, fs::read(&record).unwrap() == before)
     };
     let (another, is_as_before) = resume("identity", json!("0123456789abcdef"));

@@ -20,6 +20,9 @@ use stats::quantile::median;
 use stats::rounds::{self, LEAST_ROUNDS, is_printed_alone};
 use std::collections::BTreeMap;
 
+/// Letters of a reason.
+const REASON_MAX: usize = 2000;
+
 /// The figures of one planned case: one per metric that has samples; one without a metric, with
 /// the reason, where there are none at all.
 pub fn of_case(
@@ -44,10 +47,11 @@ pub fn of_case(
 
 fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
     let (outcome, reason) = match run.outcome(experiment, case) {
-        Some(outcome) if outcome.outcome != Ending::Measured => (
-            outcome.outcome,
-            outcome.reason.clone().unwrap_or_else(|| "no reason was given".to_owned()),
-        ),
+        Some(outcome) if outcome.outcome != Ending::Measured => {
+            let reason = outcome.reason.as_deref().unwrap_or("no reason was given");
+            // An experiment's reason is that of each of its cases.
+            (outcome.outcome, reason.chars().take(REASON_MAX).collect())
+        }
         Some(_) => (
             Ending::Failed,
             "the case counts as measured, but no valid round has a sample".to_owned(),

@@ -14,6 +14,7 @@ pub mod chains;
 pub mod clock;
 pub mod connection;
 pub mod counter;
+pub mod coverage;
 pub mod cpuid;
 pub mod deadline;
 pub mod directory;

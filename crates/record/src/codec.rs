@@ -6,7 +6,7 @@ use crate::run::Run;
 use serde::Deserialize;
 use serde::de::Error as _;
 use std::borrow::Cow;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use thiserror::Error;
 
 /// Why a record cannot be read.
@@ -50,6 +50,9 @@ pub struct Recording {
     pub torn: bool,
 }
 
+/// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
 /// Reads a record. A torn last line (a killed writer's) is left out and reported; anything else
 /// that does not parse is an error. Errors: see [`ReadError`].
 pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
@@ -59,11 +62,15 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut torn = false;
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line)?;
+        let length = (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
         if length == 0 {
             break;
         }
         line_number += 1;
+        if length as u64 == LINE_BYTES_MAX && line_number > 1 {
+            let reason = format!("it is longer than {LINE_BYTES_MAX} bytes");
+            return Err(ReadError::Corrupt { line: line_number, reason });
+        }
         // Without its newline a line may have lost its end even if what is there parses.
         if line.last() != Some(&b'\n') {
             if run.is_none() && !begins_header(&line) {
@@ -77,6 +84,12 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
                 return Err(ReadError::Corrupt {
                     line: line_number,
                     reason: "the header of another record follows here".to_owned(),
+                });
+            }
+            (Some(_), Event::Plan(plan)) if let Some(excess) = plan.excess() => {
+                return Err(ReadError::Corrupt {
+                    line: line_number,
+                    reason: format!("no plumb plans {excess}"),
                 });
             }
             (Some(run), event) => run.push(event),

@@ -7,7 +7,17 @@ use crate::metric::Metric;
 use crate::unit::Unit;
 use crate::view::View;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most cases of a plan, all series together: a thorough run has some thousands.
+const CASES_MAX: usize = 50_000;
+
+/// Longest name of an experiment, a metric, a parameter or a series, in bytes: each of their figures
+/// has a copy.
+const NAME_BYTES_MAX: usize = 512;
+
+/// Most experiments of a plan: there are some fifty.
+const EXPERIMENTS_MAX: usize = 250;
 
 /// What a run is going to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +68,54 @@ pub struct PlannedExperiment {
     pub derived: Vec<CaseId>,
     /// Why it is not measured at all.
     pub skipped: Option<Absence>,
+}
+
+impl Plan {
+    /// What makes it a plan that no plumb measures: too much of something, or the same twice. A small
+    /// record of such a plan would need much memory wherever it is read.
+    pub fn excess(&self) -> Option<String> {
+        let series = || self.experiments.iter().flat_map(|planned| &planned.series);
+        let cases: usize = series().map(|series| series.cases.len()).sum();
+        if cases > CASES_MAX || self.experiments.len() > EXPERIMENTS_MAX {
+            let experiments = self.experiments.len();
+            return Some(format!(
+                "{experiments} experiments and {cases} cases, where {EXPERIMENTS_MAX} and {CASES_MAX} are the most"
+            ));
+        }
+        let own = self.experiments.iter().map(|planned| {
+            let names = unlike(planned.metrics.iter().map(|metric| &*metric.name));
+            names.or_else(|| unlike(planned.params.iter().map(|(name, _)| name.as_str())))
+        });
+        let lists = own.chain([unlike(self.experiments.iter().map(|planned| planned.id.as_str()))]);
+        let of_series = self
+            .experiments
+            .iter()
+            .map(|planned| unlike(planned.series.iter().map(|series| series.name.as_str())));
+        lists.chain(of_series).flatten().next().or_else(|| {
+            let twice = |series: &PlannedSeries| {
+                series.cases.iter().collect::<BTreeSet<_>>().len() < series.cases.len()
+            };
+            let series = series().find(|series| twice(series))?;
+            Some(format!("a case of series `{}` twice", series.name))
+        })
+    }
+}
+
+/// What is wrong with a list of names.
+fn unlike<'name>(names: impl Iterator<Item = &'name str>) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if name.len() > NAME_BYTES_MAX {
+            return Some(format!(
+                "a name of {} bytes, where {NAME_BYTES_MAX} are the most",
+                name.len()
+            ));
+        }
+        if !seen.insert(name) {
+            return Some(format!("`{name}` twice"));
+        }
+    }
+    None
 }
 
 impl PlannedExperiment {

@@ -185,6 +185,9 @@ pub fn plan(
             "no experiment matches the selectors: `plumb list` shows all".to_owned(),
         ));
     }
+    if let Some(excess) = planned.plan.excess() {
+        return Err(NothingToDo(format!("the plan has {excess}: narrow it by selectors or --set")));
+    }
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)

@@ -1,6 +1,5 @@
 //! A run that goes on, and a record that is added to.
 
-use crate::agent::url::{PeerUrl, Way};
 use crate::header::Build;
 use crate::setup::{Setup, Usage, Wanted, root, usage};
 use crate::store::{RecordFile, Store};
@@ -8,20 +7,20 @@ use anyhow::{Result, bail};
 use bench::experiment::Catalogue;
 use host::Host;
 use record::FORMAT;
-use record::event::{End, Plan, PlannedSeries};
+use record::event::{End, Options, Plan, PlannedSeries};
 use record::run::Run;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// A run that goes on: the session's setup, its file, and what it holds. No other host is
 /// contacted, and no command of the record is started, before it is clear that the record is this
-/// machine's and that the user means its far ends; `peers` are those on the command line. Errors:
-/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or
-/// plan.
+/// machine's and that the user means its far ends: `repeated` is each `--peer` and `--set` of the
+/// command line. Errors: [`Usage`]: there is no such run, it has its end, or it was made by another
+/// machine, plumb or plan.
 pub fn resume(
     store: &Store,
     name: &str,
-    peers: &[String],
+    repeated: [&[String]; 2],
     build: Build,
     catalogue: Catalogue,
     stop: &AtomicBool,
@@ -60,7 +59,7 @@ pub fn resume(
             "{shown} was killed before its plan was written: nothing was measured; start a new `plumb run`"
         )));
     };
-    meant(store, &path, &header.options.peers, peers)?;
+    meant(name, &header.options, repeated)?;
     let wanted = Wanted {
         build,
         catalogue,
@@ -90,31 +89,32 @@ pub fn resume(
     Ok((setup, file, recording.run))
 }
 
-/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end
-/// that is started is a command: what lies outside of the store starts none that is not on the
-/// command line as well.
-fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<()> {
-    if !now.is_empty() && now != then {
-        bail!(Usage(format!(
-            "a resumed run keeps its far ends ({}): omit --peer, or start a new `plumb run`",
-            then.join(", ")
-        )));
-    }
-    if !now.is_empty() || store.holds(path) {
+/// The `--peer` and `--set` of a record that reach beyond this machine's own files, as a command line
+/// has them: a far end is a command or a connection, and so is a server whose library plumb calls.
+fn reaching(options: &Options) -> [Vec<String>; 2] {
+    let servers = options.set.iter().filter(|set| set.contains("://")).cloned();
+    [options.peers.clone(), servers.collect()]
+}
+
+/// The command that continues a run, with the far ends that the user must repeat.
+pub fn command(run: &str, options: &Options) -> String {
+    let of = |(option, texts): (&str, Vec<String>)| {
+        let word = move |text: &String| format!(" {option} {}", quoted(text));
+        texts.iter().map(word).collect::<String>()
+    };
+    let far = ["--peer", "--set"].into_iter().zip(reaching(options)).map(of);
+    format!("plumb run --resume {}{}", quoted(run), far.collect::<String>())
+}
+
+/// Checks that the user means the far ends of a record, wherever it lies: a record can come from
+/// anywhere, and starts no program and no connection that the command line does not name as well.
+fn meant(name: &str, then: &Options, now: [&[String]; 2]) -> Result<()> {
+    if reaching(then) == now {
         return Ok(());
     }
-    let peers = PeerUrl::parse_all(then).map_err(usage)?;
-    if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
-        return Ok(());
-    }
-    let repeated: Vec<String> =
-        then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
     bail!(Usage(format!(
-        "{} is not in the store, and it would start far ends with the commands it contains; to \
-         allow that, repeat them: plumb run --resume {} {}",
-        path.display(),
-        quoted(path),
-        repeated.join(" ")
+        "a resumed run keeps its far ends, and plumb starts or contacts none of them unless you repeat it: {}",
+        command(name, then)
     )))
 }
 
@@ -169,9 +169,11 @@ pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, 
     Ok((file, run))
 }
 
-/// A path as a shell takes it back.
-pub fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+/// A word as a shell takes it back.
+fn quoted(text: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::columns::verdict;
 use super::plots::{self, Spot, pictures, spots, title};
-use crate::document::{Cell, Column, Grid, Row, Table, Tone};
+use crate::document::{Block, Cell, Column, Grid, Row, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather;
@@ -11,13 +11,24 @@ use record::key::{CaseId, Value};
 use record::view::Cases;
 use std::collections::HashMap;
 
-/// A grid for each run and each of the chosen values in which a row or a column differs.
+/// Cells of a matrix that is drawn however few of them have figures.
+const CELLS_FREE: usize = 1024;
+/// Cells of a larger one for each of its figures, at most: a record of a diagonal would be small, and
+/// its matrix large.
+const CELLS_PER_FIGURE: usize = 8;
+
+fn is_sparse(rows: usize, columns: usize, figures: usize) -> bool {
+    rows.saturating_mul(columns) > CELLS_FREE.max(figures.saturating_mul(CELLS_PER_FIGURE))
+}
+
+/// A grid for each run and each of the chosen values in which a row or a column differs; a sentence
+/// where most cells would be empty.
 pub(super) fn grids(
     shown: &[plots::Shown<'_>],
     (rows, columns): (&str, &str),
     metric: &str,
     cases: &Cases,
-) -> Vec<Grid> {
+) -> Vec<Block> {
     let all = pictures(spots(shown, metric, cases), &cases.each);
     let of_picture = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
         let of_run = |(at, one): (usize, &plots::Shown<'_>)| {
@@ -26,6 +37,16 @@ pub(super) fn grids(
             let (row_values, column_values) = (distinct(&own, rows), distinct(&own, columns));
             if row_values.len().max(column_values.len()) < 2 {
                 return None;
+            }
+            if is_sparse(row_values.len(), column_values.len(), own.len()) {
+                return Some(Block::text(format!(
+                    "The matrix of {} is left out: {} figures would stand in {} rows and {} columns; \
+                     the tables have them.",
+                    metric.replace('_', " "),
+                    own.len(),
+                    row_values.len(),
+                    column_values.len()
+                )));
             }
             // Cases that differ in further parameters share a cell: the first one shows.
             let by_place: HashMap<(&Value, &Value), f64> = own
@@ -57,16 +78,16 @@ pub(super) fn grids(
             let predicted = predicted(&own).map_or_else(String::new, |range| {
                 format!(" (predicted {})", values::range(&range, unit))
             });
-            Some(Grid {
+            Some(Block::Grid(Grid {
                 title: title(shown, &metric.replace('_', " "), &of) + &run_name + &predicted,
                 rows: names(rows, &row_values),
                 columns: names(columns, &column_values),
                 label: metric.replace('_', " "),
                 unit,
                 cells,
-            })
+            }))
         };
-        shown.iter().enumerate().filter_map(of_run).collect::<Vec<Grid>>()
+        shown.iter().enumerate().filter_map(of_run).collect::<Vec<Block>>()
     };
     all.into_iter().flat_map(of_picture).collect()
 }
@@ -81,7 +102,7 @@ fn predicted(figures: &[&Figure]) -> Option<Range> {
     })
 }
 
-/// The table; `None` where no figure has both parameters. Cases that differ in further parameters
+/// The table; `None` where no figure has both parameters, or most cells would be empty. Cases that differ in further parameters
 /// share a cell, one value after the other.
 pub fn table(
     planned: &PlannedExperiment,
@@ -94,7 +115,8 @@ pub fn table(
         figures.iter().filter(|figure| figure.metric_name() == metric).copied().collect();
     let row_values = distinct(&of_metric, rows);
     let column_values = distinct(&of_metric, columns);
-    if row_values.is_empty() || column_values.is_empty() {
+    let (height, width) = (row_values.len(), column_values.len());
+    if height.min(width) == 0 || is_sparse(height, width, of_metric.len()) {
         return None;
     }
     let label =

@@ -1,6 +1,7 @@
 //! From a run to its document.
 
 mod alike;
+mod bounds;
 mod columns;
 pub mod compare;
 mod conclusions;
@@ -58,20 +59,20 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     ]);
     sections.extend(conclusions::section(&figures, others));
     sections.push(conclusions::sources(run, others));
-    Document {
+    bounds::bounded(Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),
         sections,
-    }
+    })
 }
 
 /// The experiments of a run alone.
 pub fn experiments(run: &Run, figures: &[Figure]) -> Document {
-    Document {
+    bounds::bounded(Document {
         title: format!("Lab report: {}", run.header.run),
         summary: String::new(),
         sections: of_experiments(run, figures),
-    }
+    })
 }
 
 fn of_experiments(run: &Run, figures: &[Figure]) -> Vec<Section> {

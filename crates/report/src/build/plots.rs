@@ -22,6 +22,10 @@ use record::run::Run;
 use record::unit::Unit;
 use record::view::{Cases, View};
 
+/// Most views of an experiment that are drawn, and most plots: each view draws its figures again.
+const VIEWS_MAX: usize = 32;
+const PLOTS_MAX: usize = 400;
+
 /// An experiment of one of the runs that are shown together.
 #[derive(Clone, Copy)]
 pub struct Shown<'run> {
@@ -44,15 +48,23 @@ pub fn of_experiment(shown: &[Shown<'_>]) -> Vec<Block> {
     };
     let chosen = shown.iter().find(|one| views(one) == most);
     let views = chosen.into_iter().flat_map(|one| one.planned.all_views());
-    views.flat_map(|view| of_view(shown, view)).collect()
+    let drawn = views.take(VIEWS_MAX).flat_map(|view| of_view(shown, view));
+    let mut blocks: Vec<Block> = drawn.take(PLOTS_MAX + 1).collect();
+    if most > VIEWS_MAX || blocks.len() > PLOTS_MAX {
+        blocks.truncate(PLOTS_MAX);
+        blocks.push(Block::text(format!(
+            "Further views are left out: at most {VIEWS_MAX} views and {PLOTS_MAX} plots are drawn; `plumb report RUN \
+             --format csv` has every figure."
+        )));
+    }
+    blocks
 }
 
 fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
     let plots: Vec<Plot> = match view {
         View::Table => Vec::new(),
         View::Matrix { rows, columns, metric, cases } => {
-            let grids = matrix::grids(shown, (rows, columns), metric, cases);
-            return grids.into_iter().map(Block::Grid).collect();
+            return matrix::grids(shown, (rows, columns), metric, cases);
         }
         View::Line { .. } => line::plots(shown, view),
         View::Curve { .. } => curve::plots(shown, view),

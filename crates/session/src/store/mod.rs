@@ -68,8 +68,10 @@ impl Store {
                 return Err(error).with_context(|| format!("cannot list {}", self.dir.display()));
             }
         };
+        // A pipe or a device of such a name is no record, and opening one may wait for ever.
         let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|entry| entry.ok().filter(|entry| entry.path().is_file()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
             .filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned))
             .collect();
         names.sort();
@@ -100,13 +102,6 @@ impl Store {
         let length = file.metadata().map_or(0, |facts| facts.len());
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         Ok(length)
-    }
-
-    /// Whether a file lies in it.
-    pub fn holds(&self, path: &Path) -> bool {
-        let whole = |path: &Path| path.canonicalize().ok();
-        let parent = whole(path).and_then(|path| path.parent().map(Path::to_owned));
-        parent.is_some() && parent == whole(&self.dir)
     }
 
     /// The name of the stored run whose record a path is: a file next to the records is not a

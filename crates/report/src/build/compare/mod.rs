@@ -4,6 +4,7 @@
 mod answer;
 mod tables;
 
+use super::bounds::bounded;
 use super::plots::{self, Shown};
 use crate::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
 use crate::values::counted;
@@ -51,7 +52,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
         }
         sections.extend(side_by_side_sections(comparison, &abouts));
     }
-    Document { title: title(&base, &abouts), summary: summary(comparison), sections }
+    bounded(Document { title: title(&base, &abouts), summary: summary(comparison), sections })
 }
 
 /// The distinguishing part of the sections of several comparisons.

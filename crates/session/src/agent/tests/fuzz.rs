@@ -9,7 +9,7 @@ use crate::agent::handshake::{
 use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::plain::plain;
-use crate::fixtures::fuzz::fuzz;
+use crate::fixtures::fuzz::{bytes, fuzz};
 use bench::experiment::Site;
 use bench::link::{Endpoint, FromWorker};
 use blake2::{Blake2s256, Digest};
@@ -37,7 +37,7 @@ fn the_frame_decoder_holds_no_more_than_its_limit_and_loses_nothing() {
         frame(&[0; LIMIT]),
         vec![0xe9, 0x03, 0, 0],
     ];
-    fuzz(4000, corpus, |input, rng| {
+    fuzz(4000, corpus, bytes, |input, rng| {
         let mut decoder = Decoder::new(LIMIT);
         let mut again = Vec::new();
         let mut is_over = false;
@@ -105,7 +105,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
         transcript(&Key::random().unwrap()).0,
         hello(Role::Agent).to_vec(),
     ];
-    fuzz(300, corpus, |input, rng| {
+    fuzz(300, corpus, bytes, |input, rng| {
         let mut responder = Responder::new(&key).unwrap();
         let mut heard = Heard::default();
         let mut out = Vec::new();
@@ -139,7 +139,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_a_session() {
         transcript(&Key::random().unwrap()).1,
         b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
     ];
-    fuzz(300, corpus, |input, rng| {
+    fuzz(300, corpus, bytes, |input, rng| {
         let mut out = Vec::new();
         let mut initiator = Initiator::new(&key, &mut out).unwrap();
         let said = out.len();
@@ -164,7 +164,7 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
     let texts: [&[u8]; 4] = [b"first", b"", &[5; 300], b"last"];
     let whole = texts.concat();
     let corpus = vec![vec![0; 4 * 18 + whole.len()]];
-    fuzz(100, corpus, |input, rng| {
+    fuzz(100, corpus, bytes, |input, rng| {
         session.clear();
         agent.clear();
         let mut initiator = Initiator::new(&key, &mut session).unwrap();
@@ -244,7 +244,7 @@ fn a_version_is_one_form_of_the_messages() {
 #[test]
 fn messages_are_understood_or_refused_and_orders_checked() {
     let sites: Vec<Site> = bench::experiment::fixtures::sites();
-    fuzz(3000, messages(), |input, rng| {
+    fuzz(3000, messages(), bytes, |input, rng| {
         let to = serde_json::from_slice::<ToAgent>(input);
         let from = serde_json::from_slice::<FromAgent>(input);
         if let Ok(message) = &to {

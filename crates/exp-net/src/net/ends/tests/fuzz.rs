@@ -5,7 +5,7 @@ use super::{TcpStream, UnixStream};
 use crate::net::ends::line::Asked;
 use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
 use crate::net::ends::{Line, PATIENCE};
-use session::fixtures::fuzz::fuzz;
+use session::fixtures::fuzz::{bytes, fuzz};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ fn only_preambles_of_the_secret_are_let_in_and_each_once() {
         said(&other, &[1, 2, 3, 4]),
         b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
     ];
-    fuzz(1000, corpus, |input, rng| {
+    fuzz(1000, corpus, bytes, |input, rng| {
         let mut far = gate(TOKEN);
         let mut used = BTreeSet::new();
         let mut way = Vec::new();
@@ -65,7 +65,7 @@ fn what_is_said_by_a_line_is_a_message_or_told_as_none() {
         (64_u32 << 10).to_le_bytes().to_vec(),
         framed(&[b'['; 4000]),
     ];
-    fuzz(1000, corpus, |input, _| {
+    fuzz(1000, corpus, bytes, |input, _| {
         let (near, mut other) = UnixStream::pair().expect("two ends");
         other.write_all(input).expect("it has room");
         drop(other);
