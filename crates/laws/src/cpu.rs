@@ -11,6 +11,7 @@ mod linpack;
 pub mod peak;
 
 use super::{Facts, Law, inverse, range, scaled, sum};
+use crate::os::learnt::corrected;
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
@@ -232,8 +233,14 @@ pub fn kernel_time(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> 
     in_kernel(facts, Law::software(cycles, why))
 }
 
-/// Cycles of kernel code as ns, which are written from memory; a virtual machine's nested page tables stretch them.
+/// Cycles of kernel code as ns: the usual, corrected by what os.syscall measured.
 pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
+    corrected(facts, usual_in_kernel(facts, cycles))
+}
+
+/// Cycles of kernel code as ns, which are written from memory; a virtual machine's nested page tables
+/// stretch them.
+pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     let time = clocked(facts, cycles).unsourced();
     match is_guest(facts.site) {
         true => time.widened(1.0, 1.3, "").counting(Condition::Hypervisor),

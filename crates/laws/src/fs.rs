@@ -13,6 +13,7 @@ pub mod sync;
 
 use crate::cpu::clocked;
 use crate::os;
+use crate::os::learnt::corrected;
 use crate::{Facts, Law, product, range};
 use bench::device::{disk_of, mount_of};
 use bench::experiment::Site;
@@ -126,7 +127,7 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn work(facts: Facts, cycles: Range, what: &str) -> Law {
     let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
     let cycles = Law::software(cycles, if what.is_empty() { "" } else { &told });
-    clocked(facts, cycles.unsourced())
+    corrected(facts, clocked(facts, cycles.unsourced()))
 }
 
 /// The way in and out of the kernel: getpid where os.syscall measured it.

@@ -7,6 +7,7 @@
 //! to cover older kernels, other cores and common configurations.
 
 pub mod ipc;
+pub mod learnt;
 pub mod process;
 pub mod schedule;
 pub mod signal;
@@ -43,6 +44,45 @@ pub struct Service {
 }
 
 impl Service {
+    /// Nothing.
+    pub const NULL: Service = Service::new(1.0, range(0.0, 0.0, 0.0), "no service");
+    /// `getppid`.
+    pub const GETPPID: Service =
+        Service::new(1.0, range(0.0, 8.0, 40.0), "a pointer followed under RCU");
+    /// `time`.
+    pub const TIME: Service = Service::new(1.0, range(0.0, 10.0, 60.0), "a word read");
+    /// `open` of a device.
+    pub const OPEN: Service = Service::new(
+        1.0,
+        range(800.0, 1450.0, 2700.0),
+        "a path of two components walked, a file made, a descriptor taken",
+    );
+    /// `close` of it.
+    pub const CLOSE: Service = Service::new(
+        1.0,
+        range(140.0, 310.0, 620.0),
+        "a descriptor given back and the file put off to the exit",
+    );
+    /// `stat` by path.
+    pub const STAT: Service = Service::new(
+        1.0,
+        range(350.0, 650.0, 1200.0),
+        "a path of two components walked, attributes copied out",
+    );
+    /// A byte of `/dev/zero`.
+    pub const READ_ZERO: Service = Service::new(1.0, range(50.0, 115.0, 300.0), "a byte cleared");
+    /// A byte to `/dev/null`.
+    pub const WRITE_NULL: Service =
+        Service::new(1.0, range(25.0, 70.0, 190.0), "a write dispatched");
+    /// `epoll_wait` with nothing ready.
+    pub const EPOLL_WAIT: Service =
+        Service::new(1.0, range(5.0, 40.0, 160.0), "an empty list looked at");
+    /// `ioctl` FIONREAD of a pipe.
+    pub const IOCTL: Service =
+        Service::new(1.0, range(50.0, 125.0, 300.0), "a pipe locked, a number copied");
+    /// `fcntl` F_GETFL.
+    pub const FCNTL: Service =
+        Service::new(1.0, range(10.0, 45.0, 160.0), "a descriptor and a command looked up");
     /// A page from the page cache.
     pub const READ_PAGE: Service =
         Service::new(1.0, range(230.0, 440.0, 850.0), "page-cache lookup and copy");
@@ -85,7 +125,7 @@ pub fn entry(facts: Facts) -> Law {
 pub fn call(facts: Facts, share: f64) -> Law {
     match measured_call(facts.known, "getpid") {
         Some(ns) => Law::measured(ns, share, took("getpid", ns)),
-        None => entry_by_clock(facts).unwrap_or_else(|| stated_entry(facts.site)),
+        None => entry_by_clock(facts).unwrap_or_else(|| stated_entry(facts)),
     }
 }
 
@@ -117,7 +157,8 @@ pub fn measured_read(known: &Known, clock: &str) -> Option<f64> {
     known.get("clock.read", &CaseId::new().with("clock", clock), "cost").filter(|ns| *ns > 0.0)
 }
 
-fn stated_entry(site: &Site) -> Law {
+fn stated_entry(facts: Facts) -> Law {
+    let site = facts.site;
     let words = Words(&site.host);
     let kernel = &site.host.kernel;
     let mut cycles = Law::hardware(
@@ -128,8 +169,8 @@ fn stated_entry(site: &Site) -> Law {
     for (_, name, part) in MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)) {
         cycles = cycles + Law::software(*part, format!("{name}, {:.0} cycles", part.likely));
     }
-    let mut law = clocked(Facts::prior(site), cycles)
-        .counting_if(words.isolates_tables(), Condition::PageTableIsolation);
+    let mut law =
+        clocked(facts, cycles).counting_if(words.isolates_tables(), Condition::PageTableIsolation);
     if kernel.mitigations.is_empty() {
         law = law.widened(1.1, 3.0, "the kernel does not report its mitigations");
     }

@@ -86,6 +86,7 @@ use bench::experiment::{
 use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
+use laws::os::learnt;
 use laws::os::process::{self as law, Call};
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -263,9 +264,8 @@ impl Experiment for Process {
     }
 
     fn law(facts: Facts, case: &Creation, at: &Case, metric: &Metric) -> Option<Prediction> {
-        let known = facts.known;
-        if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
-            // Without the measured mapping, earlier figures add nothing.
+        if facts.known.is_some() && !learnt::is_known(facts) {
+            // Without measured system calls, earlier figures add nothing.
             return None;
         }
         if reports::are_given(at) {
@@ -296,8 +296,7 @@ impl Experiment for Process {
     }
 
     fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let known = facts.known;
-        if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
+        if facts.known.is_some() && !learnt::is_known(facts) {
             return None;
         }
         if metric.name == "process_to_thread" {

@@ -50,7 +50,7 @@ use bench::experiment::{Card, Domain, Fields, Offer, Param, Params, Preset, Site
 use bench::measure::{Bench, Outcome, Values, Watch};
 use bench::{case, params, rows};
 use host::{Arch, refused};
-use laws::{Law, os, os::Service, range};
+use laws::{Law, os, os::Service};
 use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
@@ -89,11 +89,6 @@ enum Time {
     Child,
 }
 
-/// One way into the kernel, cycles of the service beyond it, and what it does.
-const fn way(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
-    Work::Served(Service::new(1.0, range(low, likely, high), what))
-}
-
 fn latency<R: Outcome>(bench: &mut Bench, case: &Case, body: impl FnMut(u64) -> R) -> Result<()> {
     bench.time(case, "latency", body).map(drop)
 }
@@ -123,8 +118,8 @@ use Preset::{Quick, Standard};
 rows! {
     /// the system call, or what the C library answers without one
     pub enum Call: Row {
-        Getpid = "getpid" => Row(Quick, way(0.0, 0.0, 0.0, "no service"), calls!(_, raw::getpid())),
-        Getppid = "getppid" => Row(Standard, way(0.0, 8.0, 40.0, "a pointer followed under RCU"),
+        Getpid = "getpid" => Row(Quick, Work::Served(Service::NULL), calls!(_, raw::getpid())),
+        Getppid = "getppid" => Row(Standard, Work::Served(Service::GETPPID),
             calls!(_, raw::getppid())),
         ClockGettimeVdso = "clock_gettime_vdso" => Row(Quick, Work::Clock("clock_gettime_vdso",
             os::clock_by_library), Time::Clock(ClockRead::ClockGettimeVdso)),
@@ -132,18 +127,15 @@ rows! {
             Time::Clock(ClockRead::ClockGettimeSyscall)),
         TimeVdso = "time_vdso" => Row(Standard, Work::Clock("time", os::seconds_by_library),
             Time::Clock(ClockRead::Time)),
-        TimeRaw = "time_raw" => Row(Standard, way(0.0, 10.0, 60.0, "a word read"),
+        TimeRaw = "time_raw" => Row(Standard, Work::Served(Service::TIME),
             calls!(_, time_syscall())),
-        Open = "open" => Row(Quick, way(800.0, 1450.0, 2700.0,
-            "a path of two components walked, a file made, a descriptor taken"), Time::Pools),
-        Close = "close" => Row(Quick, way(140.0, 310.0, 620.0,
-            "a descriptor given back and the file put off to the exit"), Time::Pools),
-        Stat = "stat" => Row(Quick, way(350.0, 650.0, 1200.0,
-            "a path of two components walked, attributes copied out"),
+        Open = "open" => Row(Quick, Work::Served(Service::OPEN), Time::Pools),
+        Close = "close" => Row(Quick, Work::Served(Service::CLOSE), Time::Pools),
+        Stat = "stat" => Row(Quick, Work::Served(Service::STAT),
             calls!(_, 0, raw::newfstatat(None, c"/dev/null").map(|_| 0))),
-        ReadZero = "read_zero" => Row(Quick, way(50.0, 115.0, 300.0, "a byte cleared"),
+        ReadZero = "read_zero" => Row(Quick, Work::Served(Service::READ_ZERO),
             calls!(of, 1, raw::read(of.zero.as_fd(), &mut of.page[..1]))),
-        WriteNull = "write_null" => Row(Quick, way(25.0, 70.0, 190.0, "a write dispatched"),
+        WriteNull = "write_null" => Row(Quick, Work::Served(Service::WRITE_NULL),
             calls!(of, 1, raw::write(of.null.as_fd(), &of.page[..1]))),
         PreadCached = "pread_cached" => Row(Quick, Work::Served(Service::READ_PAGE),
             calls!(of, PAGE_BYTES, raw::pread64(of.program.as_fd(), &mut of.page, 0))),
@@ -153,12 +145,12 @@ rows! {
             calls!(_, 0, raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0))),
         FutexWake = "futex_wake" => Row(Quick, Work::Served(Service::FUTEX_WAKE),
             calls!(of, 0, raw::futex_wake(&of.word, 1, raw::Scope::Process))),
-        EpollWait = "epoll_wait" => Row(Standard, way(5.0, 40.0, 160.0, "an empty list looked at"),
+        EpollWait = "epoll_wait" => Row(Standard, Work::Served(Service::EPOLL_WAIT),
             calls!(of, 0, raw::epoll_wait(of.epoll.as_fd(), 0))),
-        Ioctl = "ioctl" => Row(Standard, way(50.0, 125.0, 300.0, "a pipe locked, a number copied"),
+        Ioctl = "ioctl" => Row(Standard, Work::Served(Service::IOCTL),
             calls!(of, 0, raw::ioctl_fionread(of.pipe.0.as_fd()))),
-        FcntlGetfl = "fcntl_getfl" => Row(Standard, way(10.0, 45.0, 160.0,
-            "a descriptor and a command looked up"), calls!(of, raw::fcntl_getfl(of.null.as_fd()))),
+        FcntlGetfl = "fcntl_getfl" => Row(Standard, Work::Served(Service::FCNTL),
+            calls!(of, raw::fcntl_getfl(of.null.as_fd()))),
         UringNop = "uring_nop" => Row(Quick, Work::Other(os::ring_nop), Time::Ring),
         FirstInChild = "first_in_child" => Row(Quick,
             Work::Other(|facts, _| os::first_call_of_child(facts)), Time::Child),

@@ -13,6 +13,7 @@ pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 use super::Level;
 use super::bandwidth::{Op, Stores};
 use crate::cpu::{clocked, is_guest};
+use crate::os::learnt::corrected;
 use crate::os::signal::{EXCEPTION, Operation, signal};
 use crate::os::{self, measured_call};
 use crate::{Facts, Law, inverse, range, scaled, sum};
@@ -161,7 +162,7 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
-    clocked(facts, Law::software(cycles, what).unsourced())
+    corrected(facts, clocked(facts, Law::software(cycles, what).unsourced()))
 }
 
 /// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote

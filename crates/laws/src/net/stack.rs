@@ -7,6 +7,7 @@
 
 use super::{Kind, Transport, Way};
 use crate::os;
+use crate::os::learnt::corrected;
 use crate::os::switch::{self, Handover};
 use crate::{Facts, Law, cpu, range, sum};
 use bench::experiment::Site;
@@ -167,7 +168,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     let way = Way::of(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let mut each = cpu::time_of(facts, SLEEP, "").range;
+    let mut each = corrected(facts, cpu::time_of(facts, SLEEP, "")).range;
     if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked.range);
     }

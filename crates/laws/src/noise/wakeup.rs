@@ -6,6 +6,7 @@
 //! on idle server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
 
 use super::is_bare;
+use crate::os::learnt::corrected;
 use crate::os::schedule;
 use crate::os::switch::{self, Parties, Via};
 use crate::{Facts, Law, cpu, range};
@@ -141,7 +142,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             );
             let around =
                 Law::software(cycles, "the timer interrupt and the return from the kernel");
-            cpu::clocked(facts, around.unsourced()) + switch.times(1.1)
+            corrected(facts, cpu::clocked(facts, around.unsourced())) + switch.times(1.1)
         }
         None => {
             let cycles = match is_awake {
@@ -150,7 +151,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             };
             let what = "the timer interrupt, a wake-up, a context switch and the return from the \
                         kernel";
-            cpu::clocked(facts, Law::software(cycles, what).unsourced())
+            corrected(facts, cpu::clocked(facts, Law::software(cycles, what).unsourced()))
         }
     };
     let path = delivered(facts.site, by_thread(facts, sleep, work));
@@ -172,7 +173,7 @@ fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
     }
     let hop = "on a real-time kernel (PREEMPT_RT) a softirq thread wakes ordinary threads";
     let hop = Law::software(range(1_500.0, 7_000.0, 30_000.0), hop).unsourced();
-    path + cpu::clocked(facts, hop)
+    path + corrected(facts, cpu::clocked(facts, hop))
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.

@@ -6,7 +6,7 @@
 //! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and
 //! a page-table copy for a fork, with a factor of two either way.
 
-use super::{Service, measured_call, system_call, took};
+use super::learnt::corrected;
 use crate::cpu::{clocked, is_guest};
 use crate::{Facts, Law, range, scaled, sum};
 use bench::experiment::{Known, Site};
@@ -232,32 +232,15 @@ pub fn thread_ns(known: &Known) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// A pair of mmap and munmap as os.syscall measured it, in ns.
-pub fn measured_mapping(known: &Known) -> Option<f64> {
-    measured_call(known, "mmap_munmap")
-}
-
-/// Cycles of the kernel's memory management as ns. A measured mapping compares this kernel, its
-/// mitigations and its configuration with the laws, and narrows the interval; before, entry and
-/// clock are all there is to go by.
+/// Cycles of the kernel's memory management as ns. Before anything is measured, entry and clock are
+/// all there is to go by.
 fn in_memory_management(facts: Facts, cycles: Law) -> Law {
     let time = clocked(facts, cycles).unsourced();
-    let Some(measured) = facts.known.and_then(measured_mapping) else {
-        return match is_guest(facts.site) {
-            true => time
-                .widened(1.0, 1.5, "a virtual machine walks two sets of page tables")
-                .counting(Condition::NestedPaging),
-            false => time.widened(1.25, 1.0, ""),
-        };
+    let usual = match is_guest(facts.site) {
+        true => time
+            .widened(1.0, 1.5, "a virtual machine walks two sets of page tables")
+            .counting(Condition::NestedPaging),
+        false => time.widened(1.25, 1.0, ""),
     };
-    let ratio = measured / system_call(facts, Service::MAP).range.likely;
-    // The measured mapping shares only part of its code with a fork, so half of the deviation is
-    // taken over (as the root of a ratio).
-    let shared = ratio.sqrt();
-    let Range { low, likely, high } = time.range;
-    let narrowed =
-        range(likely * (low / likely).powf(0.75), likely, likely * (high / likely).powf(0.75));
-    time.at(narrowed)
-        .by(scaled(range(0.75, 1.0, 1.3), shared))
-        .and(format!("{}, {ratio:.2} of the usual cost", took("mmap and munmap", measured)))
+    corrected(facts, usual)
 }

@@ -1,0 +1,145 @@
+//! What os.syscall teaches of the kernel: how many times the usual its work takes here.
+//!
+//! Kernel code is slow or fast as a whole: what a return costs under the mitigations in force, a
+//! configuration that checks more, a core that runs branchy code well. One factor over the usual cost
+//! carries that from the calls measured to all other work of the kernel (METHOD §5: on a Zen 3 guest
+//! it alone moved 207 figures from 52 to 96 % inside). The calls' own scatter about it says how far
+//! other work may lie from it.
+
+use super::{Service, measured_call, stated_entry};
+use crate::cpu::usual_in_kernel;
+use crate::{Facts, Law, range};
+use record::event::Range;
+
+/// Fewer calls than these say nothing of the scatter.
+const LEAST_CALLS: usize = 4;
+
+/// Calls that do nothing but kernel work, by their names in os.syscall.
+static CALLS: [(&str, Service); 15] = [
+    ("getpid", Service::NULL),
+    ("getppid", Service::GETPPID),
+    ("time_raw", Service::TIME),
+    ("open", Service::OPEN),
+    ("close", Service::CLOSE),
+    ("stat", Service::STAT),
+    ("read_zero", Service::READ_ZERO),
+    ("write_null", Service::WRITE_NULL),
+    ("pread_cached", Service::READ_PAGE),
+    ("sched_yield", Service::YIELD),
+    ("mmap_munmap", Service::MAP),
+    ("futex_wake", Service::FUTEX_WAKE),
+    ("epoll_wait", Service::EPOLL_WAIT),
+    ("ioctl", Service::IOCTL),
+    ("fcntl_getfl", Service::FCNTL),
+];
+
+/// The kernel's work as it usually is, in ns, corrected by what os.syscall measured. A term's own
+/// interval holds how machines differ and how well the term is known; the first is measured now.
+pub fn corrected(facts: Facts, usual: Law) -> Law {
+    let Range { low, likely, high } = usual.range;
+    let Some(factor) = factor(facts).filter(|_| likely > 0.0) else { return usual };
+    let middle = likely * factor.range.likely;
+    let below = (factor.range.low / factor.range.likely).max(low / likely);
+    let above = (factor.range.high / factor.range.likely).min(high / likely);
+    usual.at(range(middle * below, middle, middle * above)).with(&factor)
+}
+
+/// Whether os.syscall says how fast the kernel is.
+pub fn is_known(facts: Facts) -> bool {
+    factor(facts).is_some()
+}
+
+/// How many times the usual the kernel's work takes here; none where too few calls were measured.
+fn factor(facts: Facts) -> Option<Law> {
+    let logs: Vec<f64> = CALLS
+        .iter()
+        .filter_map(|(name, service)| {
+            let ns = measured_call(facts.known, name)?;
+            Some((ns / usual(facts, *service)).ln())
+        })
+        .collect();
+    let count = logs.len();
+    let free = (count.max(LEAST_CALLS) - 1) as f64;
+    let mean = logs.iter().sum::<f64>() / count as f64;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / free;
+    // Nine in ten of Student's distribution (Cornish and Fisher's series), for one more piece of work
+    // of this kernel.
+    let quantile = 1.645 + 1.524 / free + 1.42 / free.powi(2);
+    let half = quantile * (variance * (1.0 + 1.0 / count as f64)).sqrt();
+    let [low, likely, high] = [mean - half, mean, mean + half].map(f64::exp);
+    let why = format!(
+        "kernel work here takes {likely:.1} times [{low:.1}, {high:.1}] the usual, by {count} system \
+         calls"
+    );
+    (count >= LEAST_CALLS).then(|| Law::software(range(low, likely, high), why))
+}
+
+/// What a call usually takes on a core of this clock, in ns.
+fn usual(facts: Facts, service: Service) -> f64 {
+    let Service { ways, cycles, what } = service;
+    let served = usual_in_kernel(facts, Law::software(cycles, what)).range.likely;
+    ways * stated_entry(facts).range.likely + served
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CALLS, LEAST_CALLS, factor, usual};
+    use crate::net::Ends;
+    use crate::net::connect::{Connections, Listener};
+    use crate::os::process::{Call, creation};
+    use crate::{Facts, Law, net};
+    use bench::experiment::fixtures::recorded;
+    use bench::experiment::{Known, Site};
+    use record::key::{CaseId, Key};
+
+    /// The first `count` calls at `times` the usual.
+    fn known(site: &Site, count: usize, times: f64) -> Known {
+        let mut known = Known::default();
+        for (name, service) in &CALLS[..count] {
+            let key = Key::new("os.syscall", &CaseId::new().with("call", *name), "latency");
+            known.insert(key, times * usual(Facts::prior(site), *service));
+        }
+        known
+    }
+
+    fn fork(facts: Facts) -> Law {
+        creation(facts, Call::Fork, 8 << 20, false).reaped
+    }
+
+    fn connect(facts: Facts) -> Law {
+        let case = Connections { ends: Ends::OtherCpu, listener: Listener::Ready, closer: None };
+        net::connect::figure(facts, &case, "socket_connect").unwrap()
+    }
+
+    #[test]
+    fn one_factor_moves_all_kernel_work_and_narrows_it() {
+        let site = recorded("epyc-7763-2s");
+        for law in [fork, connect] {
+            let prior = law(Facts::prior(&site)).range;
+            let at = |count, times| {
+                law(Facts { site: &site, known: Some(&known(&site, count, times)) }).range
+            };
+            let (one, three) = (at(CALLS.len(), 1.0), at(CALLS.len(), 3.0));
+            let moved = three.likely / one.likely;
+            assert!((2.0..=3.01).contains(&moved), "{moved}");
+            assert!(three.high / three.low < 0.8 * prior.high / prior.low, "{three:?} {prior:?}");
+            // Without system calls, nothing moves.
+            let few = known(&site, LEAST_CALLS - 1, 3.0);
+            assert!(factor(Facts { site: &site, known: Some(&few) }).is_none());
+            assert_eq!(law(Facts { site: &site, known: Some(&Known::default()) }).range, prior);
+        }
+    }
+
+    #[test]
+    fn the_calls_scatter_is_the_factors_interval() {
+        let site = recorded("epyc-7763-2s");
+        let mut known = known(&site, CALLS.len(), 2.0);
+        let of = |known: &Known| factor(Facts { site: &site, known: Some(known) }).unwrap().range;
+        let alike = of(&known);
+        assert!((alike.likely - 2.0).abs() < 1e-9 && alike.high / alike.low < 1.0 + 1e-6);
+        let stat = Key::new("os.syscall", &CaseId::new().with("call", "stat"), "latency");
+        known.insert(stat, 8.0 * usual(Facts::prior(&site), super::Service::STAT));
+        let scattered = of(&known);
+        assert!(scattered.likely > 2.0 && scattered.low < 2.0 && scattered.high > 2.5);
+    }
+}
