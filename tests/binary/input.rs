@@ -292,3 +292,19 @@ fn lists_and_plans_take_families_and_json() {
         assert!(text.contains(&format!("window={windows}")), "{text}");
     }
 }
+
+#[test]
+fn an_old_kernel_is_named() {
+    let here = Here::new();
+    fs::create_dir_all(here.path("tree/proc/sys/kernel")).unwrap();
+    let plan = |release: &str| {
+        fs::write(here.path("tree/proc/sys/kernel/osrelease"), release).unwrap();
+        here.plumb(&["plan", "selftest.echo", "--host-tree", "tree"])
+    };
+    let old = plan("3.10.0-1160.el7.x86_64\n");
+    assert!(
+        old.code == Some(2) && old.err.contains("3.10.0") && old.err.contains("4.18"),
+        "{old:?}"
+    );
+    assert_eq!(plan("4.18.0-553.el8.x86_64\n").code, Some(0));
+}

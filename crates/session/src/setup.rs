@@ -107,6 +107,9 @@ pub fn site_here(
     site(Host::read(&root), &root, cpus, files, preset, stop).map_err(usage)
 }
 
+/// The oldest kernel that has the calls that plumb measures with.
+const KERNEL_MIN: (u64, u64) = (4, 18);
+
 impl Setup {
     /// The site of a case: with its far end, where it has one.
     pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
@@ -133,6 +136,14 @@ impl Setup {
         let settings = Settings::parse(&options.set, catalogue).map_err(usage)?;
         let root = root(host_tree)?;
         let mut host = Host::read(&root);
+        let old = host.kernel.numbers().filter(|numbers| *numbers < KERNEL_MIN);
+        ensure!(
+            old.is_none(),
+            Usage(format!(
+                "this is Linux {}; plumb measures Linux 4.18 and newer",
+                host.kernel.release.as_deref().unwrap_or_default()
+            ))
+        );
         for (fact, value) in &settings.facts {
             host.given.set(fact, value).map_err(|error| Usage(error.to_string()))?;
         }
