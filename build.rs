@@ -60,7 +60,11 @@ fn fingerprint(sources: &[&str]) -> u64 {
     hash
 }
 
+/// A packaged plumb has its crates elsewhere; Cargo.lock has their digests then.
 fn list(path: &Path, files: &mut Vec<PathBuf>) {
+    if !path.exists() {
+        return;
+    }
     if !path.is_dir() {
         return files.push(path.to_owned());
     }

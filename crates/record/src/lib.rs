@@ -25,5 +25,9 @@ pub mod unit;
 pub mod view;
 mod width;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Version of the record's format. A reader refuses records with a higher one.
 pub const FORMAT: u32 = 4;
