@@ -183,7 +183,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
     };
     match &args.output {
         None => Ok(output::page(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
+        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }
 

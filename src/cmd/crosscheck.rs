@@ -116,14 +116,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let rivals = chosen(&args.rivals).map_err(usage)?;
     if let Some(page) = &args.report {
-        store::check_writable(page).context("--report").map_err(usage)?;
+        store::file::check_writable(page).context("--report").map_err(usage)?;
     }
     let stop = stop_flag()?;
     let store = Store::here();
     for note in journal::recover(&store, &stop) {
         output::diagnose(&format!("plumb: {note}"));
     }
-    let setup = setup(&store, &args, &stop)?;
+    let mut setup = setup(&args, &stop)?;
     let work = Work::make(&store, &setup, &stop)?;
     let setting = Setting {
         conditions: work.conditions(&setup, args.preset.into()),
@@ -136,7 +136,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let outcome = if args.list {
         list(&setting, &stop)
     } else {
-        measure(&args, &store, &setup, &setting, &stop)
+        measure(&args, &store, &mut setup, &setting, &stop)
     };
     work.remove();
     // What plumb's side was killed over is left in the journal.
@@ -150,7 +150,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn measure(
     args: &Args,
     store: &Store,
-    setup: &Setup,
+    setup: &mut Setup,
     setting: &Setting,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
@@ -186,7 +186,7 @@ fn measure(
     }
     if let Some(page) = &args.report {
         let text = report::render(&run, Format::Html, output::look());
-        store::write_whole(page, text.as_bytes())?;
+        store::file::write_whole(page, text.as_bytes())?;
     }
     let shown = if args.json { Format::Json } else { Format::Terminal };
     output::print(&report::render(&run, shown, output::look()))?;
@@ -254,7 +254,7 @@ fn nothing(setting: &Setting, run: &Run) -> String {
 }
 
 /// The machine and the options, as of a run that measures nothing itself.
-fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure> {
+fn setup(args: &Args, stop: &AtomicBool) -> Result<Setup, Failure> {
     let preset = Preset::from(args.preset);
     let options = Options {
         selectors: args.rivals.clone(),
@@ -264,7 +264,7 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
         ..Options::default()
     };
     let site = site_here(args.cpu.as_deref(), args.dir.as_deref(), preset, stop)?;
-    let name = store.free_name(&format!("{}-{CROSSCHECK}", run_name()));
+    let name = format!("{}-{CROSSCHECK}", run_name());
     Ok(Setup::alone(super::BUILD, site, options, preset, name))
 }
 
@@ -272,14 +272,18 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
 fn record(
     args: &Args,
     store: &Store,
-    setup: &Setup,
+    setup: &mut Setup,
     stop: &AtomicBool,
 ) -> Result<(RecordFile, Run), Failure> {
     if let Some(name) = &args.into {
         return Ok(add_to(store, name, &setup.site.host.identity.hash)?);
     }
-    let path = args.out.clone().unwrap_or_else(|| store.path(&setup.name));
-    let mut file = RecordFile::create(&path).map_err(usage)?;
+    let made = match &args.out {
+        Some(out) => RecordFile::create(out).map(|file| (setup.name.clone(), file)),
+        None => store.create(&setup.name),
+    };
+    let (name, mut file) = made.map_err(usage)?;
+    setup.name = name;
     let header = header_alone(setup, stop)?;
     file.append(&Event::Header(Box::new(header.clone())))?;
     Ok((file, Run::new(header)))

@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     if let Some(page) = &args.report {
-        store::check_writable(page).context("--report").map_err(usage)?;
+        store::file::check_writable(page).context("--report").map_err(usage)?;
     }
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
@@ -112,7 +112,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         run => run?,
     };
     if let Some(page) = &args.report {
-        store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
+        store::file::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
     }
     // The store's newest is the last; a file of the user's has its path.
     let name = args.out.as_ref().map_or("last".into(), |path| path.to_string_lossy());
@@ -142,10 +142,10 @@ fn start(
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     if let Some(out) = &args.out {
-        store::check_directory(out).context("--out").map_err(usage)?;
+        store::file::check_directory(out).context("--out").map_err(usage)?;
     }
-    let name = store.free_name(&run_name());
-    let setup = args.choice.setup(Some(name.clone()), stop)?;
+    let name = run_name();
+    let mut setup = args.choice.setup(Some(name.clone()), stop)?;
     setup.measures_something()?;
     let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
     let usual = default_budget(preset).as_secs_f64();
@@ -157,15 +157,19 @@ fn start(
             duration(Duration::from_secs_f64(usual))
         )));
     }
-    let path = args.out.clone().unwrap_or_else(|| store.path(&name));
-    let file = RecordFile::create(&path).map_err(|error| {
-        let way_out = if path.is_file() {
+    let made = match &args.out {
+        Some(out) => RecordFile::create(out).map(|file| (name, file)),
+        None => store.create(&name),
+    };
+    let (name, file) = made.map_err(|error| {
+        let way_out = if args.out.as_ref().is_some_and(|out| out.is_file()) {
             "name another file with --out, or continue it with --resume"
         } else {
             "name a writable file with --out"
         };
         Failure::Usage(format!("{error:#}; {way_out}"))
     })?;
+    setup.name = name;
     Ok((setup, file, None))
 }
 

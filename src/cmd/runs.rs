@@ -8,6 +8,7 @@ use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
 use session::store::index::{Beside, Facts, State, Stored};
+use session::store::journal::left_elsewhere;
 use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -30,7 +31,7 @@ enum Command {
     List(ListArgs),
     /// Removes stored runs
     Delete(DeleteArgs),
-    /// Removes old runs, or all but the newest of each machine
+    /// Removes old runs, or all but the newest of each machine, and empty records
     Prune(PruneArgs),
     /// Copies the records of stored runs, or writes sheets of their machines
     Export(ExportArgs),
@@ -108,6 +109,16 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
         let mut runs: Vec<Value> = stored.iter().map(object).collect();
         let published = published::names().into_iter();
         runs.extend(published.map(|name| json!({"run": name, "state": "published"})));
+        let left = left_elsewhere(store).into_iter();
+        runs.extend(left.map(|left| {
+            let paths = left.paths.iter().map(|path| path.to_string_lossy());
+            json!({
+                "state": "left elsewhere",
+                "place": left.place,
+                "paths": paths.collect::<Vec<_>>(),
+                "entry": left.entry.to_string_lossy(),
+            })
+        }));
         return Ok(output::print(&format!("{:#}\n", Value::Array(runs)))?);
     }
     let mut text = String::new();
@@ -124,6 +135,15 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     }
     for name in published::names() {
         text.push_str(&format!("{name}  published figures, read-only\n"));
+    }
+    for left in left_elsewhere(store) {
+        let paths: Vec<_> = left.paths.iter().map(|path| path.display().to_string()).collect();
+        text.push_str(&format!(
+            "left by a killed run {}: {}; the next run there removes it, or you do, with {}\n",
+            left.place,
+            paths.join(", "),
+            left.entry.display()
+        ));
     }
     if stored.is_empty() {
         output::diagnose("plumb: no run is stored yet; `plumb run` makes one");
@@ -292,9 +312,13 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
         *kept += 1;
         *kept > args.keep.unwrap_or(0) && is_old(facts)
     });
-    let oldest_first = runs.iter().rev();
-    let names: Vec<String> = oldest_first.map(|(name, _)| (*name).to_owned()).collect();
-    delete(store, &names, args.dry_run)
+    // A run that was killed before it wrote anything left nothing to keep.
+    let empty = stored
+        .iter()
+        .filter(|run| run.size_bytes == 0 && matches!(run.state, State::Unreadable(_)));
+    let oldest_first = runs.iter().rev().map(|(name, _)| *name);
+    let names = empty.map(|run| run.name.as_str()).chain(oldest_first);
+    delete(store, &names.map(str::to_owned).collect::<Vec<_>>(), args.dry_run)
 }
 
 fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
@@ -335,7 +359,7 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
         };
         let written = match args.sheet {
             true => write_sheet(&from, &to),
-            false => store::copy_whole(&from, &to),
+            false => store::file::copy_whole(&from, &to),
         };
         match written {
             Err(error) if args.sheet && args.runs.is_empty() => {
@@ -366,7 +390,7 @@ fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
         "{} exists and is another file; remove it or name another one",
         to.display()
     );
-    store::write_whole(to, text.as_bytes())
+    store::file::write_whole(to, text.as_bytes())
 }
 
 fn ends_in_slash(path: &Path) -> bool {

@@ -99,7 +99,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let text = rendered(&args, &runs, figures, like);
     match &args.output {
         None => Ok(output::page(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
+        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }
 

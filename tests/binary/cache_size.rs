@@ -219,5 +219,5 @@ fn the_limit_of_plumb_s_own_group_is_found_without_root() {
 
 fn open_to_all(path: &str) {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
 }

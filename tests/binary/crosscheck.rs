@@ -312,16 +312,20 @@ fn with_files(here: &Here) -> (Child, u32) {
     let mut command = command(here, &[&WITH_FILES[..], &[&files]].concat());
     let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let own = wait_for("plumb's side to make its directory", || {
-        let below = format!("files/plumb-crosscheck-files-{}/ioping", child.id());
-        let made = fs::read_dir(here.path(&below)).into_iter().flatten().flatten();
-        let mut names = made.filter_map(|entry| entry.file_name().into_string().ok());
+        let own = here.entries("files").pop()?;
+        let made = fs::read_dir(here.path("files").join(own).join("ioping"));
+        let mut names = made
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
         let made = names.find(|name| name.starts_with("plumb-"))?;
-        made.rsplit('-').next()?.parse().ok()
+        made.rsplit('-').nth(1)?.parse().ok()
     });
     // Else what it makes elsewhere would stay where both are killed.
     let journal = here.entries("store/journal");
-    let entry = format!("-{own}.json");
-    assert!(journal.iter().any(|name| name.ends_with(&entry)), "{journal:?}");
+    let entry = format!("-{own}-");
+    assert!(journal.iter().any(|name| name.contains(&entry)), "{journal:?}");
     (child, own)
 }
 

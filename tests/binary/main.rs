@@ -27,4 +27,5 @@ mod resume;
 mod rounds;
 mod runs;
 mod schedule;
+mod store;
 mod wakeup;

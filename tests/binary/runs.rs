@@ -83,6 +83,8 @@ fn runs_are_listed_the_same_with_an_index_and_without() {
     let again = here.plumb(&["runs"]);
     assert_eq!(again.out, first.out);
     assert_eq!(again.err.lines().count(), 1, "{again:?}");
+    // It may be anybody's.
+    assert_eq!(fs::read(here.path("store/index.sqlite")).unwrap(), b"damaged");
     fs::remove_file(here.path("store/index.sqlite")).unwrap();
     let again = here.plumb(&["runs"]);
     assert_eq!((again.out, again.err.as_str()), (first.out, ""));

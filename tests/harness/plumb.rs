@@ -248,7 +248,7 @@ impl Stranger {
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_plumb")).arg(&copy).status();
         assert!(copied.unwrap().success());
         for path in [here.path(""), copy.clone()] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
         }
         let line = format!("ulimit -u {processes}; exec \"$0\" \"$@\"");
         let mut command = here.other("bash");

@@ -284,7 +284,7 @@ impl Files {
             ctime: UNIX_EPOCH,
             crtime: UNIX_EPOCH,
             kind,
-            perm: if kind == FileType::Directory { 0o777 } else { 0o666 },
+            perm: if kind == FileType::Directory { 0o755 } else { 0o644 },
             nlink: 1,
             uid: metal::process::geteuid(),
             gid: 0,

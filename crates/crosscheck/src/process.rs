@@ -3,12 +3,15 @@
 
 use super::Output;
 use anyhow::{Context, Result, bail};
+use host::place::Place;
 use metal::process::{dying_with_parent, has_ended, in_new_session, kill, placed, reap_ended};
 use record::plain::lines;
 use session::child::Interrupted;
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +29,8 @@ const SAID_MOST: u64 = 8 << 20;
 const TALK_MOST: u64 = 64 << 20;
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
-/// How the directory of a crosscheck begins, before plumb's number.
-const SCRATCH: &str = "plumb-crosscheck-scratch-";
-/// In the environment of all that a call starts: its own directory and name.
+/// In the environment of all that a call starts: its own directory and name, then the place and the
+/// number of its plumb.
 const MARK: &str = "PLUMB_CROSSCHECK";
 
 /// A program with all that it is started with.
@@ -51,7 +53,7 @@ pub(super) struct Call<'a> {
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
-    mark: String,
+    mark: OsString,
     /// Standard output and standard error.
     said: [PathBuf; 2],
 }
@@ -63,7 +65,8 @@ impl Call<'_> {
         let said = [".out", ".err"].map(|ending| self.dir.join(format!("{name}{ending}")));
         let [out, err] = said.each_ref().map(File::create);
         let told = || format!("{} cannot be started", self.program.display());
-        let mark = self.dir.join(name).display().to_string();
+        let mut mark = self.dir.join(name).into_os_string();
+        mark.push(format!(":{}.{}", Place::here(), std::process::id()));
         let mut command = Command::new(self.program);
         command
             .args(self.args)
@@ -194,9 +197,10 @@ impl Drop for Running {
 /// Ends what a crosscheck that was killed has left running: what bears the mark of one whose plumb
 /// is gone.
 pub(super) fn end_strays() {
+    let here = Place::here();
     for one in processes() {
         let environment = fs::read(format!("/proc/{}/environ", one.pid)).unwrap_or_default();
-        let Some(owner) = owner(&environment) else {
+        let Some(owner) = owner(&environment, &here) else {
             continue;
         };
         if of_pid(owner).is_none() {
@@ -205,15 +209,13 @@ pub(super) fn end_strays() {
     }
 }
 
-/// The plumb by whose crosscheck a process was started, in its environment: the number in the name
-/// of the directory that the mark begins with.
-fn owner(environment: &[u8]) -> Option<u32> {
-    let marked = format!("{MARK}=");
+/// The plumb by whose crosscheck a process was started, in its environment; `None` for one of
+/// another place, whose numbers are others.
+fn owner(environment: &[u8], here: &Place) -> Option<u32> {
     let mut all = environment.split(|byte| *byte == 0);
-    let mark = all.find_map(|one| one.strip_prefix(marked.as_bytes()))?;
-    let mark = std::str::from_utf8(mark).ok()?;
-    let name = mark.split('/').find(|part| part.starts_with(SCRATCH))?;
-    name.strip_prefix(SCRATCH)?.parse().ok()
+    let mark = all.find_map(|one| one.strip_prefix(format!("{MARK}=").as_bytes()))?;
+    let owner = std::str::from_utf8(mark.rsplit(|byte| *byte == b':').next()?).ok()?;
+    owner.strip_prefix(&format!("{here}."))?.parse().ok()
 }
 
 /// One of the processes that there are.
@@ -260,10 +262,10 @@ fn of_pid(pid: u32) -> Option<Process> {
 }
 
 /// Whether a process was started, by however many others between, by the call with this mark.
-fn is_marked(pid: u32, mark: &str) -> bool {
+fn is_marked(pid: u32, mark: &OsStr) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let marked = format!("{MARK}={mark}");
-    environment.split(|byte| *byte == 0).any(|one| one == marked.as_bytes())
+    let marked = [format!("{MARK}=").as_bytes(), mark.as_bytes()].concat();
+    environment.split(|byte| *byte == 0).any(|one| one == marked)
 }
 
 /// One line of /proc/PID/stat: its second field is in brackets and may hold anything.
@@ -293,7 +295,7 @@ pub(super) fn answer(file: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, family, of_stat, owner};
+    use super::{Place, Process, family, of_stat, owner};
 
     fn process(pid: u32, parent: u32, session: u32) -> Process {
         Process { pid, parent, session, is_dead: false }
@@ -331,10 +333,20 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_stands_in_the_mark() {
+    fn an_owner_stands_in_the_mark_and_is_of_this_place() {
+        let here = Place::here();
         let with = |mark: &str| format!("A=1\0PLUMB_CROSSCHECK={mark}\0B=2").into_bytes();
-        assert_eq!(owner(&with("/tmp/plumb-crosscheck-scratch-77/fio/call")), Some(77));
-        assert_eq!(owner(&with("/tmp/other-77/fio/call")), None);
-        assert_eq!(owner(b"PLUMB_STORE=/tmp/plumb-crosscheck-scratch-77/store"), None);
+        let owner = |mark: &str| owner(&with(mark), &here);
+        assert_eq!(owner(&format!("/tmp/a:b/fio/call:{here}.77")), Some(77));
+        let mut container = here.clone();
+        container.processes = "1".to_owned();
+        for mark in [
+            format!("/tmp/scratch/fio/call:{container}.77"),
+            format!("/tmp:{here}."),
+            // An older plumb's.
+            "/tmp/plumb-crosscheck-scratch-77/fio/call".to_owned(),
+        ] {
+            assert_eq!(owner(&mark), None, "{mark}");
+        }
     }
 }

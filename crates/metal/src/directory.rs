@@ -3,12 +3,16 @@
 //! patience is for how long it may show no progress.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat, unlinkat,
+};
 
 use crate::fault::free_bytes;
 use crate::process::{Patience, Signs, within};
@@ -24,6 +28,21 @@ const PROBE_TRIES: u32 = 5;
 const LISTED: usize = 1000;
 /// Files without a name are not available: the kernel or the file system lacks them.
 const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
+
+/// Which directory one is, whatever becomes of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Number of its device.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+impl Identity {
+    fn of(facts: &Stat) -> Self {
+        Identity { device: facts.st_dev, inode: facts.st_ino }
+    }
+}
 
 /// A directory in which files can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +75,7 @@ pub enum Refused {
 /// quotas differ. Nothing is left there, unless it hangs. Errors: why it cannot be used.
 pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<Writable, Refused> {
     let patience = patience.into();
-    let path = within(patience, |_| Ok(fs::canonicalize(dir)?.into_os_string().into_vec()))
-        .map_err(|error| refused(error, Refused::Unreachable, None))?;
-    let path = PathBuf::from(OsString::from_vec(path));
+    let path = real(dir, patience).map_err(|error| refused(error, Refused::Unreachable, None))?;
     let kind = within(patience, |_| Ok(kind(&path)?.as_bytes().to_vec()))
         .map_err(|error| refused(error, Refused::Unreachable, None))?;
     if !kind.is_empty() {
@@ -66,8 +83,10 @@ pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<
     }
     let named = path.join(PROBE);
     let answer = within(patience, |signs| {
+        let dir = File::open(&path)?;
+        refuse_shared(&dir)?;
         write_probe(&path, &named, signs)?;
-        Ok(free_bytes(&File::open(&path)?)?.to_le_bytes().to_vec())
+        Ok(free_bytes(&dir)?.to_le_bytes().to_vec())
     });
     let free = answer.map_err(|error| refused(error, Refused::Unwritable, Some(named)))?;
     let free_bytes = <[u8; 8]>::try_from(free).map_or(0, u64::from_le_bytes);
@@ -151,18 +170,78 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that only its owner may write in. Errors of mkdir(2) and [`within`].
-pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
-    done(patience, |_| DirBuilder::new().mode(0o755).create(path))
+/// A path without links. Errors: those of realpath(3) and [`within`].
+pub fn real<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<PathBuf> {
+    let real = within(patience, |_| Ok(fs::canonicalize(path)?.into_os_string().into_vec()))?;
+    Ok(PathBuf::from(OsString::from_vec(real)))
 }
 
-/// Removes a directory with all that is in it; links are removed, not followed. Errors: the first
-/// thing that cannot be removed, `NotFound` where it is not there, those of [`within`].
-pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
+/// Refuses a directory in which every user may replace what others made.
+fn refuse_shared(dir: &impl AsFd) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(fstat(dir)?.st_mode);
+    match mode.contains(Mode::WOTH) && !mode.contains(Mode::SVTX) {
+        true => Err(io::Error::other(
+            "every user may write there, and replace the files of others: set its sticky bit \
+             (`chmod +t`)",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Makes a directory that only its owner may write in, below one whose path has no link. Errors of
+/// mkdir(2) and [`within`]; every user may replace it.
+pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<Identity> {
+    let made = within(patience, |_| {
+        let (parent, name) = parent(path)?;
+        refuse_shared(&parent)?;
+        mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
+        let Identity { device, inode } = Identity::of(&fstat(open(&parent, name)?)?);
+        Ok([device.to_le_bytes(), inode.to_le_bytes()].concat())
+    })?;
+    let word = |at: usize| made.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    match (word(0), word(8)) {
+        (Some(device), Some(inode)) => {
+            Ok(Identity { device: u64::from_le_bytes(device), inode: u64::from_le_bytes(inode) })
+        }
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Removes a directory with all that is in it, if it `is` the one meant; where that is not known it
+/// must be empty. No link is followed, on the way or in it. Errors: another directory is there; the
+/// first thing that cannot be removed; `NotFound` where it is not there; those of [`within`].
+pub fn remove<'flag>(
+    path: &Path,
+    is: Option<impl Fn(Identity) -> bool>,
+    patience: impl Into<Patience<'flag>>,
+) -> io::Result<()> {
     done(patience, |signs| {
-        empty(&open(path)?, &[], signs)?;
-        fs::remove_dir(path)
+        let (parent, name) = parent(path)?;
+        if let Some(is) = &is {
+            let dir = open(&parent, name)?;
+            if !is(Identity::of(&fstat(&dir)?)) {
+                return Err(io::Error::other("it is not the directory that plumb made"));
+            }
+            empty(&dir, &[], signs)?;
+        }
+        Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     })
+}
+
+/// The directory that holds a path, opened without following a link, and the name in it.
+fn parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let name = path.file_name().ok_or_else(invalid)?;
+    let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut dir = openat(CWD, "/", way, Mode::empty())?;
+    for part in path.parent().ok_or_else(invalid)?.components() {
+        match part {
+            Component::RootDir => {}
+            Component::Normal(name) => dir = openat(&dir, name, way, Mode::empty())?,
+            _ => return Err(invalid()),
+        }
+    }
+    Ok((dir, name))
 }
 
 /// Has a child do something whose only result is success.
@@ -181,9 +260,9 @@ pub fn names<'flag>(
 ) -> io::Result<Vec<OsString>> {
     let listed = |signs: &Signs| {
         let mut all = Vec::new();
-        for entry in list(path, signs)? {
+        for (name, _) in list(&open(CWD, path)?, signs)? {
             // No name has a zero byte in it.
-            all.extend(entry.file_name().into_vec());
+            all.extend(name.into_vec());
             all.push(0);
         }
         Ok(all)
@@ -199,19 +278,24 @@ pub fn remove_but<'flag>(
     keep: &[OsString],
     patience: impl Into<Patience<'flag>>,
 ) -> io::Result<()> {
-    done(patience, |signs| empty(&open(path)?, keep, signs))
+    done(patience, |signs| empty(&open(CWD, path)?, keep, signs))
 }
 
 /// Opens a directory, and no link to one.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)
+fn open(below: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(below, name.as_ref(), flags, Mode::empty())?)
 }
 
 /// Everything in a directory. Of many entries it takes long: a sign is given for a number of them.
-fn list(path: &Path, signs: &Signs) -> io::Result<Vec<DirEntry>> {
+fn list(dir: &OwnedFd, signs: &Signs) -> io::Result<Vec<(OsString, FileType)>> {
     let mut entries = Vec::new();
-    for entry in fs::read_dir(path)? {
-        entries.push(entry?);
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            entries.push((OsStr::from_bytes(name).to_owned(), entry.file_type()));
+        }
         if entries.len().is_multiple_of(LISTED) {
             signs.give();
         }
@@ -221,20 +305,21 @@ fn list(path: &Path, signs: &Signs) -> io::Result<Vec<DirEntry>> {
 
 /// Removes the entries of an open directory but for some names, a sign for each. It goes through
 /// its descriptor: what somebody puts in the place of its path is not touched.
-fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
-    let here = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+fn empty(dir: &OwnedFd, keep: &[OsString], signs: &Signs) -> io::Result<()> {
     // Read to the end first: what is removed meanwhile may move what is still to come.
-    for entry in list(&here, signs)? {
-        let name = entry.file_name();
+    for (name, mut kind) in list(dir, signs)? {
         if keep.contains(&name) {
             continue;
         }
-        let path = here.join(&name);
-        if entry.file_type()?.is_dir() {
-            empty(&open(&path)?, &[], signs)?;
-            fs::remove_dir(&path)?;
+        if kind == FileType::Unknown {
+            let facts = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            kind = FileType::from_raw_mode(facts.st_mode);
+        }
+        if kind == FileType::Directory {
+            empty(&open(dir, &name)?, &[], signs)?;
+            unlinkat(dir, &name, AtFlags::REMOVEDIR)?;
         } else {
-            fs::remove_file(&path)?;
+            unlinkat(dir, &name, AtFlags::empty())?;
         }
         signs.give();
     }
@@ -243,11 +328,13 @@ fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PROBE, Refused, done, make, names, probe, remove, remove_but, write_named};
+    use super::{
+        Identity, PROBE, Refused, done, make, names, probe, real, remove, remove_but, write_named,
+    };
     use crate::scratch::Scratch;
     use std::fs;
     use std::io::ErrorKind;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
     use std::time::Duration;
 
@@ -285,12 +372,12 @@ mod tests {
     fn many_entries_are_listed_and_removed() {
         let here = Scratch::new("many");
         let dir = here.join("work");
-        make(&dir, LONG).expect("is made");
+        let made = make(&dir, LONG).expect("is made");
         for number in 0..2500 {
             fs::write(dir.join(number.to_string()), "").expect("writes");
         }
         assert_eq!(names(&dir, LONG).expect("lists").len(), 2500);
-        remove(&dir, LONG).expect("is removed");
+        remove(&dir, Some(|is: Identity| is == made), LONG).expect("is removed");
     }
 
     #[test]
@@ -310,7 +397,8 @@ mod tests {
     fn all_of_a_directory_goes_and_what_its_links_name_stays() {
         let here = Scratch::new("remove");
         let dir = here.join("work");
-        make(&dir, LONG).expect("is made");
+        let made = make(&dir, LONG).expect("is made");
+        let ours = Some(|is: Identity| is == made);
         assert_eq!(make(&dir, LONG).expect_err("is there").kind(), ErrorKind::AlreadyExists);
         fs::create_dir_all(dir.join("a/b")).expect("is made");
         fs::write(dir.join("a/b/c"), "").expect("writes");
@@ -321,12 +409,33 @@ mod tests {
         remove_but(&dir, &["a".into()], LONG).expect("is removed");
         assert_eq!(names(&dir, LONG).expect("lists"), ["a"]);
         symlink(&precious, dir.join("a/link")).expect("links");
-        remove(&dir, LONG).expect("is removed");
+        let other = |is: Identity| is.inode != made.inode;
+        remove(&dir, Some(other), LONG).expect_err("is another");
+        remove(&dir, None::<fn(Identity) -> bool>, LONG).expect_err("is not empty");
+        remove(&dir, ours, LONG).expect("is removed");
         assert!(!dir.exists() && precious.join("file").exists());
-        assert_eq!(remove(&dir, LONG).expect_err("is gone").kind(), ErrorKind::NotFound);
+        assert_eq!(remove(&dir, ours, LONG).expect_err("is gone").kind(), ErrorKind::NotFound);
         // A link in the place of the directory is not followed.
         symlink(&precious, &dir).expect("links");
-        remove(&dir, LONG).expect_err("is no directory");
-        assert!(precious.join("file").exists());
+        remove(&dir, ours, LONG).expect_err("is no directory");
+        // Nor is one on the way to it.
+        remove(&dir.join("file"), None::<fn(Identity) -> bool>, LONG).expect_err("is a link");
+        make(&dir.join("below"), LONG).expect_err("is a link");
+        assert_eq!(names(&precious, LONG).expect("lists"), ["file"]);
+        assert_eq!(real(&dir, LONG).expect("is there"), real(&precious, LONG).expect("too"));
+    }
+
+    #[test]
+    fn where_every_user_may_replace_files_none_are_made() {
+        let here = Scratch::new("shared");
+        let mode = |mode| {
+            fs::set_permissions(&*here, fs::Permissions::from_mode(mode)).expect("is set");
+        };
+        mode(0o777);
+        assert!(matches!(probe(&here, LONG), Err(Refused::Unwritable(_))));
+        make(&here.join("work"), LONG).expect_err("is refused");
+        mode(0o1777);
+        probe(&here, LONG).expect("has a sticky bit");
+        make(&here.join("work"), LONG).expect("has a sticky bit");
     }
 }

@@ -138,12 +138,22 @@ pub(super) fn table<'name>(
 ) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";
-    writer.write_record(names).expect(written);
+    writer.write_record(names.into_iter().map(cell)).expect(written);
     for row in rows {
-        writer.write_record(row).expect(written);
+        writer.write_record(row.iter().map(|text| cell(text))).expect(written);
     }
     let bytes = writer.into_inner().expect(written);
     lines(&String::from_utf8(bytes).expect("fields are strings"))
+}
+
+/// What begins a formula in a spreadsheet (OWASP, CSV injection).
+const FORMULA: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\n'];
+
+/// A cell that no spreadsheet takes for a formula: one that begins as a formula does and is no
+/// number has an apostrophe before it.
+fn cell(text: &str) -> String {
+    let is_formula = text.starts_with(FORMULA) && text.parse::<f64>().is_err();
+    if is_formula { format!("'{text}") } else { text.to_owned() }
 }
 
 fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {
@@ -222,6 +232,29 @@ mod tests {
         let missing: Vec<_> = found.difference(&have).collect();
         assert!(missing.is_empty(), "{missing:?}");
         assert!(found.len() > 40, "{}", found.len());
+    }
+
+    #[test]
+    fn no_cell_is_a_formula_and_numbers_stay_numbers() {
+        let rows = [
+            ("=1+1", "'=1+1"),
+            ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-1.5e-9", "-1.5e-9"),
+            ("+3", "+3"),
+            ("", ""),
+            ("a=b", "a=b"),
+        ];
+        for (text, shown) in rows {
+            assert_eq!(super::cell(text), shown);
+            let all = super::table(["=name"], [vec![text.to_owned()]]);
+            let mut reader = ::csv::Reader::from_reader(all.as_bytes());
+            assert_eq!(reader.headers().unwrap(), vec!["'=name"]);
+            let read = reader.records().next().unwrap().unwrap();
+            assert_eq!(&read[0], shown);
+        }
+        assert_eq!(super::cell("\t=1"), "'\t=1");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Figures over runs as JSON and as comma-separated values, in base units.
 
+use super::csv::table;
 use analysis::trend::{Changed, Size, Trend, Trends};
-use record::plain::lines;
 use serde_json::{Value, json};
 
 const COLUMNS: [&str; 12] = [
@@ -22,9 +22,7 @@ const COLUMNS: [&str; 12] = [
 /// A row per figure and run, with a header line; `ratio` or `difference` stand where a new level
 /// begins.
 pub fn csv(trends: &Trends) -> String {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    let written = "writing to memory does not fail and rows have equal length";
-    writer.write_record(COLUMNS).expect(written);
+    let mut rows = Vec::new();
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for trend in &trends.trends {
         let key = &trend.over.key;
@@ -36,7 +34,7 @@ pub fn csv(trends: &Trends) -> String {
                 None => (None, None),
             };
             let run = &trends.runs[point.run];
-            let row = [
+            rows.push(vec![
                 key.experiment.clone(),
                 key.case.to_string(),
                 key.metric.clone(),
@@ -49,12 +47,10 @@ pub fn csv(trends: &Trends) -> String {
                 level.to_string(),
                 number(ratio),
                 number(difference),
-            ];
-            writer.write_record(row).expect(written);
+            ]);
         }
     }
-    let bytes = writer.into_inner().expect(written);
-    lines(&String::from_utf8(bytes).expect("fields are strings"))
+    table(COLUMNS, rows)
 }
 
 /// Version of that object.

@@ -1,9 +1,10 @@
 //! The key that a listening agent and its sessions share: a file of 64 hexadecimal digits that only
 //! its owner can read.
 
+use crate::store::file::{self, There};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions, remove_file};
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -18,8 +19,6 @@ const FILE_BYTES_MAX: u64 = 4 * DIGITS as u64;
 const ROOT: u32 = 0;
 /// open(2)'s flag, of Linux on x86-64 and aarch64.
 const O_NONBLOCK: i32 = 0o4000;
-/// Mode of its file.
-const OWNER_ONLY: u32 = 0o600;
 /// What of a mode lets others in.
 const OTHERS: u32 = 0o077;
 
@@ -46,20 +45,11 @@ impl Key {
             write!(text, "{byte:02x}").context("writing a text")?;
         }
         text.push('\n');
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(OWNER_ONLY)
-            .open(path)
+        file::make(path, file::SECRET, There::Kept, |file| file.write_all(text.as_bytes()))
+            .map(drop)
             .with_context(|| {
                 format!("cannot create {shown}; name a new file in an existing directory")
-            })?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        if written.is_err() {
-            // What is no key is not left in the way of the next one.
-            let _ = remove_file(path);
-        }
-        written.with_context(|| format!("cannot write {shown}"))
+            })
     }
 
     /// Reads one. Errors: the file cannot be read, is another user's, others may read it, or it

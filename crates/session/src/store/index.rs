@@ -2,7 +2,13 @@
 //!
 //! The records stay the truth. A row is current while its record has the size and the time of
 //! change, and plumb the analysis, that it was made with; whatever is missing, stale or damaged is
-//! made again from the records, so an index that is deleted changes no answer.
+//! made again from the records, so an index that is deleted changes no answer. Each run has the
+//! number of its rows and a digest of all that it has, which every answer is checked against.
+//!
+//! The file is plumb's own only if its application id says so: another one is neither changed nor
+//! read. It is opened through no link, and nothing is asked before its schema is found to be word
+//! for word what plumb makes: a view or trigger of somebody else never runs. In a store that others
+//! may write no file is used at all.
 //!
 //! Several processes use one index at once: every writing is one short transaction, and an answer
 //! is read in the same transaction that finds all rows current. SQLite keeps a rollback journal,
@@ -20,16 +26,19 @@ use record::crosscheck::CROSSCHECK;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-use rows::Listed;
+use rows::{Listed, Prepared};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Error, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 /// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 3;
+const TABLES: i64 = 4;
+
+/// Stands in the header of a plumb index: `plmb`.
+const APPLICATION: i64 = 0x706c_6d62;
 
 /// File of the index, in the store's directory.
 pub(super) const FILE: &str = "index.sqlite";
@@ -205,21 +214,29 @@ impl Ask<'_> {
         question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
     ) -> anyhow::Result<Answer<T>> {
         let mut notes = Vec::new();
-        let path = self.store.dir.join(FILE);
-        if self.store.dir.is_dir() {
-            match self.on_disk(&path, &question, &mut notes)? {
+        // SQLite follows no link at all.
+        let dir = self.store.dir.canonicalize().ok().filter(|_| self.store.check_own().is_ok());
+        let path = dir.map(|dir| dir.join(FILE));
+        if let Some(path) = &path {
+            match self.on_disk(path, &question, &mut notes)? {
                 Ok(value) => return Ok(Answer { value, notes }),
-                Err(refused) => notes.extend(refused.note(&path)),
+                Err(refused) => notes.extend(refused.note(path)),
             }
         }
-        let mut connection = Connection::open_in_memory()?;
-        rows::create(&mut connection)?;
         // Where nothing can be taken over, every record is read.
-        let _ = rows::copy(&mut connection, &path);
-        match self.current(&mut connection, &question, u32::MAX)? {
-            Ok(value) => Ok(Answer { value, notes }),
-            Err(error) => Err(anyhow::anyhow!("the index of figures: {error}")),
+        for kept in [path.as_deref(), None] {
+            let mut connection = Connection::open_in_memory()?;
+            rows::create(&mut connection)?;
+            if let Some(path) = kept.filter(|path| whose(path).is_ok()) {
+                let _ = rows::copy(&mut connection, path);
+            }
+            match self.current(&mut connection, &question, u32::MAX)? {
+                Ok(value) => return Ok(Answer { value, notes }),
+                Err(error) if kept.is_some() && is_damage(&error) => {}
+                Err(error) => anyhow::bail!("the index of figures: {error}"),
+            }
         }
+        unreachable!("what has no file ends it")
     }
 
     /// Asks the index on disk; one that is damaged is made again, once.
@@ -236,8 +253,9 @@ impl Ask<'_> {
                 Err(refused) => return Ok(Err(refused)),
             };
             match rows::prepare(&mut connection) {
-                Ok(true) => {}
-                Ok(false) => return Ok(Err(Refused::Newer)),
+                Ok(Prepared::Current) => {}
+                Ok(Prepared::Newer) => return Ok(Err(Refused::Newer)),
+                Ok(Prepared::Foreign) => return Ok(Err(Refused::foreign("it is not plumb's"))),
                 Err(error) if is_damage(&error) && !is_last => {
                     notes.push(damaged(path, &error));
                     opened = reset(connection);
@@ -292,7 +310,7 @@ impl Ask<'_> {
                     State::Readable(facts) => Some(facts.started.clone()),
                     State::UnderWay | State::Unreadable(_) => began(&self.store.path(&run.name)),
                 };
-                Age::of(began, &run.name)
+                Age::of(began.as_deref(), &run.name)
             });
             let index = Index { connection: &view };
             return question(&index, &stored).map(Some);
@@ -313,6 +331,8 @@ impl Ask<'_> {
 
 /// Why the index on disk is of no use.
 enum Refused {
+    /// It is not known to be plumb's, and why: it is left as it is.
+    Foreign(String),
     /// A newer plumb made it.
     Newer,
     /// It cannot be opened or written.
@@ -320,8 +340,13 @@ enum Refused {
 }
 
 impl Refused {
+    fn foreign(why: &str) -> Self {
+        Refused::Foreign(format!("{why}; remove it, and plumb makes one"))
+    }
+
     fn note(&self, path: &Path) -> Option<String> {
         let why = match self {
+            Refused::Foreign(why) => why.clone(),
             Refused::Newer => "a newer plumb made it".to_owned(),
             // A store that may not be written is a choice, and the answer the same.
             Refused::Failed(error) if is_read_only(error) => return None,
@@ -334,10 +359,26 @@ impl Refused {
     }
 }
 
+/// Checks that a file, where there is one, may be an index of this user's. Errors: it is none.
+fn whose(path: &Path) -> Result<(), Refused> {
+    let Ok(facts) = path.symlink_metadata() else { return Ok(()) };
+    match facts.is_file() {
+        false => Err(Refused::foreign("it is not a file")),
+        true => super::trust::others(&facts)
+            .map_or(Ok(()), |why| Err(Refused::foreign(&format!("it {why}")))),
+    }
+}
+
 fn open(path: &Path) -> Result<Connection, Refused> {
-    let connection = Connection::open(path).map_err(Refused::Failed)?;
-    connection.busy_timeout(PATIENCE).map_err(Refused::Failed)?;
-    Ok(connection)
+    whose(path)?;
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let opened = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        rows::harden(&connection)?;
+        Ok(connection)
+    };
+    opened().map_err(Refused::Failed)
 }
 
 /// Empties an index, damaged or not, under SQLite's own locks: a file that was removed or renamed

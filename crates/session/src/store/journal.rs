@@ -3,15 +3,21 @@
 //!
 //! An entry is a file in the store's `journal` directory whose lock its owner holds while it lives.
 //! The kernel lets go of a lock exactly when its owner dies, also where process ids are reused or
-//! not shared (containers): an entry that can be locked has no owner.
+//! not shared (containers): an entry that can be locked has no owner. It is undone only in the
+//! place that it was written in ([`Place`]), and a directory is emptied only if it is the one that
+//! was made: by device and number, through descriptors, and no link is followed.
 
-use super::Store;
+use super::file::{self, There};
 use super::mounted::holder;
-use anyhow::{Context, Error, Result, ensure};
+use super::{Store, trust};
+use anyhow::{Context, Error, Result, anyhow, ensure};
+use host::place::Place;
+use metal::directory::Identity;
 use metal::process::Patience;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,14 +40,21 @@ const LEAVING_TIME: Duration = Duration::from_secs(2);
 /// … which is looked at so often.
 const LEAVING_EVERY: Duration = Duration::from_millis(5);
 
+/// open(2)'s flags, of Linux on x86-64 and aarch64: a pipe is not waited for.
+const O_NONBLOCK: i32 = 0o4000;
+
 /// What one run changed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
+    /// Where it ran.
+    place: Place,
     undos: Vec<Undo>,
     /// The file system of the work directory, as [`holder`] finds it; `None` where it does not.
     holder: Option<String>,
     /// It hung when it was to be undone.
     hung: bool,
+    /// Device and number of the work directory, once it was made.
+    made: Option<(u64, u64)>,
 }
 
 /// How one change is undone.
@@ -49,9 +62,39 @@ struct Entry {
 #[serde(rename_all = "snake_case")]
 enum Undo {
     /// Remove a work directory with all that is in it.
-    RemoveDir(PathBuf),
+    RemoveDir(#[serde(with = "path")] PathBuf),
     /// Remove a control group: a directory that only the kernel puts files into.
-    RemoveGroup(PathBuf),
+    RemoveGroup(#[serde(with = "path")] PathBuf),
+}
+
+/// A path in an entry: a text, or bytes that are none.
+mod path {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let written = match path.to_str() {
+            Some(text) => Written::Text(text.to_owned()),
+            None => Written::Bytes(path.as_os_str().as_bytes().to_vec()),
+        };
+        written.serialize(to)
+    }
+
+    pub fn deserialize<'text, D: Deserializer<'text>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(match Written::deserialize(from)? {
+            Written::Text(text) => PathBuf::from(text),
+            Written::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
+        })
+    }
 }
 
 impl Undo {
@@ -76,9 +119,10 @@ pub struct WorkDir {
 }
 
 impl WorkDir {
-    /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of
-    /// the groups of this name that workers may make below `groups`. Errors: the store or the
-    /// directory cannot be written, the directory hangs, or SIGINT or SIGTERM set `stop`.
+    /// Makes `plumb-<run>-<pid>-<random>` below a directory, after its removal was written down, and
+    /// that of the groups of this name that workers may make below `groups`. Errors: the store or
+    /// the directory cannot be written, other users may write in it, the directory hangs, or SIGINT
+    /// or SIGTERM set `stop`.
     pub fn make(
         store: &Store,
         below: &Path,
@@ -86,23 +130,31 @@ impl WorkDir {
         groups: &[PathBuf],
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let name = format!("{PREFIX}{run}-{}", std::process::id());
-        let path = std::path::absolute(below).context("the current directory is gone")?.join(&name);
-        let journal = directory(store);
+        let patience = Patience::unless(SILENCE, stop);
+        let below =
+            metal::directory::real(below, patience).map_err(|error| told("use", below, error))?;
+        let name = format!("{PREFIX}{run}-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let path = below.join(&name);
+        let journal = directory(store)?;
+        trust::make(&journal)?;
         let entry = journal.join(format!("{name}.{ENDING}"));
         let groups = groups.iter().map(|below| Undo::RemoveGroup(below.join(&name)));
         let undos: Vec<Undo> =
             std::iter::once(Undo::RemoveDir(path.clone())).chain(groups).collect();
-        let changes = Entry { undos, holder: holder_of(&path), hung: false };
-        let lock = write_entry(&entry, &changes).with_context(|| {
-            format!(
-                "cannot write the journal {}; name a writable store with PLUMB_STORE",
-                journal.display()
-            )
-        })?;
-        let work = WorkDir { path, changes, entry, is_done: false, _lock: lock };
-        match metal::directory::make(&work.path, Patience::unless(SILENCE, stop)) {
-            Ok(()) => Ok(work),
+        let holder = holder_of(&path);
+        let changes = Entry { place: Place::here(), undos, holder, hung: false, made: None };
+        let unwritable = || {
+            let shown = journal.display();
+            format!("cannot write the journal {shown}; name a writable store with PLUMB_STORE")
+        };
+        let lock = write_entry(&entry, &changes).with_context(unwritable)?;
+        let mut work = WorkDir { path, changes, entry, is_done: false, _lock: lock };
+        match metal::directory::make(&work.path, patience) {
+            Ok(Identity { device, inode }) => {
+                work.changes.made = Some((device, inode));
+                work._lock = write_entry(&work.entry, &work.changes).with_context(unwritable)?;
+                Ok(work)
+            }
             Err(error) => {
                 let may_come = hangs(&error) || error.kind() == io::ErrorKind::Interrupted;
                 let told = told("make", &work.path, error);
@@ -151,16 +203,11 @@ impl Drop for WorkDir {
 /// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each,
 /// also about what cannot be undone.
 pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory(store)) else { return Vec::new() };
-    let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let has_ending = |path: &Path, ending| path.extension().is_some_and(|it| it == ending);
-    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = entries
-        .filter(|path| has_ending(path, ENDING) || has_ending(path, ENDING_PART))
-        .partition(|path| has_ending(path, ENDING));
-    for part in parts {
+    for part in entries(store, ENDING_PART) {
         // It says of nothing that was done, and disturbs no one if it cannot be removed.
         let _ = remove_part(&part);
     }
+    let whole = entries(store, ENDING);
     let told = whole.iter().filter_map(|path| {
         if stop.load(Ordering::Relaxed) {
             return None;
@@ -188,16 +235,66 @@ fn remove_part(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// There is no message if the owner is alive, or left only its entry.
-fn recover_one(path: &Path, stop: &AtomicBool) -> Result<Option<String>> {
-    let file = File::open(path)?;
+/// What a run that was killed in another place left: it is undone there.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// The entry, to be removed with it.
+    pub entry: PathBuf,
+    /// Directories and control groups.
+    pub paths: Vec<PathBuf>,
+    /// Where the run was, as seen from here.
+    pub place: &'static str,
+}
+
+/// What killed runs left in other places: other machines, and containers of this one.
+pub fn left_elsewhere(store: &Store) -> Vec<Left> {
+    let here = Place::here();
+    let left = entries(store, ENDING).into_iter().filter_map(|path| {
+        let entry = without_owner(&path).ok()??;
+        (!entry.place.is_judged_from(&here)).then(|| Left {
+            paths: entry.undos.iter().map(|undo| undo.path().to_owned()).collect(),
+            place: entry.place.seen_from(&here),
+            entry: path,
+        })
+    });
+    left.collect()
+}
+
+/// The entries with an ending; none in a journal that others may write, or that is another user's.
+fn entries(store: &Store, ending: &str) -> Vec<PathBuf> {
+    let listed = directory(store).and_then(|journal| Ok(std::fs::read_dir(journal)?));
+    let paths = listed.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|it| it == ending)).collect()
+}
+
+/// An entry whose owner is dead; `None` if it lives, or has just removed or replaced it.
+fn without_owner(path: &Path) -> Result<Option<Entry>> {
+    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error).context("its owner may be alive"),
     }
-    let mut changes: Entry = serde_json::from_reader(&file).context("its entry is damaged")?;
-    ensure!(!changes.undos.is_empty(), "its entry is empty");
+    let facts = file.metadata()?;
+    if facts.nlink() == 0 {
+        return Ok(None);
+    }
+    if let Some(why) = trust::others(&facts).or((!facts.is_file()).then(|| "is no file".to_owned()))
+    {
+        return Err(anyhow!("its entry {why}"));
+    }
+    let entry: Entry =
+        serde_json::from_reader(&file).context("its entry is damaged, or of an older plumb")?;
+    ensure!(!entry.undos.is_empty(), "its entry is empty");
+    Ok(Some(entry))
+}
+
+/// There is no message if the owner is alive, left only its entry, or was in another place.
+fn recover_one(path: &Path, stop: &AtomicBool) -> Result<Option<String>> {
+    let Some(mut changes) = without_owner(path)? else { return Ok(None) };
+    if !changes.place.is_judged_from(&Place::here()) {
+        return Ok(None);
+    }
     let removed = undo_entry(path, &mut changes, false, stop)?;
     Ok((!removed.is_empty()).then(|| {
         let removed = removed.join(" and ");
@@ -218,7 +315,7 @@ fn undo_entry(
     // What cannot be undone keeps nothing else from being undone; the first reason is reported.
     let undone = changes.undos.iter().rev();
     let undone: Vec<Result<Option<String>>> =
-        undone.map(|change| undo(change, changes.holder.as_deref(), patience)).collect();
+        undone.map(|change| undo(change, changes, patience)).collect();
     let is_hang = |error: &Error| error.downcast_ref::<io::Error>().is_some_and(hangs);
     let hung = undone.iter().any(|outcome| outcome.as_ref().is_err_and(is_hang));
     if hung && !changes.hung {
@@ -234,14 +331,19 @@ fn undo_entry(
 }
 
 /// Undoes one change: what was removed, if it was there.
-fn undo(change: &Undo, held: Option<&str>, patience: Patience<'_>) -> Result<Option<String>> {
+fn undo(change: &Undo, of: &Entry, patience: Patience<'_>) -> Result<Option<String>> {
     let dir = change.path();
     let ours =
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is not a work directory of plumb", dir.display());
     let (removed, shown) = match change {
         Undo::RemoveDir(dir) => {
-            (metal::directory::remove(dir, patience), dir.display().to_string())
+            // Servers and FUSE get another number of their device whenever they are mounted.
+            let is_held = of.holder.is_some() && of.holder == holder_of(dir);
+            let is = of.made.map(|(device, inode)| {
+                move |is: Identity| is.inode == inode && (is_held || is.device == device)
+            });
+            (metal::directory::remove(dir, is, patience), dir.display().to_string())
         }
         Undo::RemoveGroup(group) => {
             (remove_group(group), format!("the control group {}", group.display()))
@@ -251,7 +353,7 @@ fn undo(change: &Undo, held: Option<&str>, patience: Patience<'_>) -> Result<Opt
         Ok(()) => Ok(Some(shown)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Undo::RemoveDir(dir) = change {
-                demand_holder(dir, held)?;
+                demand_holder(dir, of.holder.as_deref())?;
             }
             Ok(None)
         }
@@ -310,22 +412,21 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn directory(store: &Store) -> PathBuf {
-    store.dir.join("journal")
+/// The journal of a store. Errors: it or the store is not this user's alone.
+fn directory(store: &Store) -> Result<PathBuf> {
+    store.check_own()?;
+    let journal = store.dir.join("journal");
+    trust::check(&journal)?;
+    Ok(journal)
 }
 
-/// Writes an entry under another name first: one that can be seen is whole and locked.
+/// Writes an entry; one that can be seen is whole and locked.
 fn write_entry(entry: &Path, changes: &Entry) -> Result<File> {
-    if let Some(journal) = entry.parent() {
-        std::fs::create_dir_all(journal)?;
-    }
-    let part = entry.with_extension(ENDING_PART);
-    let mut file = File::create(&part)?;
-    file.try_lock()?;
-    file.write_all(&serde_json::to_vec(changes)?)?;
-    file.sync_all()?;
-    std::fs::rename(&part, entry)?;
-    Ok(file)
+    let text = serde_json::to_vec(changes)?;
+    Ok(file::make(entry, file::SHARED, There::Replaced, |file| {
+        file.try_lock()?;
+        file.write_all(&text)
+    })?)
 }
 
 #[cfg(test)]

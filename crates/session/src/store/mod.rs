@@ -1,19 +1,22 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+pub mod file;
 pub mod index;
 pub mod journal;
 mod mounted;
+mod trust;
 
 use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
 use serde::Deserialize;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What names the run that began last, and the crosscheck.
 const LAST: &str = "last";
@@ -36,16 +39,22 @@ pub struct Store {
 }
 
 impl Store {
-    /// `$PLUMB_STORE`, else `$XDG_DATA_HOME/plumb`, else `~/.local/share/plumb`, else `plumb-runs`
-    /// in the current directory.
+    /// `$PLUMB_STORE`, else `$XDG_DATA_HOME/plumb`, else `.local/share/plumb` in the home directory;
+    /// for a user without one `plumb-runs` in the current directory, where root, who would write
+    /// into what another user laid there, uses `/var/lib/plumb`.
     pub fn here() -> Self {
-        let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let dir = var("PLUMB_STORE")
-            .map(PathBuf::from)
-            .or_else(|| var("XDG_DATA_HOME").map(|home| Path::new(&home).join("plumb")))
-            .or_else(|| var("HOME").map(|home| Path::new(&home).join(".local/share/plumb")))
-            .unwrap_or_else(|| PathBuf::from("plumb-runs"));
-        Store { dir }
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let home = set("HOME").map(PathBuf::from).or_else(|| {
+            // The one of the user's entry in the list of users.
+            std::env::home_dir().filter(|home| home.is_absolute())
+        });
+        Store { dir: location(set, home, metal::process::geteuid() == 0) }
+    }
+
+    /// Checks that this user alone can write in it; one that is not there yet will be. Errors:
+    /// others can, with the way out; it is then read and never written.
+    pub fn check_own(&self) -> Result<()> {
+        trust::check(&self.dir)
     }
 
     /// The directory, whatever becomes the current one. Errors: the current directory is gone.
@@ -78,18 +87,25 @@ impl Store {
         Ok(names)
     }
 
-    /// A name for a new run that is not taken: two runs may begin in the same second.
-    pub fn free_name(&self, name: &str) -> String {
+    /// Makes the file of a new run, under this name or, where another run took it, a numbered one:
+    /// two may begin in the same second. Errors: the store is not this user's alone, or cannot be
+    /// written.
+    pub fn create(&self, name: &str) -> Result<(String, RecordFile)> {
+        trust::make(&self.dir)?;
         let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
-        std::iter::once(name.to_owned())
-            .chain(numbered)
-            .find(|name| !self.path(name).exists())
-            .unwrap_or_else(|| name.to_owned())
+        for name in std::iter::once(name.to_owned()).chain(numbered) {
+            match RecordFile::create(&self.path(&name)) {
+                Err(error) if is_taken(&error) => {}
+                made => return made.map(|file| (name, file)),
+            }
+        }
+        bail!("every name that begins with {name} is taken in {}", self.dir.display())
     }
 
     /// Removes the record of a stored run, and gives its length in bytes. Errors: there is none, it
     /// cannot be removed, or another plumb is, or may be, writing it.
     pub fn remove(&self, name: &str) -> Result<u64> {
+        self.check_own()?;
         let path = self.path(name);
         // Open for writing: the locks of a file system over a network may ask for that.
         let file = OpenOptions::new()
@@ -138,7 +154,7 @@ impl Store {
             let last = paths
                 .map(|(name, path)| (begin(&path), name, path))
                 .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
-                .max_by_key(|(begin, name, _)| Age::of(begin.began.clone(), name));
+                .max_by_key(|(begin, name, _)| Age::of(begin.began.as_deref(), name));
             return last.map(|(.., path)| path).ok_or_else(|| {
                 anyhow!("{none} stored in {} yet; `{command}` makes one", self.dir.display())
             });
@@ -161,19 +177,37 @@ impl Store {
     }
 }
 
+/// Where the store is: the variables that are set, the home directory, whether the user is root.
+fn location(
+    set: impl Fn(&str) -> Option<OsString>,
+    home: Option<PathBuf>,
+    is_root: bool,
+) -> PathBuf {
+    set("PLUMB_STORE")
+        .map(PathBuf::from)
+        .or_else(|| set("XDG_DATA_HOME").map(|home| Path::new(&home).join("plumb")))
+        .or_else(|| home.map(|home| home.join(".local/share/plumb")))
+        .unwrap_or_else(|| PathBuf::from(if is_root { "/var/lib/plumb" } else { "plumb-runs" }))
+}
+
+/// A run that began later than this from now was dated by a clock that was wrong.
+const AHEAD_MOST: Duration = Duration::from_secs(300);
+
 /// What orders runs by time, oldest first: when they began, and, of those that began in one second,
-/// the numbers that [`Store::free_name`] gives. Those whose beginning cannot be read are before all
-/// others.
+/// the numbers that [`Store::create`] gives. Those whose beginning cannot be read, or lies in the
+/// future, are before all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
-    began: Option<String>,
+    began: Option<SystemTime>,
     name_bytes: usize,
     name: String,
 }
 
 impl Age {
     /// Of the run of a name, which began then (RFC 3339, UTC).
-    pub fn of(began: Option<String>, name: &str) -> Self {
+    pub fn of(began: Option<&str>, name: &str) -> Self {
+        let began = began.and_then(|began| humantime::parse_rfc3339_weak(began).ok());
+        let began = began.filter(|began| *began <= SystemTime::now() + AHEAD_MOST);
         Age { began, name_bytes: name.len(), name: name.to_owned() }
     }
 }
@@ -235,6 +269,7 @@ impl RecordFile {
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
+            .mode(file::SHARED)
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
@@ -246,6 +281,7 @@ impl RecordFile {
     /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
     /// event is appended. Errors: it cannot be read or written, or another plumb is writing it.
     pub fn resume(path: &Path) -> Result<(Self, Recording)> {
+        let path = &file::target(path)?;
         let file = OpenOptions::new()
             .append(true)
             .open(path)
@@ -266,9 +302,13 @@ impl RecordFile {
         &self.path
     }
 
-    /// Appends and flushes one event. Errors: it cannot be written: disk full, device gone.
+    /// Appends and flushes one event. Errors: it cannot be written: disk full, device gone; the
+    /// record was removed, so that nothing of the run would be kept.
     pub fn append(&mut self, event: &Event) -> Result<()> {
         self.unstarted = false;
+        if self.file.metadata().is_ok_and(|facts| facts.nlink() == 0) {
+            bail!("the record {} was removed while it was written", self.path.display());
+        }
         let cut = self.cut.take();
         cut.map_or(Ok(()), |length| self.file.set_len(length))
             .and_then(|()| codec::write(&mut self.file, event))
@@ -283,6 +323,12 @@ impl Drop for RecordFile {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Whether a new record was not made because there is a file of its name.
+fn is_taken(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    kind == Some(io::ErrorKind::AlreadyExists)
 }
 
 /// What came of locking a record.
@@ -342,113 +388,6 @@ pub fn read(path: &Path) -> Result<Recording> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     codec::read(BufReader::new(file))
         .map_err(|error| anyhow!("cannot read {} as a record: {error}", path.display()))
-}
-
-/// Writes a whole file, or nothing: through a temporary file beside it. A device or pipe is written
-/// as it is, a link stays a link. Errors: it cannot be written.
-pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    whole(path, |target| std::fs::write(target, contents))
-}
-
-/// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
-/// as good as the copy. Errors: it cannot be read or written, or another file is there.
-pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
-    if to.symlink_metadata().is_ok() && !is_special(to) {
-        return match are_equal(from, to) {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                bail!(
-                    "{} exists and is a different file; remove it or name another one",
-                    to.display()
-                )
-            }
-            Err(error) => {
-                bail!(
-                    "{} exists and cannot be read for comparison ({error}); name another file",
-                    to.display()
-                )
-            }
-        };
-    }
-    let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
-    whole(to, |target| {
-        let mut copy = OpenOptions::new().write(true).create(true).truncate(true).open(target)?;
-        io::copy(&mut file, &mut copy).map(|_| ())
-    })
-}
-
-fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
-    let (one, other) = (File::open(one)?, File::open(other)?);
-    if one.metadata()?.len() != other.metadata()?.len() {
-        return Ok(false);
-    }
-    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
-    loop {
-        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
-        let length = a.len().min(b.len());
-        if a[..length] != b[..length] {
-            return Ok(false);
-        }
-        if length == 0 {
-            return Ok(a.len() == b.len());
-        }
-        one.consume(length);
-        other.consume(length);
-    }
-}
-
-fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
-    let cannot = |error: io::Error| anyhow!("cannot write {}: {error}", path.display());
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if is_special(&target) {
-        return write(&target).map_err(cannot);
-    }
-    let beside = beside(&target)?;
-    write(&beside).and_then(|()| std::fs::rename(&beside, &target)).map_err(|error| {
-        // The half-written one must not stay; that it may not exist is no further news.
-        let _ = std::fs::remove_file(&beside);
-        cannot(error)
-    })
-}
-
-/// Checks, before anything is measured, that a file can be written later. Errors: it cannot.
-pub fn check_writable(path: &Path) -> Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if target.is_dir() {
-        bail!("{} is a directory; type a file name in it", path.display());
-    }
-    if is_special(&target) {
-        return Ok(());
-    }
-    check_directory(path)?;
-    let beside = beside(&target)?;
-    File::create(&beside)
-        .and_then(|_| std::fs::remove_file(&beside))
-        .map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
-}
-
-/// Checks that the directory of a file that a user named is there: a misspelt one is not made.
-/// Errors: it is not.
-pub fn check_directory(path: &Path) -> Result<()> {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
-            bail!("there is no directory {}; name another file", parent.display())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A device, a pipe or a socket: renaming over one would destroy it.
-fn is_special(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
-}
-
-fn beside(path: &Path) -> Result<PathBuf> {
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .with_context(|| format!("{} is not a file name; type one", path.display()))?;
-    Ok(path.with_file_name(format!(".{name}.{}.part", std::process::id())))
 }
 
 #[cfg(test)]

@@ -1,17 +1,32 @@
 //! The store: its names, their order in time, and who may write, remove and copy a record.
 
-use super::{Locked, RecordFile, Store, TRIES, check_removable, copy_whole, lock_between, read};
+use super::file::copy_whole;
+use super::{Locked, RecordFile, Store, TRIES, check_removable, location, lock_between, read};
 use record::codec;
 use record::event::{End, Event, Footer};
 use serde_json::json;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store { dir: dir.path().to_owned() };
     (dir, store)
+}
+
+fn footer() -> Footer {
+    Footer {
+        finished: String::new(),
+        elapsed_s: 1.0,
+        end: End::Interrupted,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: 1.0,
+        session_peak_bytes: 1,
+    }
 }
 
 /// A record of which only the beginning is known.
@@ -21,12 +36,75 @@ fn begin(store: &Store, name: &str, started: &str) {
 }
 
 #[test]
-fn a_name_that_is_taken_is_numbered() {
+fn names_of_runs_never_collide() {
     let (_dir, store) = store();
-    for name in ["run", "run-2", "run-3"] {
-        assert_eq!(store.free_name("run"), name);
-        fs::write(store.path(name), "").expect("writes");
+    let mut names: Vec<String> = std::thread::scope(|scope| {
+        let make = || {
+            let (name, mut file) = store.create("run").expect("makes");
+            file.unstarted = false;
+            name
+        };
+        let makers: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+        makers.into_iter().map(|maker| maker.join().expect("ends")).collect()
+    });
+    names.sort();
+    assert_eq!(names, ["run", "run-2", "run-3", "run-4"]);
+}
+
+#[test]
+fn the_store_is_where_its_user_says() {
+    let at = |vars: &[(&str, &str)], home: Option<&str>, is_root| {
+        let set = |name: &str| {
+            let var = vars.iter().find(|(var, _)| *var == name);
+            var.map(|(_, value)| OsString::from(value))
+        };
+        location(set, home.map(PathBuf::from), is_root).display().to_string()
+    };
+    let all = [("PLUMB_STORE", "/s"), ("XDG_DATA_HOME", "/x")];
+    for (vars, home, is_root, is) in [
+        (&all[..], Some("/h"), true, "/s"),
+        (&all[1..], Some("/h"), false, "/x/plumb"),
+        (&[], Some("/h"), true, "/h/.local/share/plumb"),
+        // What is in the current directory may be anybody's.
+        (&[], None, true, "/var/lib/plumb"),
+        (&[], None, false, "plumb-runs"),
+    ] {
+        assert_eq!(at(vars, home, is_root), is);
     }
+}
+
+#[test]
+fn a_store_that_others_may_write_is_read_only() {
+    let (dir, store) = store();
+    begin(&store, "a", "2026-11-22T10:00:00Z");
+    let refused = || [store.create("b").map(drop), store.remove("a").map(drop)];
+    let is_refused = |way_out: &str| {
+        for refused in refused() {
+            let told = format!("{:#}", refused.expect_err("is refused"));
+            assert!(told.contains(way_out) && told.contains("PLUMB_STORE"), "{told}");
+        }
+        assert_eq!(store.find("last").ok(), Some(store.path("a")));
+    };
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o775)).expect("is set");
+    is_refused("chmod go-w");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("is set");
+    // Only root can give a directory away.
+    if chown(dir.path(), Some(65_534), None).is_ok() {
+        is_refused("uid 65534");
+        chown(dir.path(), Some(0), None).expect("is taken back");
+    }
+    assert!(refused().iter().all(Result::is_ok));
+}
+
+#[test]
+fn a_record_that_is_gone_takes_no_event() {
+    let (dir, store) = store();
+    let (_, mut file) = store.create("a").expect("makes");
+    let segment = Event::Footer(footer());
+    file.append(&segment).expect("writes");
+    fs::remove_dir_all(dir.path()).expect("removes");
+    let told = file.append(&segment).expect_err("it is gone").to_string();
+    assert!(told.contains("was removed"), "{told}");
 }
 
 #[test]
@@ -48,6 +126,10 @@ fn the_last_run_is_the_one_that_began_last() {
     }
     assert_eq!(last(), Some(store.path("a-10")));
     begin(&store, "0", "2026-11-22T10:00:01Z");
+    assert_eq!(last(), Some(store.path("0")));
+    // What a wrong clock dated, or nothing did, displaces none.
+    begin(&store, "future", "2999-01-01T00:00:00Z");
+    begin(&store, "undated", "zzzz");
     assert_eq!(last(), Some(store.path("0")));
 }
 
@@ -136,16 +218,7 @@ fn without_locks_only_a_run_that_has_ended_may_go() {
     assert!(check_removable(Locked::Held, &path).is_ok());
     let told = check_removable(Locked::Untold, &path).expect_err("it may be under way");
     assert!(told.to_string().contains("is incomplete"), "{told}");
-    let footer = Event::Footer(Footer {
-        finished: String::new(),
-        elapsed_s: 1.0,
-        end: End::Interrupted,
-        counter_drift: None,
-        eta_after_first_pass_s: None,
-        session_cpu_s: 1.0,
-        session_peak_bytes: 1,
-    });
-    codec::write(&mut record, &footer).expect("writes");
+    codec::write(&mut record, &Event::Footer(footer())).expect("writes");
     fs::write(&path, &record).expect("writes");
     assert!(check_removable(Locked::Untold, &path).is_ok());
 }

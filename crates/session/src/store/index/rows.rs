@@ -1,13 +1,15 @@
 //! The tables of the index, and what goes into them and comes out.
 
 use super::super::{Store, is_being_written};
-use super::{About, Content, Facts, Found, Row, State, Stored, TABLES};
+use super::{APPLICATION, About, Content, Facts, Found, Row, State, Stored, TABLES, is_damage};
 use anyhow::Context;
+use host::fnv1a;
 use record::key::Key;
+use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Error, Row as Line, TransactionBehavior, params};
+use rusqlite::{Connection, Error, Row as Line, TransactionBehavior, params, params_from_iter};
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -20,7 +22,11 @@ CREATE TABLE runs (
     modified_ns INTEGER NOT NULL,
     analysis TEXT NOT NULL,
     facts TEXT,
-    error TEXT
+    error TEXT,
+    -- Its figures: how many, and the sum of their digests; and a digest of all of this.
+    count INTEGER NOT NULL,
+    figures INTEGER NOT NULL,
+    digest INTEGER NOT NULL
 );
 CREATE TABLE keys (
     id INTEGER PRIMARY KEY,
@@ -91,28 +97,84 @@ pub(super) enum Stale<'listed> {
     Changed(&'listed Listed),
 }
 
-/// Makes the tables of an older index, or of none, anew; `false` for those of a newer plumb.
-pub(super) fn prepare(connection: &mut Connection) -> Result<bool, Error> {
-    match version(connection)? {
-        TABLES => Ok(true),
-        newer if newer > TABLES => Ok(false),
-        _ => create(connection).map(|()| true),
-    }
+/// What an index is.
+pub(super) enum Prepared {
+    /// Its tables are as they should be.
+    Current,
+    /// A newer plumb made it.
+    Newer,
+    /// It is somebody else's.
+    Foreign,
 }
 
-fn version(connection: &Connection) -> Result<i64, Error> {
-    connection.query_row("PRAGMA user_version", [], |line| line.get(0))
+/// Makes the tables of an older index, or of none, anew. Errors: those of SQLite; a schema that is
+/// not what plumb made is damage.
+pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
+    match application(connection) {
+        Ok(APPLICATION) => {}
+        // It is empty: SQLite makes a file before it writes in it.
+        Ok(0) if pragma(connection, "page_count")? == 0 => {}
+        Err(error) if !is_damage(&error) => return Err(error),
+        Ok(_) | Err(_) => return Ok(Prepared::Foreign),
+    }
+    let version = pragma(connection, "user_version")?;
+    if version > TABLES {
+        return Ok(Prepared::Newer);
+    }
+    if version < TABLES {
+        create(connection)?;
+    }
+    check_schema(connection, "main")?;
+    Ok(Prepared::Current)
+}
+
+/// Trusts nothing that the schema of a file says.
+pub(super) fn harden(connection: &Connection) -> Result<(), Error> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    Ok(())
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<i64, Error> {
+    connection.query_row(&format!("PRAGMA {name}"), [], |line| line.get(0))
+}
+
+fn application(connection: &Connection) -> Result<i64, Error> {
+    pragma(connection, "application_id")
 }
 
 /// Makes the tables, empty; what another process has made meanwhile stays.
 pub(super) fn create(connection: &mut Connection) -> Result<(), Error> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version(&change)? != TABLES {
+    if pragma(&change, "user_version")? != TABLES {
         change.execute_batch(DROP)?;
         change.execute_batch(CREATE)?;
+        change.pragma_update(None, "application_id", APPLICATION)?;
         change.pragma_update(None, "user_version", TABLES)?;
     }
     change.commit()
+}
+
+/// Checks that the tables of a database are plumb's, and that there is nothing else in it.
+fn check_schema(connection: &Connection, name: &str) -> Result<(), Error> {
+    let schema = |connection: &Connection, name: &str| -> Result<Vec<[Option<String>; 3]>, Error> {
+        let mut query = connection.prepare(&format!(
+            "SELECT type, name, sql FROM {name}.sqlite_schema ORDER BY type, name"
+        ))?;
+        let lines = query.query_map([], |line| Ok([line.get(0)?, line.get(1)?, line.get(2)?]))?;
+        lines.collect()
+    };
+    let own = Connection::open_in_memory()?;
+    own.execute_batch(CREATE)?;
+    match schema(connection, name)? == schema(&own, "main")? {
+        true => Ok(()),
+        false => Err(damage("its tables are not plumb's")),
+    }
+}
+
+/// What is in the index is not what was written there.
+fn damage(what: &'static str) -> Error {
+    Error::FromSqlConversionFailure(0, Type::Null, what.into())
 }
 
 /// Takes over an index that can be read but not written. On an error nothing is taken.
@@ -120,11 +182,13 @@ pub(super) fn copy(connection: &mut Connection, from: &Path) -> Result<(), Error
     let uri = format!("file:{}?mode=ro", percent(from));
     let copied = (|| {
         connection.execute("ATTACH ?1 AS kept", [&uri])?;
-        let version: i64 =
-            connection.query_row("PRAGMA kept.user_version", [], |line| line.get(0))?;
-        if version != TABLES {
-            return Ok(());
+        let of_plumb = [("application_id", APPLICATION), ("user_version", TABLES)];
+        for (name, value) in of_plumb {
+            if pragma(connection, &format!("kept.{name}"))? != value {
+                return Ok(());
+            }
         }
+        check_schema(connection, "kept")?;
         let change = connection.transaction()?;
         for table in ["runs", "keys", "figures"] {
             change
@@ -153,13 +217,18 @@ pub(super) fn compare<'listed>(
     listed: &'listed [Listed],
     analysis: &str,
 ) -> Result<(Vec<Stored>, Vec<Stale<'listed>>), Error> {
-    let mut query = connection
-        .prepare("SELECT name, size_bytes, modified_ns, analysis, facts, error FROM runs")?;
+    let mut query = connection.prepare(
+        "SELECT name, size_bytes, modified_ns, analysis, facts, error, count, figures, digest FROM runs",
+    )?;
     let lines = query.query_map([], |line| {
         let name: String = line.get(0)?;
         let of: (i64, i64, String) = (line.get(1)?, line.get(2)?, line.get(3)?);
         let facts: Option<String> = line.get(4)?;
         let error: Option<String> = line.get(5)?;
+        let figures: (i64, i64) = (line.get(6)?, line.get(7)?);
+        if line.get::<_, i64>(8)? != digest(&(&name, &of, &facts, &error, figures)) {
+            return Err(damage("a run is not what was written"));
+        }
         let state = match (facts, error) {
             (Some(facts), _) => State::Readable(Box::new(parsed::<Facts>(4, &facts)?)),
             (None, Some(error)) => State::Unreadable(error),
@@ -220,28 +289,91 @@ pub(super) fn put(
 ) -> Result<(), Error> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     remove_rows(&change, &record.name)?;
-    let facts = content.as_ref().ok();
-    let facts = facts.map(|content| text(&content.facts));
+    let error = content.as_ref().err();
+    let content = content.as_ref().ok();
+    let facts = content.map(|content| text(&content.facts));
+    // Of two figures of one key the last one stays.
+    let rows = content.map_or(&[][..], |content| &content.figures);
+    let figures: BTreeMap<_, _> = rows.iter().map(Figure::of).collect();
+    let (count, sum) = figures.iter().fold((0, 0), |sum, (key, figure)| figure.counted(key, sum));
+    let of = (record.size_bytes, record.modified_ns, analysis);
+    let digest = digest(&(&record.name, of, &facts, error, (count, sum)));
     change.execute(
-        "INSERT INTO runs (name, size_bytes, modified_ns, analysis, facts, error) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![
-            record.name,
-            record.size_bytes,
-            record.modified_ns,
-            analysis,
-            facts,
-            content.as_ref().err()
-        ],
+        "INSERT INTO runs (name, size_bytes, modified_ns, analysis, facts, error, count, figures, \
+         digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![record.name, of.0, of.1, of.2, facts, error, count, sum, digest],
     )?;
-    let run = change.last_insert_rowid();
-    if let Ok(content) = content {
-        put_figures(&change, run, &content.figures)?;
-    }
+    put_figures(&change, change.last_insert_rowid(), &figures)?;
     change.commit()
 }
 
-fn put_figures(connection: &Connection, run: i64, rows: &[Row]) -> Result<(), Error> {
+/// A key in the tables: experiment, case, metric, and what is to be known of it.
+type KeyTexts = [String; 4];
+
+fn texts(key: &Key, metric: &About) -> KeyTexts {
+    [key.experiment.clone(), text(&key.case), key.metric.clone(), text(metric)]
+}
+
+fn found([experiment, case, metric, about]: &KeyTexts) -> Result<Found, Error> {
+    let (experiment, metric) = (experiment.clone(), metric.clone());
+    Ok((Key { experiment, case: parsed(1, case)?, metric }, parsed(3, about)?))
+}
+
+/// A figure as the tables have it.
+struct Figure {
+    value: f64,
+    ci: Option<(f64, f64)>,
+    rounds: Vec<u8>,
+}
+
+impl Figure {
+    fn of(row: &Row) -> (KeyTexts, Self) {
+        let figure = Figure {
+            value: row.value,
+            // SQLite has no such number.
+            ci: row.ci.filter(|(low, high)| !low.is_nan() && !high.is_nan()),
+            rounds: row.rounds.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        };
+        (texts(&row.key, &row.about), figure)
+    }
+
+    fn read(line: &Line<'_>) -> Result<(KeyTexts, Self), Error> {
+        let figure = Figure {
+            value: line.get(4)?,
+            ci: line.get::<_, Option<f64>>(5)?.zip(line.get(6)?),
+            rounds: line.get(7)?,
+        };
+        Ok(([line.get(0)?, line.get(1)?, line.get(2)?, line.get(3)?], figure))
+    }
+
+    fn row(&self, key: &KeyTexts) -> Result<Row, Error> {
+        let (values, rest) = self.rounds.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(damage("its length is not a multiple of eight"));
+        }
+        let (key, about) = found(key)?;
+        let rounds = values.iter().map(|value| f64::from_le_bytes(*value)).collect();
+        Ok(Row { key, about, value: self.value, ci: self.ci, rounds })
+    }
+
+    /// The count and the digests of figures, in any order, with this one.
+    fn counted(&self, key: &KeyTexts, (count, sum): (i64, i64)) -> (i64, i64) {
+        let numbers = [Some(self.value), self.ci.map(|ci| ci.0), self.ci.map(|ci| ci.1)];
+        let mut bytes = key.join("\0").into_bytes();
+        for number in numbers {
+            // SQLite keeps no sign of a zero.
+            bytes.extend(number.map_or([0xff; 8], |number| (number + 0.0).to_le_bytes()));
+        }
+        bytes.extend(&self.rounds);
+        (count + 1, sum.wrapping_add(fnv1a(&bytes).cast_signed()))
+    }
+}
+
+fn put_figures(
+    connection: &Connection,
+    run: i64,
+    figures: &BTreeMap<KeyTexts, Figure>,
+) -> Result<(), Error> {
     let mut add_key = connection.prepare(
         "INSERT OR IGNORE INTO keys (experiment, \"case\", metric, about) \
          VALUES (?1, ?2, ?3, ?4)",
@@ -251,30 +383,59 @@ fn put_figures(connection: &Connection, run: i64, rows: &[Row]) -> Result<(), Er
          WHERE experiment = ?1 AND \"case\" = ?2 AND metric = ?3 AND about = ?4",
     )?;
     let mut add = connection.prepare(
-        "INSERT OR REPLACE INTO figures (key, run, value, low, high, rounds) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO figures (key, run, value, low, high, rounds) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for row in rows {
-        let (about, case) = (text(&row.about), text(&row.key.case));
-        let key = params![row.key.experiment, case, row.key.metric, about];
-        add_key.execute(key)?;
-        let id: i64 = find_key.query_row(key, |line| line.get(0))?;
-        let rounds = row.rounds.iter().flat_map(|value| value.to_le_bytes());
-        let rounds: Vec<u8> = rounds.collect();
-        let (low, high) = row.ci.unzip();
-        add.execute(params![id, run, row.value, low, high, rounds])?;
+    for (key, figure) in figures {
+        add_key.execute(params_from_iter(key))?;
+        let id: i64 = find_key.query_row(params_from_iter(key), |line| line.get(0))?;
+        let (low, high) = figure.ci.unzip();
+        add.execute(params![id, run, figure.value, low, high, figure.rounds])?;
+    }
+    Ok(())
+}
+
+/// All figures, or those of a run, with the run's name; then checks for each run that they were
+/// all it has, and as they were written.
+fn each(
+    connection: &Connection,
+    run: Option<&str>,
+    mut take: impl FnMut(&str, &KeyTexts, &Figure) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let of = run.map_or("", |_| "WHERE name = ?1");
+    let mut sums: HashMap<String, (i64, i64)> = HashMap::new();
+    let mut query = connection.prepare(&format!(
+        "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name FROM figures \
+         JOIN keys ON keys.id = figures.key JOIN runs ON runs.id = figures.run {of}"
+    ))?;
+    let mut lines = query.query(params_from_iter(run))?;
+    while let Some(line) = lines.next()? {
+        let (key, figure) = Figure::read(line)?;
+        let name: String = line.get(8)?;
+        take(&name, &key, &figure)?;
+        let sum = sums.entry(name).or_default();
+        *sum = figure.counted(&key, *sum);
+    }
+    let mut query = connection.prepare(&format!("SELECT name, count, figures FROM runs {of}"))?;
+    let mut lines = query.query(params_from_iter(run))?;
+    while let Some(line) = lines.next()? {
+        let sum = sums.remove(&line.get::<_, String>(0)?).unwrap_or_default();
+        if sum != (line.get(1)?, line.get(2)?) {
+            return Err(damage("the figures of a run are not what was written"));
+        }
     }
     Ok(())
 }
 
 /// Every distinct key with its metric, in order.
 pub(super) fn keys(connection: &Connection) -> Result<Vec<Found>, Error> {
-    let mut query = connection.prepare(
-        "SELECT experiment, \"case\", metric, about FROM keys \
-         WHERE EXISTS (SELECT 1 FROM figures WHERE figures.key = keys.id)",
-    )?;
-    let lines = query.query_map([], |line| Ok((key(line)?, about(line)?)))?;
-    let mut keys: Vec<Found> = lines.collect::<Result<_, _>>()?;
+    let mut all: HashSet<KeyTexts> = HashSet::new();
+    each(connection, None, |_, key, _| {
+        if !all.contains(key) {
+            all.insert(key.clone());
+        }
+        Ok(())
+    })?;
+    let mut keys: Vec<Found> = all.iter().map(found).collect::<Result<_, _>>()?;
     keys.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(keys)
 }
@@ -284,60 +445,32 @@ pub(super) fn of_keys(
     connection: &Connection,
     keys: &[Found],
 ) -> Result<Vec<BTreeMap<String, Row>>, Error> {
-    let mut query = connection.prepare(
-        "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name \
-         FROM keys JOIN figures ON figures.key = keys.id JOIN runs ON runs.id = figures.run \
-         WHERE experiment = ?1 AND \"case\" = ?2 AND metric = ?3 AND about = ?4",
-    )?;
-    let mut of_key = |(of, metric): &Found| {
-        let wanted = params![of.experiment, text(&of.case), of.metric, text(metric)];
-        query.query_map(wanted, |line| Ok((line.get(8)?, row(line)?)))?.collect()
-    };
-    keys.iter().map(&mut of_key).collect()
+    let places = keys.iter().enumerate().map(|(at, (key, metric))| (texts(key, metric), at));
+    let places: HashMap<KeyTexts, usize> = places.collect();
+    let mut of_keys = vec![BTreeMap::new(); keys.len()];
+    each(connection, None, |run, key, figure| {
+        if let Some(at) = places.get(key) {
+            of_keys[*at].insert(run.to_owned(), figure.row(key)?);
+        }
+        Ok(())
+    })?;
+    Ok(of_keys)
 }
 
 /// The figures of a run, by key.
 pub(super) fn of_run(connection: &Connection, name: &str) -> Result<Vec<Row>, Error> {
-    let mut query = connection.prepare(
-        "SELECT experiment, \"case\", metric, about, value, low, high, rounds \
-         FROM runs JOIN figures ON figures.run = runs.id JOIN keys ON keys.id = figures.key \
-         WHERE name = ?1",
-    )?;
-    let mut rows: Vec<Row> = query.query_map([name], row)?.collect::<Result<_, _>>()?;
+    let mut rows = Vec::new();
+    each(connection, Some(name), |_, key, figure| {
+        rows.push(figure.row(key)?);
+        Ok(())
+    })?;
     rows.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(rows)
 }
 
-fn row(line: &Line<'_>) -> Result<Row, Error> {
-    let ci = match (line.get(5)?, line.get(6)?) {
-        (Some(low), Some(high)) => Some((low, high)),
-        _ => None,
-    };
-    let bytes: Vec<u8> = line.get(7)?;
-    let (values, rest) = bytes.as_chunks::<8>();
-    if !rest.is_empty() {
-        let reason = "its length is not a multiple of eight".into();
-        return Err(Error::FromSqlConversionFailure(7, Type::Blob, reason));
-    }
-    Ok(Row {
-        key: key(line)?,
-        about: about(line)?,
-        value: line.get(4)?,
-        ci,
-        rounds: values.iter().map(|value| f64::from_le_bytes(*value)).collect(),
-    })
-}
-
-fn key(line: &Line<'_>) -> Result<Key, Error> {
-    Ok(Key {
-        experiment: line.get(0)?,
-        case: parsed(1, &line.get::<_, String>(1)?)?,
-        metric: line.get(2)?,
-    })
-}
-
-fn about(line: &Line<'_>) -> Result<About, Error> {
-    parsed(3, &line.get::<_, String>(3)?)
+/// A digest of what JSON has.
+fn digest(value: &impl serde::Serialize) -> i64 {
+    fnv1a(text(value).as_bytes()).cast_signed()
 }
 
 fn text(value: &impl serde::Serialize) -> String {

@@ -1,8 +1,10 @@
 //! Tests of `journal`.
 
-use super::{Entry, Undo, WorkDir, holder_of, recover, write_entry};
-use crate::store::Store;
-use std::fs::File;
+use super::{Entry, Undo, WorkDir, holder_of, left_elsewhere, recover, write_entry};
+use crate::store::{Store, trust};
+use host::place::Place;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -12,11 +14,127 @@ fn go_on() -> AtomicBool {
 }
 
 fn changes(undos: Vec<Undo>, holder: Option<String>) -> Entry {
-    Entry { undos, holder, hung: false }
+    Entry { place: Place::here(), undos, holder, hung: false, made: None }
 }
 
 fn store(dir: &Path) -> Store {
-    Store { dir: dir.join("store") }
+    let store = Store { dir: dir.join("store") };
+    trust::make(&store.dir.join("journal")).expect("is made");
+    store
+}
+
+/// An entry of a dead owner, and the directory with a file that it may have made.
+fn left(dir: &Path, store: &Store, change: impl FnOnce(&mut Entry)) -> [std::path::PathBuf; 2] {
+    let work = dir.join("plumb-x-1");
+    std::fs::create_dir(&work).expect("makes");
+    std::fs::write(work.join("file"), "x").expect("writes");
+    let facts = work.metadata().expect("is there");
+    let mut entry = changes(vec![Undo::RemoveDir(work.clone())], holder_of(&work));
+    entry.made = Some((facts.dev(), facts.ino()));
+    change(&mut entry);
+    let path = store.dir.join("journal/plumb-x-1.json");
+    drop(write_entry(&path, &entry).expect("writes"));
+    [work, path]
+}
+
+#[test]
+fn only_what_was_made_is_emptied() {
+    /// What an entry says otherwise, and whether its directory goes.
+    type Case = (fn(&mut Entry), bool);
+    let cases: [Case; 5] = [
+        (|_| (), true),
+        (|entry| entry.made = entry.made.map(|(device, _)| (device, 1)), false),
+        // It was killed before it wrote down what it made: only what is empty goes.
+        (|entry| entry.made = None, false),
+        // On a server that was mounted again.
+        (|entry| entry.made = entry.made.map(|(_, inode)| (1, inode)), true),
+        (
+            |entry| {
+                entry.made = entry.made.map(|(_, inode)| (1, inode));
+                entry.holder = None;
+            },
+            false,
+        ),
+    ];
+    for (number, (change, goes)) in cases.into_iter().enumerate() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let [work, entry] = left(dir.path(), &store, change);
+        let told = recover(&store, &go_on());
+        assert_eq!(told.len(), 1, "{number}: {told:?}");
+        assert_eq!(work.join("file").exists(), !goes, "{number}: {told:?}");
+        assert_eq!(entry.exists(), !goes, "{number}: {told:?}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_what_was_made_is_not_followed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store(dir.path());
+    let [work, _] = left(dir.path(), &store, |_| ());
+    let precious = dir.path().join("precious");
+    std::fs::rename(&work, &precious).expect("moves");
+    symlink(&precious, &work).expect("links");
+    recover(&store, &go_on());
+    assert!(precious.join("file").exists());
+}
+
+#[test]
+fn what_another_place_left_is_listed_and_left_alone() {
+    type Change = fn(&mut Entry);
+    let elsewhere: [(Change, &str); 2] = [
+        (|entry| entry.place.machine = "another".to_owned(), "on another machine"),
+        (|entry| entry.place.processes = "1".to_owned(), "in a container of this machine"),
+    ];
+    for (change, place) in elsewhere {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let [work, entry] = left(dir.path(), &store, change);
+        assert_eq!(recover(&store, &go_on()), [""; 0]);
+        // Nor is what is not there from here.
+        std::fs::rename(&work, dir.path().join("moved")).expect("moves");
+        assert_eq!(recover(&store, &go_on()), [""; 0]);
+        assert!(entry.exists());
+        let left = left_elsewhere(&store);
+        assert_eq!((&left[0].entry, &left[0].paths, left[0].place), (&entry, &vec![work], place));
+    }
+}
+
+#[test]
+fn a_journal_that_others_may_write_is_neither_read_nor_written() {
+    for shared in ["store", "store/journal"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let [work, entry] = left(dir.path(), &store, |_| ());
+        let mode = |mode| {
+            let path = dir.path().join(shared);
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("is set");
+        };
+        mode(0o777);
+        assert_eq!(recover(&store, &go_on()), [""; 0]);
+        assert!(left_elsewhere(&store).is_empty());
+        let refused = WorkDir::make(&store, dir.path(), "run", &[], &go_on());
+        let told = format!("{:#}", refused.expect_err("is refused"));
+        assert!(told.contains("chmod go-w") && told.contains("PLUMB_STORE"), "{told}");
+        assert!(work.exists() && entry.exists());
+        mode(0o755);
+        assert_eq!(recover(&store, &go_on()).len(), 1);
+        assert!(!work.exists() && !entry.exists());
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_written_down() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store(dir.path());
+    let below = dir.path().join(std::ffi::OsStr::from_bytes(b"not \xff text"));
+    std::fs::create_dir(&below).expect("makes");
+    let work = WorkDir::make(&store, &below, "run", &[], &go_on()).expect("is made");
+    work._lock.unlock().expect("unlocks");
+    std::mem::forget(work);
+    assert_eq!(recover(&store, &go_on()).len(), 1);
+    assert_eq!(below.read_dir().expect("lists").count(), 0);
 }
 
 #[test]

@@ -1,0 +1,256 @@
+//! Files that plumb makes: whole or not at all, on disk when it says so, and never through a link
+//! that another user laid.
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Mode of a file that everybody may read, …
+pub const SHARED: u32 = 0o644;
+/// … and of one that its owner alone may.
+pub const SECRET: u32 = 0o600;
+
+/// Links that are followed from one to the next, as by the kernel.
+const LINKS_MAX: usize = 40;
+/// The user who may lay a link anywhere.
+const ROOT: u32 = 0;
+
+/// What becomes of a file of this name that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum There {
+    /// It is replaced.
+    Replaced,
+    /// It stays, and none is made: `AlreadyExists`.
+    Kept,
+}
+
+/// Makes a file of exactly this path: written under a random name that did not exist (O_EXCL, so
+/// through no link), synced, renamed, and the directory synced. The file, open. Errors: what
+/// `write` reports, those of the system calls; nothing is left then.
+pub fn make(
+    path: &Path,
+    mode: u32,
+    there: There,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<File> {
+    let mut part = part(path, mode)?;
+    write(part.as_file_mut())?;
+    part.as_file().sync_all()?;
+    let file = match there {
+        There::Replaced => part.persist(path)?,
+        There::Kept => part.persist_noclobber(path)?,
+    };
+    sync_directory(parent(path))?;
+    Ok(file)
+}
+
+/// A file beside another one that is gone when it is dropped.
+fn part(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(".plumb-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(parent(path))
+}
+
+/// Has what was made, renamed or removed in a directory reach its disk. Errors: those of fsync(2),
+/// but for a directory that cannot be opened for it or file systems that sync none.
+pub fn sync_directory(dir: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    match File::open(dir).and_then(|dir| dir.sync_all()) {
+        Err(error) if [InvalidInput, PermissionDenied, Unsupported].contains(&error.kind()) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Writes a file that a user named as [`make`] does, in place of one that is there. A device or
+/// pipe is written as it is, a link of the user's stays a link. Errors: it cannot be written.
+pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+    let target = target(path)?;
+    let written = match is_special(&target) {
+        true => special(&target).and_then(|mut file| file.write_all(contents)),
+        false => make(&target, SHARED, There::Replaced, |file| file.write_all(contents)).map(drop),
+    };
+    written.map_err(|error| cannot_write(path, &error))
+}
+
+/// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
+/// as good as the copy. Errors: it cannot be read or written, or another file is there.
+pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
+    if to.symlink_metadata().is_ok() && !is_special(to) {
+        return match are_equal(from, to) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                bail!(
+                    "{} exists and is a different file; remove it or name another one",
+                    to.display()
+                )
+            }
+            Err(error) => {
+                bail!(
+                    "{} exists and cannot be read for comparison ({error}); name another file",
+                    to.display()
+                )
+            }
+        };
+    }
+    let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
+    let copied = match is_special(to) {
+        true => special(to).and_then(|mut copy| io::copy(&mut file, &mut copy).map(drop)),
+        false => {
+            make(to, SHARED, There::Kept, |copy| io::copy(&mut file, copy).map(drop)).map(drop)
+        }
+    };
+    copied.map_err(|error| cannot_write(to, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {error}", path.display())
+}
+
+fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
+        let length = a.len().min(b.len());
+        if a[..length] != b[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(a.len() == b.len());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// Checks, before anything is measured, that a file can be written later. Errors: it cannot.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let target = target(path)?;
+    if target.is_dir() {
+        bail!("{} is a directory; type a file name in it", path.display());
+    }
+    if is_special(&target) {
+        return Ok(());
+    }
+    check_directory(path)?;
+    let made = part(&target, SHARED).map(drop);
+    made.map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
+}
+
+/// Checks that the directory of a file that a user named is there: a misspelt one is not made.
+/// Errors: it is not.
+pub fn check_directory(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
+            bail!("there is no directory {}; name another file", parent.display())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file that a path names: links of this user and of root are followed. The kernel forbids
+/// others only in directories with a sticky bit, and only where `fs.protected_symlinks` is set.
+/// Errors: another user laid one, there are too many, or it is no file name.
+pub(super) fn target(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    ensure!(path.file_name().is_some(), "{shown} is not a file name; type one");
+    let mut target = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(facts) = target.symlink_metadata() else { return Ok(target) };
+        if !facts.is_symlink() {
+            return Ok(target);
+        }
+        ensure!(
+            [ROOT, metal::process::geteuid()].contains(&facts.uid()),
+            "{} is a link that another user laid (uid {}); name another file",
+            target.display(),
+            facts.uid()
+        );
+        if target.starts_with("/proc") {
+            // The kernel's own links name open files.
+            return Ok(target.canonicalize().unwrap_or(target));
+        }
+        let to = fs::read_link(&target).with_context(|| format!("cannot read {shown}"))?;
+        target = parent(&target).join(to);
+    }
+    bail!("{shown} is a link to links without end; name another file")
+}
+
+/// A device, a pipe or a socket: renaming over one would destroy it.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+}
+
+fn special(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SECRET, SHARED, There, check_writable, copy_whole, make, write_whole};
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::io::{ErrorKind, Write};
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, lchown, symlink};
+
+    #[test]
+    fn a_file_is_made_whole_with_its_mode_or_not_at_all() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(OsStr::from_bytes(b"not \xff text"));
+        for (mode, there) in [(SECRET, There::Kept), (SHARED, There::Replaced)] {
+            make(&path, mode, there, |file| file.write_all(b"whole")).expect("is made");
+            assert_eq!(fs::metadata(&path).expect("is there").mode() & 0o777, mode);
+        }
+        let kept = make(&path, SHARED, There::Kept, |file| file.write_all(b"new"));
+        assert_eq!(kept.expect_err("is there").kind(), ErrorKind::AlreadyExists);
+        let full = || Err(ErrorKind::StorageFull.into());
+        make(&path, SHARED, There::Replaced, |file| file.write_all(b"ha").and_then(|()| full()))
+            .expect_err("fails");
+        check_writable(&path).expect("can be written");
+        assert_eq!(fs::read(&path).expect("reads"), b"whole");
+        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 1);
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_not_followed_and_one_of_ones_own_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("precious"), "precious").expect("writes");
+        symlink("precious", at("own")).expect("links");
+        symlink("own", at("page")).expect("links");
+        write_whole(&at("page"), b"new").expect("is written");
+        assert!(at("page").is_symlink() && at("own").is_symlink());
+        assert_eq!(fs::read(at("precious")).expect("reads"), b"new");
+        // Only root can give a link away.
+        if lchown(at("own"), Some(65_534), None).is_ok() {
+            let refused = [
+                write_whole(&at("page"), b"other"),
+                check_writable(&at("own")),
+                copy_whole(&at("precious"), &at("gone"))
+                    .and_then(|()| write_whole(&at("own"), b"")),
+            ];
+            for refused in refused {
+                let told = refused.expect_err("another user laid it").to_string();
+                assert!(told.contains("uid 65534"), "{told}");
+            }
+            assert_eq!(fs::read(at("precious")).expect("reads"), b"new");
+        }
+        symlink("round", at("round")).expect("links");
+        write_whole(&at("round"), b"").expect_err("has no end");
+    }
+}

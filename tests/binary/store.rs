@@ -1,0 +1,255 @@
+//! The store among other users, places and clocks, and the files that plumb makes for a user.
+
+use crate::plumb::{Here, Stranger, answer, end, events, signal, wait_for};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// shared/lab/abuse/root_nohome.sh: what another user laid in the place of root's store.
+#[test]
+fn root_uses_no_store_of_another_user() {
+    if Stranger::new().is_none() {
+        return skips::test("root");
+    }
+    let here = Here::new();
+    here.make_dir("public");
+    mode(&here.path("public"), 0o1777);
+    here.make_dir("private");
+    here.make_dir("private/plumb-secret");
+    fs::write(here.path("private/plumb-secret/file"), "data").unwrap();
+    fs::write(here.path("private/precious"), "precious").unwrap();
+    let store = here.path("public/plumb-runs");
+    fs::create_dir_all(store.join("journal")).unwrap();
+    symlink(here.path("private/precious"), store.join("index.sqlite")).unwrap();
+    let secret = here.path("private/plumb-secret");
+    let forged = serde_json::json!({
+        "place": host::place::Place::here(), "undos": [{"remove_dir": secret}],
+        "holder": null, "hung": false, "made": [secret.metadata().unwrap().dev(), secret.metadata().unwrap().ino()],
+    });
+    fs::write(store.join("journal/plumb-x.json"), forged.to_string()).unwrap();
+    for path in ["", "journal", "index.sqlite", "journal/plumb-x.json"] {
+        std::os::unix::fs::lchown(store.join(path), Some(65_534), Some(65_534)).unwrap();
+    }
+    let plumb = |args: &[&str]| {
+        let mut command = here.command(args);
+        command.env("PLUMB_STORE", "plumb-runs").current_dir(here.path("public"));
+        answer(command.output().unwrap())
+    };
+    let ran = plumb(&REHEARSAL);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("uid 65534") && ran.err.contains("PLUMB_STORE"), "{ran:?}");
+    assert_eq!(plumb(&["runs"]).code, Some(0));
+    assert_eq!(plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]).code, Some(1));
+    assert_eq!(fs::read_to_string(here.path("private/precious")).unwrap(), "precious");
+    assert!(secret.join("file").exists());
+    assert_eq!(here.entries("public/plumb-runs"), ["index.sqlite", "journal"]);
+}
+
+/// shared/lab/abuse/symlink_part.sh: a link at the name that a temporary file once had.
+#[test]
+fn a_page_is_not_written_through_links_of_others() {
+    let here = Here::new();
+    let public = here.make_dir("public");
+    mode(Path::new(&public), 0o777);
+    fs::write(here.path("precious"), "precious").unwrap();
+    let line = format!(
+        "ln -s ../precious .page.html.$$.part; exec {} report r0-i7-3770k -f html -o page.html",
+        env!("CARGO_BIN_EXE_plumb")
+    );
+    let mut shell = here.other("sh");
+    let written = answer(shell.args(["-c", &line]).current_dir(&public).output().unwrap());
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert_eq!(fs::read_to_string(here.path("precious")).unwrap(), "precious");
+    assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
+}
+
+/// shared/lab/abuse/same_second.sh
+#[test]
+fn runs_that_begin_in_one_second_have_names_of_their_own() {
+    let here = Here::new();
+    let runs: Vec<_> = (0..8).map(|_| here.command(&REHEARSAL).spawn().unwrap()).collect();
+    for run in runs {
+        assert_eq!(answer(run.wait_with_output().unwrap()).code, Some(0));
+    }
+    assert_eq!(here.records().len(), 8);
+    for record in here.records() {
+        let events = events(&record);
+        assert_eq!(end(&events), "complete");
+        let name = record.file_stem().unwrap().to_str().unwrap();
+        assert_eq!(events[0]["run"], name, "the header has the name too");
+    }
+}
+
+/// shared/lab/abuse/shared_store.sh: one store of two hosts; the other one is this one under another
+/// name, without the first one's disk.
+#[test]
+fn a_run_of_another_host_leaves_what_is_not_its_own() {
+    let unshared = Command::new("unshare").args(["--uts", "true"]).status();
+    if !unshared.is_ok_and(|status| status.success()) {
+        return skips::test("network-namespace");
+    }
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let args = ["run", "selftest.file", "--preset", "quick", "--dir", &dir];
+    let mut killed = here.command(&args).spawn().unwrap();
+    wait_for("the run's directory", || here.entries("files").pop());
+    wait_for("it to be written down", || {
+        let entry = here.path("store/journal").join(here.entries("store/journal").pop()?);
+        let entry: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).ok()?;
+        entry["made"].is_array().then_some(())
+    });
+    signal("KILL", killed.id());
+    killed.wait().unwrap();
+    fs::rename(&dir, here.path("files-of-one")).unwrap();
+    here.make_dir("files");
+    let other = |args: &str| {
+        let plumb = env!("CARGO_BIN_EXE_plumb");
+        let line = format!("hostname another && exec {plumb} {args}");
+        let mut shell = here.other("unshare");
+        answer(shell.args(["--uts", "sh", "-c", &line]).output().unwrap())
+    };
+    let ran = other("run selftest.fault --preset rehearsal --dir files");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(here.entries("store/journal").len(), 1);
+    let listed = other("runs");
+    assert!(listed.out.contains("on another machine: "), "{listed:?}");
+    let listed: Vec<Value> = serde_json::from_str(&other("runs --json").out).unwrap();
+    assert_eq!(listed.iter().filter(|run| run["state"] == "left elsewhere").count(), 1);
+    fs::remove_dir(&dir).unwrap();
+    fs::rename(here.path("files-of-one"), &dir).unwrap();
+    here.ends(0, &REHEARSAL);
+    here.is_clean("files");
+}
+
+/// shared/lab/abuse/end_strays_ns.sh: the number of an owner counts among its own processes alone.
+#[test]
+fn a_crosscheck_ends_no_tool_of_a_container() {
+    let here = Here::new();
+    let (own, mut container) = (host::place::Place::here(), host::place::Place::here());
+    container.processes = "1".to_owned();
+    // No process has this number.
+    let owner = 1 << 30;
+    let mut tools = [(&own, true), (&container, false)].map(|(place, is_ended)| {
+        let mut tool = here.other("sleep");
+        let mark = format!("{}:{place}.{owner}", here.path("scratch/fio/call").display());
+        (tool.arg("1000").env("PLUMB_CROSSCHECK", mark).spawn().unwrap(), is_ended)
+    });
+    here.plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]);
+    for (tool, is_ended) in &mut tools {
+        assert_eq!(tool.try_wait().unwrap().is_some(), *is_ended);
+        let _ = tool.kill();
+        tool.wait().unwrap();
+    }
+}
+
+#[test]
+fn paths_that_are_no_text_are_paths() {
+    let here = Here::new();
+    let odd = |name: &[u8]| here.path("").join(OsStr::from_bytes(name));
+    fs::create_dir(odd(b"files-\xff")).unwrap();
+    let mut command = here.command(&["run", "selftest.file", "--preset", "rehearsal"]);
+    command.env("PLUMB_STORE", odd(b"store-\xff")).arg("--dir").arg(odd(b"files-\xff"));
+    command.arg("--out").arg(odd(b"run-\xff.jsonl"));
+    command.arg("--report").arg(odd(b"page-\xff.html"));
+    let ran = answer(command.output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fs::read_dir(odd(b"files-\xff")).unwrap().count(), 0);
+    assert!(odd(b"page-\xff.html").is_file());
+    let mut command = here.command(&["report"]);
+    command.arg(odd(b"run-\xff.jsonl")).arg("-o").arg(odd(b"text-\xff"));
+    let shown = answer(command.output().unwrap());
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let mut command = here.command(&REHEARSAL);
+    command.env("PLUMB_STORE", odd(b"store-\xff"));
+    assert_eq!(answer(command.output().unwrap()).code, Some(0));
+    let mut command = here.command(&["runs"]);
+    command.env("PLUMB_STORE", odd(b"store-\xff"));
+    let listed = answer(command.output().unwrap());
+    assert!(listed.code == Some(0) && listed.err.is_empty(), "{listed:?}");
+    assert!(odd(b"store-\xff").join("index.sqlite").is_file());
+}
+
+#[test]
+fn a_directory_in_which_every_user_may_replace_files_is_refused() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    mode(Path::new(&dir), 0o777);
+    let args = [&REHEARSAL[..], &["--dir", &dir]].concat();
+    let refused = here.ends(2, &args);
+    assert!(refused.err.contains("chmod +t"), "{refused:?}");
+    mode(Path::new(&dir), 0o1777);
+    here.ends(0, &args);
+    here.is_clean("files");
+}
+
+/// Whatever the mask, others can neither write what plumb makes nor read a key.
+#[test]
+fn files_have_modes_of_their_own() {
+    let here = Here::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let line = format!(
+        "umask 0; {plumb} {} --report page.html -q && {plumb} runs && \
+         {plumb} report last -f csv -o cells.csv && {plumb} agent --new-key key",
+        REHEARSAL.join(" ")
+    );
+    let made = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let record = here.record();
+    let record = record.strip_prefix(here.path("")).unwrap().to_str().unwrap();
+    for (path, mode) in [
+        ("store", 0o755),
+        ("store/journal", 0o755),
+        ("store/index.sqlite", 0o644),
+        (record, 0o644),
+        ("page.html", 0o644),
+        ("cells.csv", 0o644),
+        ("key", 0o600),
+    ] {
+        let facts = here.path(path).metadata().unwrap();
+        assert_eq!(facts.mode() & 0o7777, mode, "{path}");
+    }
+}
+
+#[test]
+fn a_store_that_vanishes_in_mid_run_is_an_error() {
+    let here = Here::new();
+    let run = here.command(&["run", "selftest", "--preset", "quick"]).spawn().unwrap();
+    here.wait_for(|event| event["event"] == "round");
+    fs::remove_dir_all(here.path("store")).unwrap();
+    let ended = answer(run.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("was removed"), "{ended:?}");
+}
+
+#[test]
+fn empty_records_are_pruned_and_a_wrong_clock_displaces_none() {
+    let here = Here::new();
+    here.ends(0, &REHEARSAL);
+    let record = here.record();
+    let name = record.file_stem().unwrap().to_str().unwrap().to_owned();
+    fs::write(here.path("store/2026-01-01-empty.jsonl"), "").unwrap();
+    let text = fs::read_to_string(&record).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let mut header = crate::plumb::event(first);
+    header["started"] = "2999-01-01T00:00:00Z".into();
+    header["run"] = "2999".into();
+    fs::write(here.path("store/2999.jsonl"), format!("{header}\n{rest}")).unwrap();
+    let last = here.ends(0, &["report", "last", "-f", "json"]);
+    let last: Value = serde_json::from_str(&last.out).unwrap();
+    assert_eq!(last["run"], *name);
+    let pruned = here.ends(0, &["runs", "prune", "--keep", "5"]);
+    assert!(pruned.out.starts_with("removed 2026-01-01-empty"), "{pruned:?}");
+    assert_eq!(here.records().len(), 2);
+    here.ends(0, &["runs", "prune", "--keep", "1"]);
+    assert_eq!(here.records(), [record]);
+}
