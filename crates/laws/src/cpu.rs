@@ -9,15 +9,17 @@ mod cores;
 pub mod instruction;
 mod linpack;
 pub mod peak;
+mod published;
 
 use super::{Facts, Law, inverse, range, scaled, sum};
 use crate::os::learnt::corrected;
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
-use cores::{CoreCosts, costs};
+use cores::{CoreCosts, core_costs};
 use host::cpu::Frequency;
 use host::{Arch, Core, LogicalCpu};
 pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
+use published::Published;
 use record::event::{Bound, Condition, Range, Side};
 use record::key::CaseId;
 
@@ -248,23 +250,16 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     }
 }
 
-/// The costs of the measuring core, and how to name their source.
-fn core_costs(site: &Site) -> (CoreCosts, String) {
-    let core = core(site);
-    match costs(core) {
-        (costs, true) => (costs, format!("{} in plumb's table", core.name())),
-        (costs, false) => (costs, "unknown core design, so the range of plumb's table".to_owned()),
-    }
-}
-
 /// What the hardware takes in cycles, by a source.
 fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
     Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))
 }
 
-/// The same from `cores.rs`, which is written from memory.
-fn table_cycles(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
-    cycles_of(cycles, what, source).unsourced()
+impl Published {
+    /// What the hardware takes for something, in cycles.
+    fn law(&self, what: impl std::fmt::Display) -> Law {
+        cycles_of(self.cycles, what, &self.source)
+    }
 }
 
 /// Core clock over counter frequency. Errors: nothing states the counter's frequency.
@@ -287,19 +282,18 @@ pub enum LoopBody {
 
 /// One iteration of a loop, in ns.
 pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
-    let (costs, source) = core_costs(site);
-    let (cycles, what) = match body {
-        LoopBody::Register => (costs.turn, "one taken branch".to_owned()),
-        LoopBody::Memory => (
-            costs.forward,
-            "store-to-load forwarding to the next iteration, and an addition".to_owned(),
-        ),
-        LoopBody::Unrolled(bodies) => (
-            scaled(costs.turn, 1.0 / bodies as f64),
-            format!("one taken branch per {bodies} loop bodies"),
-        ),
+    let CoreCosts { mut turn, forward, .. } = core_costs(site);
+    let cycles = match body {
+        LoopBody::Register => turn.law("one taken branch"),
+        LoopBody::Memory => {
+            forward.law("store-to-load forwarding to the next iteration, and an addition")
+        }
+        LoopBody::Unrolled(bodies) => {
+            turn.cycles = scaled(turn.cycles, 1.0 / bodies as f64);
+            turn.law(format!("one taken branch per {bodies} loop bodies"))
+        }
     };
-    clocked(Facts::prior(site), table_cycles(cycles, what, &source))
+    clocked(Facts::prior(site), cycles)
 }
 
 /// The least time of an iteration, in ns: it has `taken` taken branches.
@@ -341,22 +335,27 @@ pub enum CounterRead {
 
 /// A read of the counter, in ns.
 pub fn counter_read(site: &Site, read: CounterRead) -> Law {
-    let (costs, source) = core_costs(site);
+    let CoreCosts { counter, ordered, fence, .. } = core_costs(site);
     let arm = site.host.cpu.arch == Arch::Aarch64;
-    let fences = |count: f64| scaled(costs.fence, count);
-    let pair = sum(costs.counter, costs.ordered);
-    let cycles = match read {
-        CounterRead::Plain => costs.counter,
-        CounterRead::Ordered => costs.ordered,
-        CounterRead::Fenced => sum(costs.counter, costs.fence),
-        CounterRead::Pair if arm => scaled(costs.ordered, 2.4),
-        CounterRead::Pair => sum(pair, fences(3.0)),
-        CounterRead::Window if arm => costs.ordered,
-        CounterRead::Window => sum(costs.ordered, costs.fence),
-        CounterRead::CpuidPair if is_guest(site) => return trapped_pair(),
-        CounterRead::CpuidPair => sum(pair, range(180.0, 320.0, 620.0)),
+    let plus = |mut of: Published, cycles| {
+        of.cycles = sum(of.cycles, cycles);
+        of
     };
-    let law = clocked(Facts::prior(site), table_cycles(cycles, "a read of the counter", &source));
+    let pair = sum(counter.cycles, ordered.cycles);
+    let cpuid = read == CounterRead::CpuidPair;
+    let read = match read {
+        CounterRead::Plain => counter,
+        CounterRead::Ordered => ordered,
+        CounterRead::Fenced => plus(fence, counter.cycles),
+        CounterRead::Pair if arm => Published { cycles: scaled(ordered.cycles, 2.4), ..ordered },
+        CounterRead::Pair => plus(Published { cycles: scaled(fence.cycles, 3.0), ..fence }, pair),
+        CounterRead::Window if arm => ordered,
+        CounterRead::Window => plus(fence, ordered.cycles),
+        CounterRead::CpuidPair if is_guest(site) => return trapped_pair(),
+        CounterRead::CpuidPair => plus(ordered, sum(counter.cycles, range(180.0, 320.0, 620.0))),
+    };
+    let law = read.law("a read of the counter").unsourced_if(cpuid);
+    let law = clocked(Facts::prior(site), law);
     match is_guest(site) {
         true => law
             .and("assumes that the hypervisor does not trap counter reads")
@@ -376,15 +375,12 @@ fn trapped_pair() -> Law {
 /// A read of the clock through the vDSO, in ns, where it does not fall back: an ordered read of
 /// the counter, and the kernel's arithmetic.
 pub fn vdso_read(facts: Facts) -> Law {
-    let (costs, source) = core_costs(facts.site);
-    let fenced = sum(costs.counter, costs.fence);
-    let read = range(
-        fenced.low.min(costs.ordered.low),
-        costs.ordered.likely,
-        fenced.high.max(costs.ordered.high),
-    );
-    let read = table_cycles(read, "an ordered read of the counter", &source);
-    let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales the value");
+    let CoreCosts { counter, mut ordered, fence, .. } = core_costs(facts.site);
+    let fenced = sum(counter.cycles, fence.cycles);
+    let Range { low, likely, high } = ordered.cycles;
+    ordered.cycles = range(fenced.low.min(low), likely, fenced.high.max(high));
+    let read = ordered.law("an ordered read of the counter");
+    let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales the value").unsourced();
     clocked(facts, read + scaling)
 }
 

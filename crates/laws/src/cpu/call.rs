@@ -1,6 +1,6 @@
 //! Laws of the procedure call.
 
-use super::{best_core_clock, clocked, core_costs, scaled, table_cycles};
+use super::{best_core_clock, clocked, core_costs, scaled};
 use crate::{Facts, Law, range, sum};
 
 /// What a call has to do, counted from what a C compiler emits.
@@ -21,16 +21,16 @@ pub struct CallWork {
 /// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the
 /// frame pointer's way through memory.
 pub fn call(facts: Facts, work: CallWork) -> Law {
-    let (costs, source) = core_costs(facts.site);
+    let mut costs = core_costs(facts.site);
     // A jump is one more taken branch, through memory more often a slow one.
-    let jump = sum(costs.turn, range(0.2, 1.0, 2.5));
-    let base = sum(costs.call, scaled(jump, work.jumps));
+    let jump = sum(costs.turn.cycles, range(0.2, 1.0, 2.5));
+    let base = sum(costs.call.cycles, scaled(jump, work.jumps));
     let issue = (work.instructions + 4.0) / costs.width;
     let ports = (work.stores / costs.stores).max(work.loads / costs.loads);
     let busy = issue.max(ports);
-    let chain = if work.frame { costs.forward } else { range(0.0, 0.0, 0.0) };
+    let chain = if work.frame { costs.forward.cycles } else { range(0.0, 0.0, 0.0) };
     let slowest = |base: f64, slack: f64, chain: f64| base.max(busy * slack).max(chain);
-    let cycles = range(
+    costs.call.cycles = range(
         slowest(base.low, 0.85, chain.low),
         // A call neither overlaps its own arguments fully nor waits for all of them.
         slowest(base.likely, 1.15, chain.likely).hypot(busy / 2.0),
@@ -39,7 +39,7 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
     let CallWork { instructions, stores, loads, .. } = work;
     let what =
         format!("{instructions} instructions, {stores} stores and {loads} loads around a call");
-    clocked(facts, table_cycles(cycles, what, &source))
+    clocked(facts, costs.call.law(what).unsourced_if(work.jumps > 0.0))
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
@@ -51,16 +51,15 @@ pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>)
     let points: Vec<(f64, f64)> = works.iter().enumerate().map(point).collect();
     let slope = line(&points).map_or(0.0, |line| line.slope);
     // Placement moves single points by part of the call's own interval, and so the line.
-    let (costs, source) = core_costs(facts.site);
+    let costs = core_costs(facts.site);
     let clock = best_core_clock(facts);
     let cycle_ns = 1e9 / clock.range.likely;
     let last = points.len().saturating_sub(1).max(1) as f64;
-    let placement = 0.5 * (costs.call.high - costs.call.low) * cycle_ns / last;
+    let placement = 0.5 * (costs.call.cycles.high - costs.call.cycles.low) * cycle_ns / last;
     let slopes = Law::hardware(
         range(0.4 * slope - placement, slope, 1.8 * slope + placement),
-        format!("instructions per argument, at {} per cycle ({source})", costs.width),
-    )
-    .unsourced();
+        format!("instructions per argument, at {:.2} per cycle", costs.width),
+    );
     let linearity = match slope > 1.5 * placement {
         true => Ok(Law::hardware(
             range(0.3, 0.85, 1.0),

@@ -338,7 +338,7 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     let law = |range, source| {
         let because =
             format!("{} instructions per cycle ({source}) x {operations} operations", told(range));
-        Law::hardware(range, because).unsourced()
+        Law::hardware(range, because)
     };
     if known.is_empty() || known.len() < designs.len() {
         let any = match (arithmetic.width, arithmetic.is_floating(), arithmetic.op) {
@@ -349,12 +349,12 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
             (_, false, Op::Add) => range(0.9, 2.4, 4.2),
             _ => range(0.2, 0.9, 2.2),
         };
-        return law(any, "unknown core design");
+        return law(any, "unknown core design").unsourced();
     }
     let mean = |of: fn(&Range) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
     let (low, likely, high) =
         (mean(|range| range.low), mean(|range| range.likely), mean(|range| range.high));
-    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "plumb's table of execution units")
+    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "published throughputs of the design")
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.

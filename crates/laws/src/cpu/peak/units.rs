@@ -1,143 +1,46 @@
-//! How many instructions of a kind a core design starts per cycle.
-//!
-//! Intel's rows are the ports of Intel's optimisation manual (248966, a chapter on each
-//! microarchitecture) and A. Abel's uops.info; AMD's those of its optimisation guides (families
-//! 17h, 19h, 1Ah); Arm's those of its guides per core. Written from memory of these, not looked up
-//! row by row; the row of Golden and Redwood Cove is what one machine of Redwood Cove was found to
-//! do, to 2 % (vector multiplications of integers: to 7 %).
+//! How many instructions of a kind a core design starts per cycle: the inverse of the published
+//! tables' cycles per instruction ([`super::super::published`]).
 
 use super::{Arithmetic, Element, Op, Width};
-use crate::range;
+use crate::cpu::published::{Measure, own};
+use crate::{inverse, range};
 use host::Core;
 use record::event::Range;
 
-/// Instructions that start per cycle, at one vector width: floating additions, multiplications and
-/// fused ones; integer additions; multiplications of i32 and of i64.
-type Starts = [f64; 6];
-
-/// What a core design starts per cycle.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Units {
-    /// Integer multiplications in general registers.
-    mul: f64,
-    /// Floating scalars: additions and multiplications together, by the units that do either.
-    both: f64,
-    /// Cycles of a floating multiplication.
-    product_cycles: f64,
-    /// At 16 bytes, and floating scalars.
-    narrow: Starts,
-    /// At 32 bytes.
-    middle: Starts,
-    /// At 64 bytes.
-    wide: Starts,
-    /// Products differ in how many units they have at 64 bytes: half of `wide` may be all.
-    halved: bool,
-    /// Nothing of the design starts more.
-    firm: bool,
+/// Designs whose published throughputs no core of the design passes: their ports are documented.
+fn is_firm(core: Core) -> bool {
+    use Core::*;
+    matches!(
+        core,
+        SandyBridge
+            | IvyBridge
+            | Haswell
+            | Broadwell
+            | SkylakeClient
+            | SkylakeServer
+            | PalmCove
+            | SunnyCove
+            | WillowCove
+            | CypressCove
+            | GoldenCove
+            | RaptorCove
+            | RedwoodCove
+            | Zen3
+            | Zen4
+    )
 }
 
-const NONE: Starts = [0.0; 6];
-
-const HASWELL: Units = Units {
-    mul: 1.0,
-    both: 2.0,
-    product_cycles: 5.0,
-    narrow: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
-    middle: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
-    wide: NONE,
-    halved: false,
-    firm: true,
-};
-
-const SKYLAKE: Units = Units {
-    product_cycles: 4.0,
-    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    wide: [2.0, 2.0, 2.0, 2.0, 1.0, 2.0 / 3.0],
-    halved: true,
-    ..HASWELL
-};
-
-const ZEN: Units = Units {
-    both: 4.0,
-    product_cycles: 3.0,
-    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
-    firm: false,
-    ..HASWELL
-};
-
-const ARM_TWO_PIPES: Units = Units {
-    mul: 1.0,
-    both: 2.0,
-    product_cycles: 3.0,
-    narrow: [2.0, 2.0, 2.0, 2.0, 1.0, 0.0],
-    middle: NONE,
-    wide: NONE,
-    halved: false,
-    firm: false,
-};
-
-const ARM_FOUR_PIPES: Units =
-    Units { mul: 2.0, both: 4.0, narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0], ..ARM_TWO_PIPES };
-
-/// What a design starts; `None` for an unknown design.
-pub(super) fn units(core: Core) -> Option<Units> {
+/// Floating scalar additions and multiplications together a cycle, by the units that do either: on
+/// these both have units of their own, elsewhere they share what the multiplications have. A third
+/// unit of Golden Cove's adds only (LLVM's X86SchedSapphireRapids.td, X86ScheduleZnver3.td and
+/// X86ScheduleZnver4.td).
+fn either(core: Core, adds: f64, muls: f64) -> f64 {
     use Core::*;
-    Some(match core {
-        Core2 | Nehalem | Westmere | SandyBridge | IvyBridge => Units {
-            narrow: [1.0, 1.0, 0.0, 2.0, 1.0, 0.0],
-            middle: NONE,
-            firm: matches!(core, SandyBridge | IvyBridge),
-            ..HASWELL
-        },
-        Haswell => HASWELL,
-        Broadwell => Units { product_cycles: 3.0, ..HASWELL },
-        SkylakeClient => Units { wide: NONE, ..SKYLAKE },
-        SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
-        GoldenCove | RaptorCove | RedwoodCove => Units { both: 3.0, halved: false, ..SKYLAKE },
-        LionCove => Units {
-            mul: 3.0,
-            both: 4.0,
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: NONE,
-            firm: false,
-            ..SKYLAKE
-        },
-        Gracemont | Crestmont => Units {
-            product_cycles: 4.0,
-            narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-            middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
-            firm: false,
-            ..HASWELL
-        },
-        Zen => ZEN,
-        Zen2 => Units { middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0], ..ZEN },
-        Zen3 | Zen4 => Units {
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: match core {
-                Zen4 => [1.0, 1.0, 1.0, 2.0, 1.0, 1.0],
-                _ => NONE,
-            },
-            firm: true,
-            ..ZEN
-        },
-        Zen5 => Units {
-            mul: 3.0,
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: [2.0, 2.0, 2.0, 4.0, 2.0, 2.0],
-            halved: true,
-            ..ZEN
-        },
-        CortexA76 | CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN1 | NeoverseN2
-        | NeoverseN3 => ARM_TWO_PIPES,
-        CortexX1 | CortexX2 | CortexX3 | NeoverseV1 | NeoverseV2 | NeoverseV3 | AppleFirestorm
-        | AppleAvalanche => ARM_FOUR_PIPES,
-        _ => return None,
-    })
+    match core {
+        Zen | Zen2 | Zen3 | Zen4 | Zen5 | LionCove => adds + muls,
+        GoldenCove | RaptorCove | RedwoodCove => 3.0,
+        _ => adds.max(muls),
+    }
 }
 
 /// A row of the mix: of 11 chains 6 add and 5 multiply.
@@ -151,47 +54,48 @@ struct Mix {
 }
 
 impl Mix {
+    fn of(core: Core, is_floating: bool) -> Option<Mix> {
+        let row = |name, measure| Some(own(core, name, measure)?.low);
+        let rate = |name| Some(1.0 / row(name, Measure::Throughput)?);
+        let (add, mul) = if is_floating { ("add_f64", "mul_f64") } else { ("add_i64", "mul_i64") };
+        let (adds, muls) = (rate(add)?, rate(mul)?);
+        let both = if is_floating { either(core, adds, muls) } else { adds };
+        Some(Mix { adds, muls, both, cycles: row(mul, Measure::Latency)? })
+    }
+
     /// Operations per cycle: the slowest of the units and of a chain's step fills the row.
     fn starts(&self) -> Range {
         let at = |cycles: f64| {
             let of_units = (6.0 / self.adds).max(5.0 / self.muls).max(11.0 / self.both);
             11.0 / of_units.max(cycles)
         };
-        // What the table has from memory may be a cycle more or less.
+        // A published latency may be a cycle more or less than the chain's.
         range(at(self.cycles + 1.0), at(self.cycles), at(self.cycles - 1.0))
+    }
+}
+
+/// The row of an instruction. Additions of i64 start as those of i32 do, floating scalars of either
+/// precision alike.
+fn row(Arithmetic { op, element, width }: Arithmetic, lanes: f64) -> String {
+    let op_text = op.text();
+    match (width, element) {
+        (Width::Scalar, Element::F64 | Element::F32) => format!("{op_text}_f64"),
+        (Width::Scalar, _) => format!("{op_text}_i64"),
+        (_, Element::I64) if op == Op::Add => format!("add_i32x{}", 2.0 * lanes),
+        _ => format!("{op_text}_{}x{lanes}", element.text()),
     }
 }
 
 /// Instructions per cycle of one core, and whether no core of the design does more.
 pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
-    let units = units(core)?;
     if arithmetic.op == Op::Mix {
-        let adds = core.additions()?;
-        let mix = match arithmetic.is_floating() {
-            true => Mix {
-                adds: units.narrow[0],
-                muls: units.narrow[1],
-                both: units.both,
-                cycles: units.product_cycles,
-            },
-            false => Mix { adds, muls: units.mul, both: adds, cycles: 3.0 },
-        };
-        return Some((mix.starts(), false));
+        return Some((Mix::of(core, arithmetic.is_floating())?.starts(), false));
     }
-    let at = match (arithmetic.is_floating(), arithmetic.op) {
-        (true, op) => op as usize,
-        (false, Op::Add) => 3,
-        (false, _) if arithmetic.element == Element::I32 => 4,
-        (false, _) => 5,
-    };
-    let likely = match (arithmetic.width, arithmetic.is_floating()) {
-        (Width::Scalar, false) if arithmetic.op == Op::Add => core.additions()?,
-        (Width::Scalar, false) => units.mul,
-        (Width::Avx2, _) => units.middle[at],
-        (Width::Avx512, _) => units.wide[at],
-        _ => units.narrow[at],
-    };
-    let halved = arithmetic.width == Width::Avx512 && units.halved;
-    let low = if halved { 0.5 * likely } else { likely };
-    (likely > 0.0).then_some((range(low, likely, likely), units.firm))
+    let name = row(arithmetic, arithmetic.lanes());
+    let Range { low, high, .. } = inverse(1.0, own(core, &name, Measure::Throughput)?);
+    // Products with one unit at 64 bytes; published are those with two.
+    let halved =
+        arithmetic.width == Width::Avx512 && matches!(core, Core::SkylakeServer | Core::PalmCove);
+    let low = if halved { 0.5 * high } else { low };
+    Some((range(low, high, high), is_firm(core)))
 }
