@@ -41,7 +41,7 @@ fn json_is_all_that_stands_on_standard_output() {
     assert_eq!(figures[0]["experiment"], "selftest.fault");
     assert_eq!(figures[0]["value"], 42.0);
     assert!(answer.err.contains("the record is"), "{answer:?}");
-    let page = std::fs::read_to_string(here.path("page.html")).unwrap();
+    let page = fs::read_to_string(here.path("page.html")).unwrap();
     assert!(page.trim_end().ends_with("</html>"), "the page is whole");
     let mut left = here.entries(".");
     left.sort();
