@@ -6,6 +6,7 @@ mod blowup;
 mod cache_size;
 mod compare;
 mod connect;
+mod container;
 mod cpu_os;
 mod crosscheck;
 mod data;
