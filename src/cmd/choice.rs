@@ -41,8 +41,9 @@ pub struct Choice {
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Directory for the files that experiments write and remove [default: the current one, with at
-    /// most 2 GiB and 5 % of its free space]
+    /// Directory for the files that experiments write and remove; the selected ones divide nine
+    /// tenths of its free space [default: the current one, with at most 2 GiB and 5 % of its free
+    /// space]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Another host for the network experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT (a

@@ -83,10 +83,7 @@ fn of_experiment(planned: &PlannedExperiment) -> String {
     let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
     let cost: f64 = planned.series.iter().map(|series| series.round_cost_s).sum();
     let what = match &planned.skipped {
-        Some(skip) => {
-            let needed = skip.needed.as_ref().map(|needed| format!("; it needs {needed}"));
-            format!("skipped: {}{}", skip.reason, needed.unwrap_or_default())
-        }
+        Some(skip) => format!("skipped: {}", why(&skip.reason, skip.needed.as_ref())),
         None if cases == 0 => "nothing to measure here".to_owned(),
         None => format!(
             "{} in {} series, {} a round",
@@ -152,6 +149,12 @@ fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
     text
 }
 
+/// A reason with the way out, where there is one.
+fn why(reason: &str, needed: Option<&String>) -> String {
+    let needed = needed.map(|needed| format!("; it needs {needed}"));
+    reason.to_owned() + &needed.unwrap_or_default()
+}
+
 /// Skipped cases that are shown without --verbose.
 const SKIPPED_SHOWN: usize = 3;
 
@@ -159,7 +162,7 @@ const SKIPPED_SHOWN: usize = 3;
 fn skipped(setup: &Setup, planned: &PlannedExperiment, verbose: bool) -> String {
     let own = setup.planned.skipped.iter().filter(|(card, ..)| card.id == planned.id);
     let lines = own.filter_map(|(_, case, skip)| {
-        Some(format!("  skipped {}: {}\n", case.as_ref()?, skip.reason))
+        Some(format!("  skipped {}: {}\n", case.as_ref()?, why(&skip.reason, skip.needed.as_ref())))
     });
     let lines: Vec<String> = lines.collect();
     match lines.len().checked_sub(SKIPPED_SHOWN) {
@@ -199,12 +202,11 @@ fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
         load.push_str(&format!("; several CPUs in {}", several.join(", ")));
     }
     let writers = ids(&|one| device::allowance(&setup.site, &one.id) > 0);
-    let most: u64 = writers.iter().map(|id| device::allowance(&setup.site, id)).sum();
     let written = match (&setup.site.dir, writers.is_empty()) {
         (Some(dir), false) => format!(
             "files of at most {} in all below {}, removed at the end; direct writes rewrite the \
              same files ({})",
-            render_bytes(most as f64),
+            render_bytes(dir.allowance_bytes as f64),
             dir.path.display(),
             writers.join(", ")
         ),

@@ -13,6 +13,7 @@
 
 use crate::published::table::{Report, Row, Table};
 use crate::published::{REPORTS, case_of};
+use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{DirFacts, Peer, Preset, Site};
 use catalogue::find;
@@ -76,6 +77,7 @@ pub(crate) fn site(machine: &Report) -> Site {
             path: "/".into(),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
+            shares: ALL_SHARES,
         }),
         ..bare_site()
     }

@@ -3,7 +3,7 @@
 
 mod table;
 
-pub use table::{Cause, SHARED_CORE, THROTTLED};
+pub use table::{Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
 
 use super::figure::Figure;
 use super::held;
@@ -81,6 +81,11 @@ fn explaining(
 /// The cause of a name.
 pub fn named(name: &str) -> Option<&'static Cause> {
     CAUSES.iter().find(|cause| cause.name == name)
+}
+
+/// Whether a figure depends on where the host runs the virtual CPUs.
+pub fn is_moved(figure: &Figure) -> bool {
+    named(MOVED_CPUS).is_some_and(|cause| touches(cause, figure))
 }
 
 /// Some certain misses by their likeliest causes, and those that none explains.

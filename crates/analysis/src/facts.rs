@@ -1,6 +1,7 @@
 //! Questions to the recorded machine and to the environment of rounds, as data.
 
 use super::health::{part, window_ns};
+use super::moved::moved;
 use record::event::Round;
 use record::run::Run;
 use serde_json::Value;
@@ -23,7 +24,12 @@ pub enum Fact {
     ClockMoved(f64),
     /// The core clock lies above the counter's rate by more than this ratio, both measured.
     ClockAboveCounter(f64),
+    /// The host moved the virtual CPUs ([`moved`]).
+    MovedCpus,
 }
+
+/// The machine is a guest of a hypervisor.
+pub const IS_GUEST: Fact = Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true"));
 
 /// What a value must be; an absent value meets nothing.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +56,7 @@ impl Fact {
                 | Fact::Sum(..)
                 | Fact::RunDelay(_)
                 | Fact::ClockMoved(_)
+                | Fact::MovedCpus
         )
     }
 
@@ -76,6 +83,7 @@ impl Fact {
                 let windows: f64 = unminded.iter().map(|round| round.window_ns).sum();
                 windows > 0.0 && sum(&unminded, "run_delay_ns") / windows > share
             }
+            Fact::MovedCpus => moved(run).is_some(),
             Fact::Sum(counter, least) => sum(rounds, counter) > least,
             Fact::ClockMoved(ratio) => rounds.iter().any(|round| {
                 let clock = |name| round.environment.get(name).copied();

@@ -1,5 +1,6 @@
 //! How quiet the machine was while it was measured.
 
+use super::moved::moved;
 use record::event::{Round, RoundStatus};
 use record::run::Run;
 use stats::width::Seen;
@@ -24,6 +25,8 @@ pub struct Health {
     pub shared: Option<f64>,
     /// Time throttled over the windows, as a share.
     pub throttled: Option<f64>,
+    /// Share of a pair's rounds in the rarer of two places between which the host moved the CPUs.
+    pub moved: Option<f64>,
     /// Least and greatest core clock seen around rounds, in Hz.
     pub core_hz: Option<(f64, f64)>,
 }
@@ -48,6 +51,7 @@ pub fn health(run: &Run) -> Health {
         run_delay: share(&counting, "run_delay_ns"),
         shared: seen(run).share(|seen| seen.shared),
         throttled: share(&counting, "throttled_ns"),
+        moved: moved(run).map(|moved| moved.share()),
         core_hz: core_hz(&counting),
     }
 }

@@ -24,6 +24,7 @@ mod index;
 pub mod keys;
 mod measured;
 pub mod misses;
+pub mod moved;
 pub mod names;
 mod notes;
 pub mod quality;

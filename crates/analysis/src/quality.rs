@@ -39,15 +39,18 @@ pub enum Aspect {
     Throttled,
     /// Time in which other programs had the measuring thread's CPU.
     RunDelay,
+    /// Rounds in the rarer of two places between which the host moved the CPUs.
+    Moved,
 }
 
 /// Each aspect with the shares above which a run is fair, and poor.
-const LIMITS: [(Aspect, f64, f64); 5] = [
+const LIMITS: [(Aspect, f64, f64); 6] = [
     (Aspect::Shared, 0.05, 0.5),
     (Aspect::Steal, 0.005, 0.05),
     (Aspect::Disturbed, 0.2, 0.5),
     (Aspect::Throttled, 0.005, 0.05),
     (Aspect::RunDelay, 0.02, 0.2),
+    (Aspect::Moved, 0.0, 0.5),
 ];
 
 /// How far a run can be trusted.
@@ -73,6 +76,7 @@ pub fn quality(run: &Run) -> Option<Quality> {
         Aspect::Disturbed => health.disturbed_share(),
         Aspect::Throttled => health.throttled,
         Aspect::RunDelay => health.run_delay,
+        Aspect::Moved => health.moved,
     };
     let aspects = LIMITS.iter().filter_map(|(aspect, fair, poor)| {
         let share = share(*aspect)?;

@@ -22,8 +22,8 @@ pub struct Below<'site> {
 
 const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
 
-/// What each experiment may write of all that a run may, in thirty-seconds: in all of its rounds
-/// together, files that are made before them included.
+/// The share of each experiment in what a run may write in all of its rounds together, files that
+/// are made before them included. The selected experiments divide all of it.
 const SHARES: [(&str, u64); 7] = [
     ("memory.fault", 5),
     ("fs.cache_size", 6),
@@ -82,11 +82,18 @@ pub fn begins(disk: &Disk, names: &[&str]) -> bool {
     names.iter().any(|name| model.starts_with(&name.to_uppercase()))
 }
 
+/// The shares of all experiments together.
+pub const ALL_SHARES: u64 = 32;
+
+/// The shares of some experiments together.
+pub fn shares(is_among: impl Fn(&str) -> bool) -> u64 {
+    SHARES.iter().filter(|(id, _)| is_among(id)).map(|(_, share)| share).sum()
+}
+
 /// What an experiment may write in the directory for files, in bytes; nothing without one.
 pub fn allowance(site: &Site, experiment: &str) -> u64 {
-    let all = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes);
-    let of = SHARES.iter().find(|(id, _)| *id == experiment);
-    all / 32 * of.map_or(0, |(_, share)| *share)
+    let own = shares(|id| id == experiment);
+    site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes / dir.shares.max(own).max(1) * own)
 }
 
 /// An amount that follows from what may be written, in steps: the largest power of two within it.
@@ -292,7 +299,10 @@ fn own_of(io: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARES, below, coarse, in_flight_of, own_of, read_of, waited_of, written_of};
+    use super::{
+        ALL_SHARES, allowance, below, coarse, in_flight_of, own_of, read_of, shares, waited_of,
+        written_of,
+    };
     use crate::experiment::fixtures::bare_site;
     use crate::experiment::{DirFacts, Site};
     use host::{Host, Root};
@@ -313,6 +323,7 @@ mod tests {
                 path: dir.into(),
                 file_system: String::new(),
                 allowance_bytes: 1 << 34,
+                shares: ALL_SHARES,
             }),
             ..bare_site()
         }
@@ -336,9 +347,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_may_write_is_given_out_once() {
-        let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
-        assert_eq!(all, 32);
+    fn what_a_run_may_write_is_divided_among_the_selected() {
+        assert_eq!(shares(|_| true), ALL_SHARES);
+        let among = |shares: u64, id: &str| {
+            let mut site = site("/disk/x");
+            site.dir.as_mut().expect("has one").shares = shares;
+            allowance(&site, id) >> 20
+        };
+        for (shares, id, mib) in [
+            (ALL_SHARES, "fs.io", 7 * 512),
+            (13, "fs.io", (1 << 14) / 13 * 7),
+            (7, "fs.io", 1 << 14),
+            (1, "fs.sync", 1 << 14),
+            // One that is asked although it is not selected.
+            (1, "fs.io", 1 << 14),
+            (ALL_SHARES, "os.pipe", 0),
+            (0, "os.pipe", 0),
+        ] {
+            assert!(among(shares, id).abs_diff(mib) <= 7, "{id} of {shares}");
+        }
+        assert_eq!(allowance(&bare_site(), "fs.io"), 0);
     }
 
     #[test]

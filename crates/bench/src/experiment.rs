@@ -21,7 +21,7 @@ use host::Host;
 use record::case::{Case, Series};
 use record::event::{Absence, Bound, Prediction, Range};
 use record::metric::Metric;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,6 +140,8 @@ pub struct Params {
     pub preset: Preset,
     /// Every parameter's values; `auto` defaults are the one symbol `auto`.
     pub values: BTreeMap<&'static str, Vec<Value>>,
+    /// The cases that a selector left, where it left only some; `None` before that is known.
+    pub only: Option<BTreeSet<CaseId>>,
 }
 
 /// The parameter [`FAR`].
@@ -249,6 +251,9 @@ pub struct DirFacts {
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
     pub allowance_bytes: u64,
+    /// The shares of those among whom this is divided: the selected experiments
+    /// ([`crate::device::shares`]).
+    pub shares: u64,
 }
 
 /// Why an experiment or case is absent, and what would help.

@@ -1,6 +1,7 @@
 //! How long a crosscheck takes, before it begins.
 
 use super::{Ours, Pairing};
+use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Site};
 use catalogue::FAMILIES;
 use session::params::Settings;
@@ -26,6 +27,7 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
                 path: Default::default(),
                 file_system: String::new(),
                 allowance_bytes: site.memory_bytes,
+                shares: ALL_SHARES,
             })
         }),
         case_ns: case_ns(ours.preset),

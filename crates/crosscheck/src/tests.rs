@@ -1,6 +1,7 @@
 //! What every rival keeps: what it stands beside exists, and what it cannot read it refuses.
 
 use super::{Conditions, Output, Pairing, RIVALS, Rival, Statistic};
+use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{DirFacts, Preset, Site};
 use catalogue::FAMILIES;
@@ -153,6 +154,7 @@ fn what_stands_beside_a_rival_is_planned() {
             path: PathBuf::from("/tmp/files"),
             file_system: "ext4".to_owned(),
             allowance_bytes: 8 << 30,
+            shares: ALL_SHARES,
         }),
         ..site
     };

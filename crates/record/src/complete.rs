@@ -2,7 +2,9 @@
 //! of predictions, kinds of notes.
 
 use crate::event::{Condition, Event, Prediction};
+use crate::key::Value;
 use crate::note::{Note, NoteKind};
+use std::collections::BTreeMap;
 
 /// The format since which a prediction has its conditions, and a note its kind.
 const KINDS_SINCE: u32 = 3;
@@ -19,6 +21,30 @@ const WORDS: [(&str, Condition); 10] = [
     ("core clock", Condition::CoreClock),
     ("clock source", Condition::ClockSource),
 ];
+
+/// Facts that were sentences in records of before 2026-11-25: the fact, what its sentences contain,
+/// and the word that stands for them.
+const FACTS: [(&str, &str, &str); 8] = [
+    ("promise", "in memory", "memory"),
+    ("promise", "on another", "stacked"),
+    ("promise", "a process serves", "daemon"),
+    ("promise", "another machine serves", "server"),
+    ("promise", "remote server serves", "server"),
+    ("promise", "stacked on", "stacked"),
+    ("medium", "hard disk", "spinning"),
+    ("medium", "flash", "flash"),
+];
+
+/// Facts of records of before have today's words.
+fn complete_facts(at: &mut BTreeMap<String, Value>) {
+    for (fact, contained, word) in FACTS {
+        if let Some(value) = at.get_mut(fact)
+            && value.text().is_some_and(|text| text.contains(contained))
+        {
+            *value = word.into();
+        }
+    }
+}
 
 impl Prediction {
     fn complete(&mut self) {
@@ -58,12 +84,14 @@ impl Event {
             }
             Event::Prediction(of) => {
                 of.case.complete(&of.experiment);
+                complete_facts(&mut of.at);
                 if format < KINDS_SINCE {
                     of.prediction.complete();
                 }
             }
             Event::Samples(of) => {
                 of.case.complete(experiment(&of.series));
+                complete_facts(&mut of.at);
                 if format < KINDS_SINCE {
                     of.notes.iter_mut().for_each(Note::complete);
                 }
@@ -93,7 +121,34 @@ fn experiment(series: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::key::CaseId;
+    use super::{FACTS, complete_facts};
+    use crate::key::{CaseId, Value};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn facts_that_were_sentences_read_as_their_words() {
+        let read = |fact: &str, text: &str| {
+            let mut at = BTreeMap::from([(fact.to_owned(), Value::from(text))]);
+            complete_facts(&mut at);
+            at[fact].to_string()
+        };
+        for (fact, text, word) in [
+            ("promise", "the file system lies in memory: a sync does nothing there", "memory"),
+            ("promise", "the file system lies on another one, which it hands syncs to", "stacked"),
+            ("promise", "the file system is stacked on another one and passes syncs on", "stacked"),
+            ("promise", "a process serves the file system (FUSE)", "daemon"),
+            ("promise", "another machine serves the file system", "server"),
+            ("promise", "a remote server serves the file system", "server"),
+            ("medium", "a hard disk: its sector does not come by so soon", "spinning"),
+            ("medium", "flash over NVMe: flash is not programmed so soon", "flash"),
+            ("ground", "flash", "flash"),
+        ] {
+            assert_eq!(read(fact, text), word, "{text}");
+        }
+        for (fact, _, word) in FACTS {
+            assert_eq!(read(fact, word), word);
+        }
+    }
 
     #[test]
     fn keys_of_before_the_parameter_read_as_other() {

@@ -6,6 +6,7 @@ pub mod fuzz;
 use crate::params::Settings;
 use crate::plan::case_ns;
 use crate::site::{Files, site};
+use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, Domain, Known, Offer, Params, Preset, Role, Site, Skip, measure,
@@ -45,6 +46,7 @@ pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
             path: "/".into(),
             file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
             allowance_bytes: 2 << 30,
+            shares: ALL_SHARES,
         };
         let site = Site { dir: Some(dir), ..nowhere };
         sites.push((name, site));
@@ -201,6 +203,7 @@ pub fn here_with(dir: &Path) -> Site {
             path: dir.canonicalize().expect("it is there"),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
+            shares: ALL_SHARES,
         }),
         ..here()
     }

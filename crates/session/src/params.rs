@@ -86,7 +86,7 @@ impl Settings {
                 (param.name, set.unwrap_or_else(|| default_values(param, preset)))
             })
             .collect();
-        Params { preset, values }
+        Params { preset, values, only: None }
     }
 }
 

@@ -5,10 +5,11 @@ mod demands;
 use crate::budget::Claim;
 use crate::params::Settings;
 use crate::select::{Selection, domain_text};
+use bench::device;
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
-    AnyExperiment, Card, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
-    ViewCard,
+    AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
+    Skip, ViewCard,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -144,6 +145,7 @@ pub fn plan(
         .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
+    let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
@@ -191,6 +193,12 @@ pub fn plan(
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)
+}
+
+/// The site where what may be written is divided among the chosen experiments.
+fn shared(site: &Site, is_chosen: impl Fn(&str) -> bool) -> Site {
+    let dir = |dir: DirFacts| DirFacts { shares: device::shares(is_chosen), ..dir };
+    Site { dir: site.dir.clone().map(dir), ..site.clone() }
 }
 
 impl Planned {
@@ -395,15 +403,30 @@ fn offer(
     if let Some(skip) = lacks(card, site) {
         return Ok(Err(skip));
     }
-    let mut offer = match experiment.series(site, params) {
-        Ok(offer) => placed(experiment, params, site, offer),
+    let offered = |params: &Params| {
+        experiment.series(site, params).map(|offer| placed(experiment, params, site, offer))
+    };
+    let mut offer = match offered(params) {
+        Ok(offer) => offer,
         Err(skip) => return Ok(Err(skip)),
     };
     if selection.filters(family, card) {
-        for series in &mut offer.series {
-            series.cases.retain(|case| selection.wants_case(family, card, &case.id));
+        let is_wanted = |case: &CaseId| selection.wants_case(family, card, case);
+        let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
+        let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
+        let wanted: BTreeSet<CaseId> =
+            wanted.filter(|case| is_wanted(case)).map(CaseId::unplaced).collect();
+        if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
+            // What may be written is for these cases alone.
+            offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {
+                Ok(offer) => offer,
+                Err(skip) => return Ok(Err(skip)),
+            };
         }
-        offer.skipped.retain(|(case, _)| selection.wants_case(family, card, case));
+        for series in &mut offer.series {
+            series.cases.retain(|case| is_wanted(&case.id));
+        }
+        offer.skipped.retain(|(case, _)| is_wanted(case));
         offer.series.retain(|series| !series.cases.is_empty());
         if offer.series.is_empty() && offer.skipped.is_empty() {
             return Err(NothingToDo(format!(

@@ -1,6 +1,7 @@
 //! Where a run takes place: the machine, the CPUs and the memory it may use.
 
 use crate::plan::case_ns;
+use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Preset, Site};
 use host::block::Mount;
 use host::counters::Snapshot;
@@ -154,6 +155,7 @@ fn dir_facts(
     Ok(DirFacts {
         file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
         allowance_bytes: allowance(found.free_bytes as f64) as u64,
+        shares: ALL_SHARES,
         path,
     })
 }

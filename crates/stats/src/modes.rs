@@ -51,6 +51,23 @@ pub fn modes(sorted: &[f64], resolution: f64) -> Vec<Mode> {
     [low, high].iter().filter_map(|part| mode(part, sorted.len())).collect()
 }
 
+/// The two groups that a few values fall into, where nothing lies between them: the least of the
+/// upper is at least `factor` times the greatest of the lower, and either group is at most as wide
+/// as the root of that gap; each holds at least two values. `None` where they do not. The values must be positive
+/// and in ascending order.
+///
+/// Unlike [`modes`] it needs no tenth of the values in the smaller group, and so serves where it is
+/// known that values may jump by a large factor: two of fifteen rounds are enough.
+pub fn groups(sorted: &[f64], factor: f64) -> Option<[Mode; 2]> {
+    let least = sorted.first().filter(|least| **least > 0.0)?;
+    let gap = |at: &usize| sorted[*at] / sorted[*at - 1];
+    let at = (2..=sorted.len().checked_sub(2)?).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let (low, high) = sorted.split_at(at);
+    let widest = (low.last()? / least).max(sorted.last()? / high.first()?);
+    let is_gap = gap(&at) >= factor && gap(&at) > widest.powi(2);
+    is_gap.then_some([mode(low, sorted.len())?, mode(high, sorted.len())?])
+}
+
 /// Ashman's D over 2: the distance of the medians is more than twice the root mean square of the
 /// parts' spreads (Ashman, Bird and Zepf 1994, here with spreads from the median absolute
 /// deviation). The dip of a tight peak with far tails is significant too, but its tail, being
@@ -179,6 +196,46 @@ mod tests {
     fn six_rounds_show_two_equal_modes() {
         assert_eq!(modes(&[1.0, 1.01, 1.02, 2.0, 2.01, 2.02], 0.0).len(), 2);
         assert_eq!(modes(&[1.0, 1.1, 1.2, 1.3, 1.4, 9.0], 0.0).len(), 1);
+    }
+
+    #[test]
+    fn two_of_fifteen_rounds_that_jump_are_a_group_and_noise_is_none() {
+        let mut draw = Draw::new(8);
+        let mut share = |n: usize, value: &dyn Fn(&mut Draw, usize) -> f64| {
+            let found = (0..2000).filter(|_| {
+                let values: Vec<f64> = (0..n).map(|at| value(&mut draw, at)).collect();
+                groups(&sorted(&values), 2.0).is_some()
+            });
+            found.count() as f64 / 2000.0
+        };
+        for n in [4, 9, 15, 40] {
+            // Cores that share a cache or do not, each with 8 % of deviation.
+            let jump = |draw: &mut Draw, at| {
+                (if at < 2 { 122.0 } else { 26.0 }) * (0.08 * draw.normal()).exp()
+            };
+            let noise = |draw: &mut Draw, _| (0.25 * draw.normal()).exp();
+            // A round in ten is slower, by a factor that differs.
+            let spikes = |draw: &mut Draw, _| {
+                let spike = if draw.chance(0.1) { 1.0 + 5.0 * draw.uniform() } else { 1.0 };
+                spike * (0.08 * draw.normal()).exp()
+            };
+            let [jump, noise, spikes] = [share(n, &jump), share(n, &noise), share(n, &spikes)];
+            println!("{n}: jumps {jump}, noise {noise}, spikes {spikes}");
+            assert!(jump > 0.999 && noise < 0.01 && spikes < 0.12, "{jump} {noise} {spikes}");
+        }
+        // One round of nine, a way in between, too little, and nothing at all.
+        for values in [
+            &[43.0, 43.5, 44.0, 46.0, 49.0, 49.5, 50.0, 53.0, 245.0][..],
+            &[25.0, 26.0, 60.0, 70.0, 118.0, 122.0],
+            &[25.0, 26.0, 40.0, 41.0],
+            &[0.0, 0.0, 9.0, 9.0],
+            &[1.0, 2.0],
+            &[],
+        ] {
+            assert_eq!(groups(values, 2.0), None, "{values:?}");
+        }
+        let [near, far] = groups(&[25.0, 26.0, 27.0, 121.0, 122.0], 2.0).expect("two groups");
+        assert_eq!((near.centre, near.share, far.centre, far.share), (26.0, 0.6, 121.5, 0.4));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The candidate causes: which figures each can touch, what it explains, and what to do about it.
 
 use super::super::facts::Fact::{
-    self, ClockAboveCounter, ClockMoved, Host, Part, RunDelay, Share, Sum,
+    self, ClockAboveCounter, ClockMoved, Host, MovedCpus as Moved, Part, RunDelay, Share, Sum,
 };
+use super::super::facts::IS_GUEST;
 use super::super::facts::Test::{Contains, Is, IsNoneOf, MoreThan, Present};
 use super::super::figure::{Condition, Figure};
 use super::super::verdict::Verdict;
@@ -14,6 +15,9 @@ use stats::width::{PROBED, SHARED};
 pub const SHARED_CORE: &str = "shared_core";
 /// A quota that took time: likewise.
 pub const THROTTLED: &str = "throttled";
+
+/// Virtual CPUs that the host moved: likewise.
+pub const MOVED_CPUS: &str = "moved_cpus";
 
 /// A condition with what it does.
 pub struct Cause {
@@ -46,6 +50,8 @@ pub enum Scope {
     BeyondTlb,
     /// What may rest on samples of a core that others used.
     SharedCore,
+    /// What the last level of the cache takes, and what several CPUs do together.
+    BetweenCores,
 }
 
 impl Scope {
@@ -60,6 +66,15 @@ impl Scope {
                 let footprint = figure.case.int("footprint");
                 footprint.is_none_or(|bytes| bytes > TLB_REACH)
                     && !matches!(figure.case.text("level"), Some("L1" | "L2"))
+            }
+            Scope::BetweenCores => {
+                let text = |name: &str| figure.case.text(name);
+                text("level") == Some("L3")
+                    || text("pair").is_some_and(|pair| !matches!(pair, "same" | "smt"))
+                    || text("ends") == Some("other_cpu")
+                    || text("threads").is_some()
+                    || figure.case.int("threads").is_some_and(|threads| threads > 1)
+                    || figure.case.get("from").is_some()
             }
             Scope::SharedCore => figure.condition != Some(Condition::Alone),
         }
@@ -91,7 +106,7 @@ impl Cause {
     }
 }
 
-const GUEST: Fact = Host("/kernel/virtualisation/is_guest", Is("true"));
+const GUEST: Fact = IS_GUEST;
 
 /// Bytes that every first-level TLB covers with base pages: 64 entries.
 const TLB_REACH: u64 = 64 * 4096;
@@ -111,6 +126,10 @@ const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
 /// for a party of its own experiment.
 const ALONE: &[&str] = &["clock.", "cpu.", "memory.", "noise.", "os.syscall", "os.signal", "fs."];
 
+/// What shares a last-level cache or works on several CPUs.
+const BETWEEN: &[&str] =
+    &["memory.", "cpu.core_to_core", "os.switch", "os.ipc", "os.thread", "net.", "noise.wakeup"];
+
 /// What a device answers.
 const FILES: &[&str] = &["fs.", "memory.fault"];
 
@@ -122,6 +141,10 @@ pub(super) const CAUSES: &[Cause] = &[
     cause("steal", &[], NOISE, Share("steal_ns", 0.005),
         "the hypervisor gave time to others during its rounds (steal)")
             .so("measure when the host is quieter, or on a guest with dedicated CPUs"),
+    cause(MOVED_CPUS, BETWEEN, EITHER, Moved,
+        "the host moved the virtual CPUs between groups of cores (two distances of one pair)")
+            .of(Scope::BetweenCores)
+            .so("pin the virtual CPUs on the host, or repeat until a run shows one distance"),
     cause(THROTTLED, &[], NOISE, Share("throttled_ns", 0.005),
         "the control group's CPU quota throttled its rounds")
             .so("raise the control group's cpu.max, or measure outside the group"),

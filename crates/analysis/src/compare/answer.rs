@@ -75,11 +75,12 @@ impl Level {
 /// Shares of a run that lower the confidence: what they are of, how many are worth a word, and how
 /// many make it low.
 type Doubt = (fn(&Health) -> Option<f64>, &'static str, f64, f64);
-const DOUBTS: [Doubt; 4] = [
+const DOUBTS: [Doubt; 5] = [
     (Health::disturbed_share, "of the rounds were disturbed", 0.1, 0.3),
     (|health| health.run_delay, "of the CPU time went to other programs", 0.02, 0.05),
     (|health| health.steal, "of the CPU time went to the hypervisor", 0.02, 0.05),
     (|health| health.shared, "of the time the core was shared", 0.1, 0.3),
+    (|health| health.moved, "of rounds on virtual CPUs that the host had moved", 0.05, 1.0),
 ];
 
 impl<'a> Against<'a> {

@@ -3,7 +3,7 @@
 
 use super::{Compared, join};
 use crate::figure::{Figure, Stats};
-use crate::health;
+use crate::{causes, health, moved};
 use record::key::Value;
 use record::quantity::digits;
 use record::run::Run;
@@ -23,6 +23,7 @@ pub(super) fn of(base_run: &Run, new_run: &Run, one: &Compared) -> Vec<String> {
     reasons.extend(run_delay(base_run, new_run, one));
     reasons.extend(disturbed(base_run, one.base, "base"));
     reasons.extend(disturbed(new_run, one.new, "new"));
+    reasons.extend(moved(base_run, new_run, one));
     reasons.extend(modes(one));
     reasons
 }
@@ -62,6 +63,16 @@ fn run_delay(base_run: &Run, new_run: &Run, one: &Compared) -> Option<String> {
             digits(new * 100.0)
         )
     })
+}
+
+/// Runs in which the host moved the virtual CPUs, of a figure that depends on where they are.
+fn moved(base_run: &Run, new_run: &Run, one: &Compared) -> Option<String> {
+    let shares = [base_run, new_run].map(|run| moved::moved(run).map(|moved| moved.share()));
+    if shares == [None; 2] || !causes::is_moved(one.new) {
+        return None;
+    }
+    let [base, new] = shares.map(|share| digits(100.0 * share.unwrap_or(0.0)));
+    Some(format!("the host moved the virtual CPUs in {base} → {new} % of the rounds"))
 }
 
 /// Symbols that resolved to something else.

@@ -5,7 +5,7 @@ use crate::figure::Figure;
 use crate::gather::gathered;
 use crate::misses::is_estimate;
 use crate::names::{Names, words};
-use record::event::{PlannedExperiment, Range};
+use record::event::{PlannedExperiment, Range, Shares};
 use record::key::CaseId;
 use record::quantity::digits;
 use record::shown::{range, shown};
@@ -16,9 +16,6 @@ const LONG_NAME: usize = 45;
 
 /// Values closer than this factor are reported as about the same.
 const ALIKE: f64 = 1.02;
-
-/// Longest account of where a prediction comes from that a sentence takes in.
-const LONGEST_SOURCE: usize = 90;
 
 /// One case: what was predicted, and measured. Several: the two ends of a line, or the least and
 /// the greatest with the one furthest from its likely value.
@@ -95,7 +92,7 @@ fn longest_line<'figures>(
     Some(line.into_iter().map(|(_, figure)| figure).collect())
 }
 
-/// `predicted 2.55 to 2.65 GHz, from …; measured 2.600 GHz [2.600, 2.600], within`.
+/// `predicted 2.55 to 2.65 GHz (base hardware alone); measured 2.600 GHz [2.600, 2.600], within`.
 fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     let place = bracketed(&names.case(figure));
     let words = words(metric);
@@ -103,14 +100,14 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     let Some(predicted) = predicted(figure) else {
         return format!("no prediction for {words}{place}; measured {found}");
     };
-    let source = source(figure).map_or_else(String::new, |source| bracketed(&source));
+    let shares = shares(figure).map_or_else(String::new, |shares| bracketed(&shares));
     let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
     let verdict = verdict.filter(|_| !is_estimate(figure));
     let verdict = verdict.map_or_else(String::new, |verdict| format!(", {}", verdict.text()));
     let factor = over_likely(figure).map_or_else(String::new, |factor| {
         format!(", {} times the {}", times(factor), likely_of(figure))
     });
-    format!("{words}{place}: predicted {predicted}{source}; measured {found}{verdict}{factor}")
+    format!("{words}{place}: predicted {predicted}{shares}; measured {found}{verdict}{factor}")
 }
 
 /// Both ends of a line: `latency (random): predicted 1.0 to 2.0 ns at 4 KiB and 60 to 210 ns at
@@ -284,28 +281,14 @@ pub(super) fn over_likely(figure: &Figure) -> Option<f64> {
     (value > 0.0 && likely > 0.0).then(|| value / likely)
 }
 
-/// The first clause of what a prediction rests on, where it is short: `20 to 38 cycles`.
-fn source(figure: &Figure) -> Option<String> {
-    let because = &figure.shown_prediction()?.prediction.because;
-    let text = because.strip_prefix("base hardware: ").unwrap_or(because);
-    let text = without_brackets(text);
-    let clause = text.split([';', ':']).next()?;
-    let clause = clause.split(" at core clock").next()?.trim();
-    let is_short = clause.chars().count() <= LONGEST_SOURCE;
-    let is_source = clause.split_whitespace().count() > 2 && !clause.starts_with("unknown");
-    (is_short && is_source).then(|| clause.to_owned())
-}
-
-fn without_brackets(text: &str) -> String {
-    let mut depth = 0_usize;
-    let mut kept = String::new();
-    for letter in text.chars() {
-        match letter {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => kept.push(letter),
-            _ => {}
-        }
-    }
-    kept.replace("  ", " ").replace(" ,", ",").replace(" ;", ";")
+/// The shares of a prediction: `base hardware 13 to 26 ns, software 40 to 91 ns`.
+fn shares(figure: &Figure) -> Option<String> {
+    let Shares { hardware, software } = figure.shown_prediction()?.prediction.shares?;
+    let part = |name: &str, share: &Range| format!("{name} {}", predicted_by(figure, share));
+    Some(match (hardware.likely > 0.0, software.likely > 0.0) {
+        (true, true) => listed(&[part("base hardware", &hardware), part("software", &software)]),
+        (true, false) => "base hardware alone".to_owned(),
+        (false, true) => "software alone".to_owned(),
+        (false, false) => return None,
+    })
 }

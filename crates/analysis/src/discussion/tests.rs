@@ -136,7 +136,9 @@ fn allowed(run: &Run, all: &[&Figure]) -> BTreeSet<String> {
     for figure in all {
         texts.push(figure.case.to_string());
         for judged in figure.prior.iter().chain(&figure.derived) {
-            texts.push(judged.prediction.because.clone());
+            let shares = judged.prediction.shares.into_iter();
+            let shares = shares.flat_map(|shares| [shares.hardware, shares.software]);
+            texts.extend(shares.map(|share| range(&share, figure.unit())));
         }
         let Some((metric, value)) = figure.metric.as_ref().zip(figure.value) else {
             continue;

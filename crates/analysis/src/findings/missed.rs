@@ -8,17 +8,20 @@
 //! can be done.
 
 use super::{Finding, Named, Severity, about, counted, shared, spread};
-use crate::causes::{self, Cause, SHARED_CORE, THROTTLED};
+use crate::causes::{self, Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
 use crate::figure::Figure;
 use crate::gather::distinct;
 use crate::health::health;
 use crate::held;
 use crate::keys::group_of;
 use crate::misses::{self, Miss};
+use crate::moved::moved;
 use crate::verdict::Verdict;
-use record::quantity::digits;
+use record::quantity::{digits, render};
 use record::run::Run;
 use record::shown::range;
+use record::unit::Unit;
+use stats::modes::Mode;
 use std::collections::BTreeMap;
 
 /// Share of a group's figures that may be worse than predicted.
@@ -84,7 +87,8 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
     all
 }
 
-/// A core that others used and a group that was throttled, whatever they explain.
+/// A core that others used, a group that was throttled, and CPUs that the host moved, whatever they
+/// explain.
 fn of_the_run(run: &Run) -> Vec<Finding> {
     let health = health(run);
     let percent = |share: f64| format!("{} %", digits(share * 100.0));
@@ -101,7 +105,20 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
             format!("the control group's CPU quota throttled {} of the time", percent(share));
         (THROTTLED, text)
     });
-    let found = [shared, throttled].into_iter().flatten();
+    let moved = moved(run).map(|moved| {
+        let mode = |of: &Mode| format!("{} in {}", render(of.centre, Unit::Ns), percent(of.share));
+        let text = format!(
+            "the host moved the virtual CPUs between groups of cores: a cache line between two of \
+             them took {} and {} of {} rounds ({}); figures of the last-level cache and of several \
+             CPUs mix both places",
+            mode(&moved.near),
+            mode(&moved.far),
+            moved.rounds,
+            moved.case
+        );
+        (MOVED_CPUS, text)
+    });
+    let found = [shared, throttled, moved].into_iter().flatten();
     let warning = |(cause, text): (&'static str, String)| {
         let advice = causes::named(cause).map_or("", |cause| cause.advice);
         Finding::new(Severity::Warning, cause, text).so(advice)

@@ -195,7 +195,8 @@ impl<E: Experiment> AnyExperiment for E {
         let mut cases: Vec<E::Case> = Vec::new();
         let all = chosen(offered::<E>(site, params), params);
         for case in all.into_iter().filter_map(E::complete) {
-            if !cases.contains(&case) {
+            let is_left = params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
+            if is_left && !cases.contains(&case) {
                 cases.push(case);
             }
         }

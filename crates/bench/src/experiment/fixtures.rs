@@ -3,6 +3,7 @@
 pub mod joined;
 
 use super::{DirFacts, Known, Site};
+use crate::device;
 use host::{Core, Host, Root};
 use record::key::{CaseId, Key, Value};
 use std::path::Path;
@@ -63,7 +64,8 @@ pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
 /// A site with a directory on ext4 in which a run may write so much.
 pub fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
     let (path, file_system) = (path.into(), "ext4".to_owned());
-    Site { dir: Some(DirFacts { path, file_system, allowance_bytes }), ..site }
+    let shares = device::ALL_SHARES;
+    Site { dir: Some(DirFacts { path, file_system, allowance_bytes, shares }), ..site }
 }
 
 /// A machine with a disk below `/x`: its name, whether it spins, its cache (`write back`), options

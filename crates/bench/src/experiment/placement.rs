@@ -130,7 +130,7 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
 fn arrange(cpus: &mut [usize], taker: usize, place: &str) {
     match place == INTERRUPT {
         true => move_first(cpus, taker),
-        false => keep_off(cpus, taker),
+        false => keep_off(cpus, &[taker]),
     }
 }
 
@@ -148,25 +148,27 @@ fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
 }
 
 impl Peer {
-    /// It with another CPU first than the near end's, where it has the near end's identity: it is
+    /// It with other CPUs first than the near end uses, where it has the near end's identity: it is
     /// then that machine itself behind another address, or another guest of the same host, and
     /// CPUs of one number may be one CPU.
     #[must_use]
     pub fn apart(mut self, near: &Host, near_cpus: &[usize]) -> Peer {
-        if let (true, Some(first)) =
-            (self.host.identity.hash == near.identity.hash, near_cpus.first())
-        {
-            keep_off(&mut self.cpus, *first);
+        if self.host.identity.hash == near.identity.hash {
+            keep_off(&mut self.cpus, &near_cpus[..near_cpus.len().min(OF_AN_END)]);
         }
         self
     }
 }
 
-/// Has another of the CPUs first where one is taken; a single one stays.
-fn keep_off(cpus: &mut [usize], taken: usize) {
-    if cpus.first() == Some(&taken) {
-        cpus.rotate_left(1);
-    }
+/// CPUs that one end uses at most: that of its round trips, and that of its traffic.
+const OF_AN_END: usize = 2;
+
+/// Turns the CPUs until one is first that is not taken, or as far as there is none, not among the
+/// first of those taken.
+fn keep_off(cpus: &mut [usize], taken: &[usize]) {
+    let off = |taken: &[usize]| cpus.iter().position(|cpu| !taken.contains(cpu));
+    let first = (1..=taken.len()).rev().find_map(|count| off(&taken[..count]));
+    cpus.rotate_left(first.unwrap_or(0));
 }
 
 /// Moves one of the CPUs to the front; the others keep their order.
@@ -278,6 +280,7 @@ mod tests {
                 path: "/tmp".into(),
                 file_system: String::new(),
                 allowance_bytes: 0,
+                shares: 0,
             }),
             ..bare_site()
         }
@@ -353,6 +356,24 @@ mod tests {
         assert_eq!(site.peer.expect("a peer").cpus, [3, 1]);
         placed.id = case.id.with(PLACEMENT, FREE);
         assert!(toward("10.0.2.7").placed(&placed).is_none());
+    }
+
+    #[test]
+    fn ends_on_one_machine_use_cpus_of_their_own_as_far_as_there_are_any() {
+        let near = toward("10.0.2.7");
+        for (of_near, of_far, apart) in [
+            (&[0, 1, 2, 3][..], &[0, 1, 2, 3][..], &[2, 3, 0, 1][..]),
+            (&[2, 3, 0, 1], &[0, 1, 2, 3], &[0, 1, 2, 3]),
+            (&[0, 1, 2], &[0, 1, 2], &[2, 0, 1]),
+            (&[1, 0], &[1, 0], &[0, 1]),
+            (&[0], &[0, 1], &[1, 0]),
+            (&[0], &[0], &[0]),
+            (&[], &[0, 1], &[0, 1]),
+        ] {
+            let peer = near.peer.clone().expect("a peer");
+            let peer = Peer { cpus: of_far.to_vec(), ..peer };
+            assert_eq!(peer.apart(&near.host, of_near).cpus, apart, "{of_near:?} {of_far:?}");
+        }
     }
 
     #[test]

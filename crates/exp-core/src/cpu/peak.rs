@@ -282,10 +282,11 @@ fn threads(site: &Site, preset: Preset, arithmetic: Arithmetic) -> Vec<Threads> 
     let is_chief = Arithmetic::chief(site) == Some(arithmetic);
     let is_integer = Arithmetic::widest(site, Op::Add, Element::I64) == Some(arithmetic);
     let is_widest = is_chief || is_integer;
-    let is_mix = arithmetic.op == Op::Mix;
+    let is_plain = matches!(arithmetic.element, Element::F64 | Element::I64);
+    let is_scalar = arithmetic.width == Width::Scalar && is_plain;
     let (some, more, crowd) = match preset {
         Preset::Rehearsal | Preset::Quick => (is_widest, false, false),
-        Preset::Standard => (is_widest || is_mix, is_chief, is_widest),
+        Preset::Standard => (is_widest || is_scalar, is_chief, is_widest),
         Preset::Thorough => (true, true, true),
     };
     let mut counts = vec![Threads::Number(1)];

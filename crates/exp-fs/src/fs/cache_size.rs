@@ -64,7 +64,9 @@
 //! `latency_per_block` and `bandwidth` over the size show a step where the file no longer fits.
 //! `knee` is the middle of the two sizes around the step, and its interval is these two sizes (from
 //! one repetition, so there is no confidence level). `knee_over_limit` is the part of a limit that
-//! files get. `cached` is the largest size that was at least 98 % in memory and was read from
+//! files get; times the available memory it is `machine_estimate`: how much file data the whole
+//! machine would cache, without filling it. The kernel keeps reserves of its own (watermarks) that
+//! a group does not have, so only `limit=memory` measures it. `cached` is the largest size that was at least 98 % in memory and was read from
 //! there; it is the only one of these figures if there was no step. `residency` is the share of the
 //! file in memory before it was read again. Above the knee it falls as knee over size, while
 //! `missed`, the share that nevertheless came from the device, jumps to one. `rate_above` is the
@@ -208,6 +210,11 @@ static CARD: Card = Card {
         plain("file", "size of the file", Unit::B),
         found(more("knee", "file size above which the file no longer stays in memory", Unit::B)),
         found(more("knee_over_limit", "that size divided by the limit", Unit::Ratio)),
+        found(more(
+            "machine_estimate",
+            "estimate, not measured: file cache of the whole machine, from a group's knee",
+            Unit::B,
+        )),
         found(more("cached", "largest size whose second read came from memory", Unit::B)),
         found(more("rate_above", "rate at which the device delivers above the knee", Unit::BPerS)),
         found(plain(

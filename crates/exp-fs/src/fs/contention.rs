@@ -115,9 +115,9 @@ use bench::experiment::{
 use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
-use laws::Law;
 use laws::fs::contention as law;
 use laws::fs::{BLOCK_BYTES, Pattern};
+use laws::{Law, range};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
@@ -330,16 +330,21 @@ impl Experiment for Contention {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let Curve { readers, size, pattern } = Curve::of(id)?;
-        // It goes to the most that standard has.
-        let readers = law::Readers { count: readers.most() + 1, pattern, size };
+        let Curve { readers: kind, size, pattern } = Curve::of(id)?;
+        let most = |competitors: u64| law::Readers { count: competitors + 1, pattern, size };
+        let readers = most(kind.most());
         let name = metric.name.as_ref();
         if facts.known.is_some() && !law::is_known(facts, readers, name) {
             return None;
         }
         let law = match name {
             "saturation" => law::saturation(facts, readers),
-            "slope" => law::slope(facts, readers),
+            "slope" => {
+                // The line goes to the most of standard, or to that of thorough.
+                let (short, long) = (law::slope(facts, readers), law::slope(facts, most(MOST)));
+                let (of, to) = (short.range, long.range);
+                short.at(range(of.low.min(to.low), of.likely, of.high.max(to.high)))
+            }
             _ => law::linearity(),
         };
         Some(law.prediction())

@@ -83,7 +83,7 @@ mod batches;
 mod directory;
 
 use super::file;
-use super::offered::{Offered, cost, describe_place, rounds, settled, standard_first};
+use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
 use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
@@ -95,7 +95,6 @@ use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared};
 use bench::params;
 use directory::Directory;
-use laws::fs::journal::promise;
 use laws::fs::metadata::{self as law, Call, Named};
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -213,10 +212,8 @@ impl Experiment for Metadata {
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         let mut series = file::ground_facts(site, series);
-        if let Some(promise) = site.dir.as_ref().and_then(|dir| promise(&dir.file_system)) {
-            for case in &mut series.cases {
-                case.at.insert("promise".to_owned(), Value::from(promise));
-            }
+        for case in &mut series.cases {
+            case.at.extend(promise(site));
         }
         Ok(series)
     }

@@ -3,8 +3,9 @@
 use super::file::ground_note;
 use anyhow::{Context, Result};
 use bench::experiment::contract::Experiment;
-use bench::experiment::{Card, Offer, Preset, Site, Skip};
+use bench::experiment::{Card, Field, Offer, Preset, Site, Skip};
 use bench::measure::{Bench, Settled, settle};
+use laws::fs::journal::{Keeper, keeper};
 use record::case::{Case, Order, Series};
 use record::event::Samples;
 use record::key::{CaseId, Value};
@@ -112,10 +113,20 @@ pub(super) fn put<const COUNT: usize>(
     samples.quantities.extend(known);
 }
 
+/// The fact that says who decides what a sync does.
+const PROMISE_AT: &str = "promise";
+
+/// That fact, where the file system keeps no hard promise of its own.
+pub(super) fn promise(site: &Site) -> Option<(String, Value)> {
+    let keeper = keeper(&site.dir.as_ref()?.file_system);
+    keeper.caveat().map(|_| (PROMISE_AT.to_owned(), keeper.text().into()))
+}
+
 /// Puts beside a case's first figure what its device was like, and what lies below.
 pub(super) fn describe_place(samples: &mut Samples, case: &Case, settled: Settled) {
     settled.write(&mut samples.quantities);
     samples.notes.extend(settled.note());
-    samples.notes.extend(told(case, "promise").map(str::to_owned));
+    let keeper = Keeper::of(case.at.get(PROMISE_AT));
+    samples.notes.extend(keeper.and_then(Keeper::caveat).map(str::to_owned));
     samples.notes.extend(ground_note(case));
 }

@@ -104,7 +104,7 @@ mod apparatus;
 mod counted;
 
 use super::file::{below, ground_facts};
-use super::offered::{Offered, cost, less, more, plain, rounds, settled};
+use super::offered::{Offered, cost, less, more, plain, promise, rounds, settled};
 use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts};
@@ -117,7 +117,7 @@ use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::params;
 use laws::Law;
-use laws::fs::journal::{durable, medium_least, promise};
+use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -245,13 +245,12 @@ impl Experiment for Sync {
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
-        let Some(dir) = &site.dir else { return Ok(series) };
-        let mut series = ground_facts(site, series);
-        let mut facts = BTreeMap::new();
-        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
-        if let Some(promise) = promise(&dir.file_system) {
-            put("promise", Value::from(promise));
+        if site.dir.is_none() {
+            return Ok(series);
         }
+        let mut series = ground_facts(site, series);
+        let mut facts: BTreeMap<String, Value> = promise(site).into_iter().collect();
+        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
         if let Some(disk) = below(site).and_then(|ground| ground.disk) {
             // Devices made of others (device mapper, md) count no flushes.
             if let Some(number) = disk.number.as_ref().filter(|_| !disk.is_virtual) {
@@ -264,9 +263,9 @@ impl Experiment for Sync {
                 put("fua", Value::from(if fua { "yes" } else { "no" }));
             }
             let class = durable(Facts::prior(site), Some(disk)).class;
-            if let Some((ns, why)) = medium_least(site, class) {
+            if let Some((ns, medium)) = medium_least(site, class) {
                 put("medium_least_ns", Value::Int(ns as u64));
-                put("medium", Value::from(format!("{}: {why}", class.name).as_str()));
+                put("medium", medium.text().into());
             }
         }
         for case in &mut series.cases {

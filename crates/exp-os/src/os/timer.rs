@@ -36,8 +36,7 @@
 //! ## Sources
 //!
 //! [man] nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK;
-//! [linux] kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an
-//! estimate.
+//! [linux] kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The tree's cycles are an estimate.
 
 use crate::noise::wakeup::load::Loads;
 use anyhow::{Context, Result, bail, ensure};
@@ -183,10 +182,7 @@ impl Experiment for Timer {
             _ if facts.known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes no thread")),
             _ => {
-                return Some(unknown(
-                    "not measured: this case times the wake-up, not the call that \
-                                      requests it",
-                ));
+                return Some(unknown("not measured: this case times the wake-up, not the request"));
             }
         };
         Some(law.prediction())

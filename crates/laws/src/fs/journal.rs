@@ -5,31 +5,38 @@ use super::{Mode, Pattern, figures, middle, read_figures};
 use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device, term};
 use crate::{Facts, Law, around, product, range, scaled};
 use bench::experiment::Site;
+use bench::symbols;
 use host::block::Disk;
 use record::event::Range;
 use record::key::CaseId;
 
-/// How a file system keeps its names and sizes through a loss of power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
-    /// A journal of blocks, committed as a whole: ext3, ext4, jfs.
-    Journal,
-    /// A log of changes: xfs, and f2fs as a whole.
-    Log,
-    /// Trees written anew: btrfs, zfs, bcachefs.
-    Tree,
-    /// Nothing: blocks in place, in no order.
-    Plain,
-    /// Memory: what is lost with the power anyway.
-    Memory,
-    /// Another file system below.
-    Stacked,
-    /// A process of the user's.
-    Daemon,
-    /// Another machine.
-    Server,
-    /// Unknown.
-    Unknown,
+symbols! {
+    /// How a file system keeps its names and sizes through a loss of power.
+    pub enum Keeper {
+        /// A journal of blocks, committed as a whole: ext3, ext4, jfs.
+        Journal = "journal",
+        /// A log of changes: xfs, and f2fs as a whole.
+        Log = "log",
+        /// Trees written anew: btrfs, zfs, bcachefs.
+        Tree = "tree",
+        /// Nothing: blocks in place, in no order.
+        Plain = "plain",
+        /// Memory: what is lost with the power anyway.
+        Memory = "memory",
+        /// Another file system below.
+        Stacked = "stacked",
+        /// A process of the user's.
+        Daemon = "daemon",
+        /// Another machine.
+        Server = "server",
+        /// Unknown.
+        Unknown = "unknown",
+    }
+}
+
+symbols! {
+    /// What a device stores data on, where that takes a least time.
+    pub enum Medium { Spinning = "spinning", Flash = "flash" }
 }
 
 /// The kind of a file system by its name in the mounts.
@@ -49,23 +56,34 @@ pub fn keeper(file_system: &str) -> Keeper {
     }
 }
 
-/// What is to be said of a file system that keeps no hard promise of its own.
-pub fn promise(file_system: &str) -> Option<&'static str> {
-    match keeper(file_system) {
-        Keeper::Memory => Some(
-            "the file system is in memory: a sync does nothing, and no data survives a power loss",
-        ),
-        Keeper::Stacked => Some(
-            "the file system is stacked on another one and passes syncs on (except overlayfs \
-             mounted `volatile`)",
-        ),
-        Keeper::Daemon => {
-            Some("a process serves the file system (FUSE) and decides what a sync does")
+impl Keeper {
+    /// What is to be said of a file system that keeps no hard promise of its own.
+    pub fn caveat(self) -> Option<&'static str> {
+        Some(match self {
+            Keeper::Memory => {
+                "the file system is in memory: a sync does nothing, and no data survives a power \
+                 loss"
+            }
+            Keeper::Stacked => {
+                "the file system is stacked on another one and passes syncs on (except overlayfs \
+                 mounted `volatile`)"
+            }
+            Keeper::Daemon => {
+                "a process serves the file system (FUSE) and decides what a sync does"
+            }
+            Keeper::Server => "a remote server serves the file system and decides what a sync does",
+            _ => return None,
+        })
+    }
+}
+
+impl Medium {
+    /// Why it takes that time.
+    pub fn why(self) -> &'static str {
+        match self {
+            Medium::Spinning => "a hard disk: the sector cannot reach the head sooner",
+            Medium::Flash => "flash cannot be programmed faster",
         }
-        Keeper::Server => {
-            Some("a remote server serves the file system and decides what a sync does")
-        }
-        _ => None,
     }
 }
 
@@ -156,19 +174,15 @@ pub fn no_flush(site: &Site, disk: Option<&Disk>) -> Option<&'static str> {
         .then_some("mounted without barriers")
 }
 
-/// The least in which such a medium can have a block for good, in ns, and why: what answers sooner
-/// has a cache that outlives the power, or does not keep its word.
-pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> {
+/// The medium of such a device, and the least in which it can have a block for good, in ns: what
+/// answers sooner has a cache that outlives the power, or does not keep its word.
+pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, Medium)> {
     match class.name {
         // A quarter of a turn: half a turn is the mean wait, and few waits in a row are that short.
-        name if name == SPINNING.name => {
-            Some((0.25 * turn_ns(site).low, "the sector cannot reach the head sooner"))
-        }
+        name if name == SPINNING.name => Some((0.25 * turn_ns(site).low, Medium::Spinning)),
         // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200
         // to 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
-        name if name == FLASH_NVME.name || name == FLASH.name => {
-            Some((6e4, "flash cannot be programmed faster"))
-        }
+        name if name == FLASH_NVME.name || name == FLASH.name => Some((6e4, Medium::Flash)),
         _ => None,
     }
 }

@@ -101,6 +101,9 @@ pub(super) fn told(quality: &Quality) -> Cell {
                 Aspect::Disturbed => format!("{share} of rounds disturbed"),
                 Aspect::Throttled => format!("throttled {share} of the time"),
                 Aspect::RunDelay => format!("other programs used the CPU {share} of the time"),
+                Aspect::Moved => format!(
+                    "the host moved the virtual CPUs between groups of cores ({share} of rounds)"
+                ),
             }
         })
         .collect();

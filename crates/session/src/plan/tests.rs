@@ -25,6 +25,45 @@ fn clock_is_alone_in_stage_0_and_dependencies_come_first() {
 }
 
 #[test]
+fn what_may_be_written_is_divided_among_the_selected_experiments() {
+    let (_, site) = recorded_sites(Preset::Standard).remove(0);
+    let cases = |selectors: &[&str]| {
+        let selectors: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
+        let selection = Selection::parse(&selectors, FAMILIES).expect("experiments");
+        let (settings, budget) = (Settings::default(), default_budget(Preset::Standard));
+        let planned = plan(FAMILIES, &selection, &settings, Preset::Standard, budget, &site);
+        let planned = planned.expect("something is measured").plan.experiments;
+        let contention = planned.into_iter().find(|planned| planned.id == "fs.contention");
+        contention.expect("is selected").series[0].cases.len()
+    };
+    // Sixteen files of 64 MiB fit in 2 GiB, but not in this experiment's share beside all others.
+    let alone = cases(&["fs.contention", "os.timer"]);
+    let (two, all) = (cases(&["fs.contention", "fs.io"]), cases(&[]));
+    assert!(alone > two && two >= all, "{alone} {two} {all}");
+}
+
+#[test]
+fn what_may_be_written_is_for_the_cases_that_a_selector_leaves() {
+    // R3's grid of writes, of which thorough has little room for beside its other cases.
+    let filter = "fs.io:op=write,mode=buffered,block=1|1024|1048576,threads=1|2,files=own";
+    let (_, site) = recorded_sites(Preset::Thorough).remove(0);
+    let skipped = |of_io: &str| {
+        let others = ["memory.fault", "fs.read", "fs.contention", "fs.cache_size"];
+        let selectors: Vec<String> = others.iter().chain([&of_io]).map(|of| (*of).into()).collect();
+        let selection = Selection::parse(&selectors, FAMILIES).expect("experiments");
+        let (settings, budget) = (Settings::default(), default_budget(Preset::Thorough));
+        let planned = plan(FAMILIES, &selection, &settings, Preset::Thorough, budget, &site);
+        let planned = planned.expect("something is measured");
+        let selection = Selection::parse(&[filter.to_owned()], FAMILIES).expect("a filter");
+        let card = catalogue::find("fs.io").expect("in the catalogue").card();
+        let family = FAMILIES.iter().find(|family| family.name == "fs").expect("a family");
+        let skipped = planned.skipped.iter().filter_map(|(_, case, _)| case.as_ref());
+        skipped.filter(|case| selection.wants_case(family, card, case)).count()
+    };
+    assert!(skipped(filter) < skipped("fs.io"));
+}
+
+#[test]
 fn a_value_that_no_case_has_is_the_users_error() {
     let (_, site) = recorded_sites(Preset::Quick).remove(0);
     let planned = |id: &str, set: &[(&str, &str)]| {

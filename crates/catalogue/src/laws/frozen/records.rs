@@ -3,6 +3,7 @@
 //! `findings` alone is in a file of its own.
 
 use super::{Lines, Listing, Views, by_about, file, find, frozen, hold, text, updates};
+use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{DirFacts, Peer, Preset, Site};
 use flate2::read::GzDecoder;
@@ -100,7 +101,12 @@ fn site(run: &Run) -> Site {
         cpus: peer.cpus.clone(),
         interface: None,
     });
-    let dir = DirFacts { path: "/".into(), file_system: "ext4".into(), allowance_bytes: 2 << 30 };
+    let dir = DirFacts {
+        path: "/".into(),
+        file_system: "ext4".into(),
+        allowance_bytes: 2 << 30,
+        shares: ALL_SHARES,
+    };
     let peers = peers.collect();
     Site {
         host: host(&header.host),

@@ -1,7 +1,7 @@
 use super::EXPERIMENT;
 use bench::experiment::fixtures::recorded;
 use bench::experiment::{AnyExperiment, Fields, Preset};
-use laws::cpu::peak::{Op, Peak, Threads};
+use laws::cpu::peak::{Element, Op, Peak, Threads, Width};
 use session::fixtures::params;
 
 #[test]
@@ -20,19 +20,25 @@ fn what_is_asked_for_is_measured_or_skipped_with_its_reason() {
 }
 
 #[test]
-fn the_mix_of_scalars_scales_over_threads() {
+fn scalars_scale_over_threads() {
     let site = recorded("epyc-7763-2s");
-    let counts = |preset| -> Vec<Threads> {
+    let counts = |op: Op, preset| -> Vec<Threads> {
         let offer = EXPERIMENT.series(&site, &params(EXPERIMENT.card(), preset, &[])).unwrap();
         let cases = offer.series.iter().flat_map(|series| &series.cases);
-        let mixes = cases.filter_map(|case| Peak::of(&case.id)).filter(|peak| peak.op == Op::Mix);
-        mixes.map(|peak| peak.threads).collect()
+        let own = cases.filter_map(|case| Peak::of(&case.id)).filter(|peak| {
+            let is_basic = matches!(peak.element, Element::F64 | Element::I64);
+            peak.op == op && peak.width == Width::Scalar && is_basic
+        });
+        own.map(|peak| peak.threads).collect()
     };
     let of_both = |counts: &[Threads]| [counts, counts].concat();
     let [one, two, four] = [1, 2, 4].map(Threads::Number);
     let (sixteen, many) = (Threads::Number(16), Threads::Number(64));
-    assert_eq!(counts(Preset::Quick), []);
-    assert_eq!(counts(Preset::Standard), of_both(&[one, Threads::All]), "of f64 and of i64");
     let all = [one, two, four, sixteen, many, Threads::All, Threads::Twice];
-    assert_eq!(counts(Preset::Thorough), of_both(&all));
+    for op in [Op::Add, Op::Mul, Op::Mix] {
+        assert_eq!(counts(op, Preset::Quick), []);
+        assert_eq!(counts(op, Preset::Standard), of_both(&[one, Threads::All]), "{op:?}");
+        assert_eq!(counts(op, Preset::Thorough), of_both(&all), "{op:?}");
+    }
+    assert_eq!(counts(Op::Fma, Preset::Standard), [one, Threads::All], "integers have none");
 }

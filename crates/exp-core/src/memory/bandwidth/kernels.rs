@@ -22,19 +22,10 @@ type Row =
 
 const ONE: &[Threads] = &[Number(1)];
 const SOME: &[Threads] = &[Number(2), Number(4), Number(16), Number(64), Smt];
+#[rustfmt::skip]
 const MORE: &[Threads] = &[
-    Number(1),
-    Number(2),
-    Number(4),
-    Number(8),
-    Number(16),
-    Number(32),
-    Number(64),
-    Number(128),
-    Number(256),
-    Number(512),
-    All,
-    Smt,
+    Number(1), Number(2), Number(4), Number(8), Number(16), Number(32), Number(64), Number(128),
+    Number(256), Number(512), All, Smt,
 ];
 const BOTH: &[Threads] = &[Number(1), All];
 const WIDEST: &[Width] = &[Vector];

@@ -5,7 +5,7 @@ use bench::experiment::contract::Facts;
 use bench::experiment::{DerivedValue, Fields, Known, Site};
 use laws::fs::measured_stream;
 use record::key::CaseId;
-use record::quantity::render;
+use record::quantity::{digits, render};
 use record::unit::Unit;
 use stats::ladder::Rung;
 use stats::quantile::median;
@@ -84,13 +84,15 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     let Some(knee) = knee else {
         return cached.collect();
     };
-    let limit_bytes = match limit {
-        Limit::Group(bytes) => Some(bytes),
-        Limit::Memory => site.host.memory_ceiling_bytes(),
+    let memory = site.host.memory_ceiling_bytes();
+    let (limit_bytes, machine) = match limit {
+        Limit::Group(bytes) => (Some(bytes), memory),
+        Limit::Memory => (memory, None),
     };
+    let machine = machine.zip(limit_bytes).map(|(all, limit)| estimate(&case, &knee, limit, all));
     let read = measured_stream(Facts { site, known: Some(known) });
     let of_knee = of_knee(&points, &case, limit_bytes, &knee);
-    cached.chain(of_knee).chain(rate_above(&points, read, &case, &knee)).collect()
+    cached.chain(of_knee).chain(machine).chain(rate_above(&points, read, &case, &knee)).collect()
 }
 
 /// The largest size that was in memory without misses; between it and the smallest above the knee
@@ -156,6 +158,23 @@ fn of_knee(
     }
     let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));
     std::iter::once(position).chain(over_limit).collect()
+}
+
+/// What the knee of a group says of the machine: the same share of the available memory.
+fn estimate(case: &CaseId, knee: &Step, limit_bytes: u64, available_bytes: u64) -> DerivedValue {
+    let scale = available_bytes as f64 / limit_bytes as f64;
+    let value = f64::midpoint(knee.low, knee.high) * scale;
+    let share = digits(100.0 * value / available_bytes as f64);
+    let available = render(available_bytes as f64, Unit::B);
+    DerivedValue {
+        cell: Some((knee.low * scale, knee.high * scale)),
+        at: BTreeMap::from([("available_bytes".to_owned(), available_bytes.into())]),
+        notes: vec![format!(
+            "an estimate: files got {share} % of the group's limit; {available} of memory are \
+             available (MemAvailable, or what a limit of plumb's own group leaves)"
+        )],
+        ..DerivedValue::new(case.clone(), "machine_estimate", value)
+    }
 }
 
 /// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.

@@ -74,13 +74,17 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
     }
     let (limit_bytes, knee) = knee(facts, found.limit, None);
     let Range { low, likely, high } = knee.range;
-    let law = match metric {
-        "knee" => knee,
-        "knee_over_limit" => knee.times(1.0 / limit_bytes),
-        "cached" => knee
+    let law = match (metric, found.limit) {
+        ("machine_estimate", Limit::Memory) => return None,
+        ("machine_estimate", _) => self::knee(facts, Limit::Memory, None)
+            .1
+            .and("estimated from the group's knee and the available memory"),
+        ("knee", _) => knee,
+        ("knee_over_limit", _) => knee.times(1.0 / limit_bytes),
+        ("cached", _) => knee
             .at(range(0.8 * low, 0.98 * likely, high))
             .and("the largest size measured below the knee"),
-        "rate_above" => {
+        ("rate_above", _) => {
             rate(facts).times(1e9).and("all data comes from the device, with readahead")
         }
         _ => Law::new(

@@ -203,9 +203,25 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
     let cached = found.iter().find(|value| value.metric == "cached");
     let cell = cached.and_then(|value| value.cell);
     assert_eq!(cell, knee.cell, "what would just fit lies there");
+    assert_eq!(of(&found, "machine_estimate"), None, "how much memory there is is unknown");
     let rate = of(&found, "rate_above").expect("what the device gave");
     assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
     assert_eq!(of(&found, "rate_over_read"), Some(rate / 2e9));
+}
+
+#[test]
+fn the_machines_cache_is_estimated_from_a_groups_knee_and_never_from_its_own() {
+    let mut site = bare_site();
+    site.host.memory.available_bytes = Some(16 * GIB);
+    let points = |limit| figures(limit, &[(60, 500.0, 0.0), (62, 520.0, 0.0), (64, 4000.0, 1.0)]);
+    let found = |limit| derive(&site, &Known::default(), &points(limit));
+    let of_group = found(Limit::Group(64 << 20));
+    let estimate = of_group.iter().find(|value| value.metric == "machine_estimate");
+    let estimate = estimate.expect("estimated");
+    let of_all = |mib: f64| mib / 64.0 * (16 * GIB) as f64;
+    assert_eq!((estimate.value, estimate.cell), (of_all(63.0), Some((of_all(62.0), of_all(64.0)))));
+    assert_eq!(estimate.at["available_bytes"].int(), Some(16 * GIB));
+    assert_eq!(of(&found(Limit::Memory), "machine_estimate"), None);
 }
 
 #[test]

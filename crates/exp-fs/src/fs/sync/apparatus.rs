@@ -4,8 +4,10 @@ use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::{describe_place, told};
 use anyhow::{Context, Result, ensure};
+use bench::experiment::Field;
 use bench::measure::{Bench, Clock, Settled, Values};
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
+use laws::fs::journal::Medium;
 use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
 use metal::metadata::reserve;
@@ -412,6 +414,7 @@ fn power(
         return None;
     }
     let text = |name| told(case, name);
+    let medium = Medium::of(case.at.get("medium"));
     let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
     if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {
         return Some(format!(
@@ -420,7 +423,7 @@ fn power(
              reports data as durable that is not",
             median_ns / 1e3,
             least_ns / 1e3,
-            text("medium").unwrap_or_default()
+            medium.map_or("the least of such a device", Medium::why)
         ));
     }
     let by_fua = text("fua") == Some("yes") && call == Call::DirectDsync;
@@ -434,7 +437,7 @@ fn power(
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Write, crowd, is_without_journal};
+    use super::{Call, Medium, Write, crowd, is_without_journal};
     use record::case::Case;
     use record::key::{CaseId, Value};
 
@@ -447,9 +450,11 @@ mod tests {
 
     #[test]
     fn an_answer_sooner_than_the_medium_is_told() {
-        let spins = [("medium_least_ns", Value::Int(1_000_000)), ("medium", "it turns".into())];
+        let medium = Medium::Spinning;
+        let least = ("medium_least_ns", Value::Int(1_000_000));
+        let spins = [least, ("medium", medium.text().into())];
         let note = power(Write::Append, &spins, 9e4, Some(1.0)).expect("too soon");
-        assert!(note.starts_with("power:") && note.contains("it turns"), "{note}");
+        assert!(note.starts_with("power:") && note.contains(medium.why()), "{note}");
         assert_eq!(power(Write::Append, &spins, 9e6, Some(1.0)), None);
         // A flush of an empty cache is no lie.
         assert_eq!(power(Write::Nothing, &spins, 9e4, Some(1.0)), None);

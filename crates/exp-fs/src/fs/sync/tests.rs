@@ -95,8 +95,9 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
     if let Some(dir) = &mut memory.dir {
         dir.file_system = "tmpfs".to_owned();
     }
-    let promise = fact(&memory, "promise").expect("tmpfs promises nothing");
-    assert!(promise.text().is_some_and(|text| text.contains("a sync does nothing")));
+    assert_eq!(fact(&memory, "promise"), Some("memory".into()), "tmpfs promises nothing");
+    assert_eq!(fact(&spins, "medium"), Some("spinning".into()));
+    assert_eq!(fact(&spins, "promise"), None);
 }
 
 #[test]

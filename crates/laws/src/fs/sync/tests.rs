@@ -1,7 +1,7 @@
 use super::{Call, Sync, Write, amplification, flushes, is_known, latency};
 use crate::Facts;
 use crate::device::{FLASH_NVME, SPINNING, UNKNOWN};
-use crate::fs::journal::{Keeper, keeper, medium_least, promise};
+use crate::fs::journal::{Keeper, keeper, medium_least};
 use bench::experiment::fixtures::{known, on_disk};
 use bench::experiment::{DirFacts, Known, Site};
 use record::event::Condition;
@@ -95,7 +95,7 @@ fn what_promises_nothing_says_so() {
         ["ext4", "fuseblk", ""].map(keeper),
         [Keeper::Journal, Keeper::Daemon, Keeper::Unknown]
     );
-    let promising = |file_system: &&str| promise(file_system).is_none();
+    let promising = |file_system: &&str| keeper(file_system).caveat().is_none();
     let kinds = ["tmpfs", "overlay", "fuse.x", "nfs4", "xfs"];
     assert_eq!(kinds.iter().copied().filter(promising).collect::<Vec<_>>(), ["xfs"]);
 }

@@ -35,10 +35,10 @@ pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
 fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
     let lettered = |text: &str| {
         let upper = text.to_uppercase();
-        let after = upper.split_once("CHANNEL")?.1.trim_start_matches([' ', '_', '-']);
-        let letter = after.chars().next().filter(char::is_ascii_alphanumeric)?;
-        let socket = upper.split_once("CHANNEL")?.0.trim().to_owned();
-        Some(format!("{socket} {letter}"))
+        let (socket, after) = upper.split_once("CHANNEL")?;
+        let mut after = after.trim_start_matches([' ', '_', '-']).chars();
+        let letter = after.next().filter(char::is_ascii_alphanumeric)?;
+        Some(format!("{} {letter}", socket.trim()))
     };
     let slotted = |text: &str| {
         let upper = text.to_uppercase();
