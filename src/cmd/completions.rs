@@ -4,6 +4,7 @@ use crate::cmd::{Cli, Failure, output};
 use anyhow::Context;
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
+use session::store::file::write_whole;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let file = place(shell, is_root, |name| env::var_os(name))?;
     let directory = file.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::write(&file, &script))
-        .with_context(|| format!("{} cannot be written", file.display()))?;
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    write_whole(&file, &script)?;
     let mut text =
         format!("Completions for {shell} are in {}; new shells use them.\n", file.display());
     if shell == Shell::Zsh && !is_root {
@@ -94,8 +95,16 @@ fn place(
 
 pub fn man(args: ManArgs) -> Result<(), Failure> {
     if let Some(directory) = args.to {
-        clap_mangen::generate_to(Cli::command(), &directory)
-            .with_context(|| format!("the pages cannot be written to {}", directory.display()))?;
+        // As clap_mangen::generate_to, which would write through links.
+        let mut all = vec![Cli::command().disable_help_subcommand(true)];
+        all[0].build();
+        while let Some(command) = all.pop() {
+            all.extend(command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned());
+            let man = clap_mangen::Man::new(command);
+            let mut page = Vec::new();
+            man.render(&mut page).context("the manual page cannot be made")?;
+            write_whole(&directory.join(man.get_filename()), &page)?;
+        }
         return Ok(());
     }
     let mut plumb = Cli::command();

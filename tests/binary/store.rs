@@ -49,7 +49,7 @@ fn root_uses_no_store_of_another_user() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("uid 65534") && ran.err.contains("PLUMB_STORE"), "{ran:?}");
     assert_eq!(plumb(&["runs"]).code, Some(0));
-    assert_eq!(plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]).code, Some(1));
+    assert_eq!(plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]).code, Some(3));
     assert_eq!(fs::read_to_string(here.path("private/precious")).unwrap(), "precious");
     assert!(secret.join("file").exists());
     assert_eq!(here.entries("public/plumb-runs"), ["index.sqlite", "journal"]);
@@ -63,7 +63,7 @@ fn a_page_is_not_written_through_links_of_others() {
     mode(Path::new(&public), 0o777);
     fs::write(here.path("precious"), "precious").unwrap();
     let line = format!(
-        "ln -s ../precious .page.html.$$.part; exec {} report r0-i7-3770k -f html -o page.html",
+        "ln -s ../precious .page.html.$$.part; exec {} report published/r0-i7-3770k -f html -o page.html",
         env!("CARGO_BIN_EXE_plumb")
     );
     let mut shell = here.other("sh");
@@ -227,7 +227,7 @@ fn a_store_that_vanishes_in_mid_run_is_an_error() {
     here.wait_for(|event| event["event"] == "round");
     fs::remove_dir_all(here.path("store")).unwrap();
     let ended = answer(run.wait_with_output().unwrap());
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("was removed"), "{ended:?}");
 }
 

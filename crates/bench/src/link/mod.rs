@@ -1,6 +1,7 @@
 //! Frames and message types between the session and its workers, near and far; no I/O policy.
 
 pub mod frame;
+pub mod path;
 
 use crate::measure::Clock;
 use anyhow::{Context, Result};
@@ -46,6 +47,7 @@ pub struct RoundOrder {
     /// The clocks.
     pub calibration: Calibration,
     /// Directory for files, where the experiment needs one.
+    #[serde(default, with = "path::maybe")]
     pub dir: Option<PathBuf>,
     /// The far end.
     pub far: Option<Endpoint>,
@@ -116,7 +118,7 @@ pub enum FromWorker {
     /// Result of a calibration.
     Calibrated(Calibration),
     /// `prepare` made these files.
-    Prepared(Vec<PathBuf>),
+    Prepared(#[serde(with = "path::all")] Vec<PathBuf>),
     /// The far end listens.
     Listening(Endpoint),
     /// A long `Once` is alive: seconds of it that have passed.

@@ -62,39 +62,9 @@ struct Entry {
 #[serde(rename_all = "snake_case")]
 enum Undo {
     /// Remove a work directory with all that is in it.
-    RemoveDir(#[serde(with = "path")] PathBuf),
+    RemoveDir(#[serde(with = "bench::link::path")] PathBuf),
     /// Remove a control group: a directory that only the kernel puts files into.
-    RemoveGroup(#[serde(with = "path")] PathBuf),
-}
-
-/// A path in an entry: a text, or bytes that are none.
-mod path {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::path::{Path, PathBuf};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Text(String),
-        Bytes(Vec<u8>),
-    }
-
-    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        let written = match path.to_str() {
-            Some(text) => Written::Text(text.to_owned()),
-            None => Written::Bytes(path.as_os_str().as_bytes().to_vec()),
-        };
-        written.serialize(to)
-    }
-
-    pub fn deserialize<'text, D: Deserializer<'text>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(match Written::deserialize(from)? {
-            Written::Text(text) => PathBuf::from(text),
-            Written::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
-        })
-    }
+    RemoveGroup(#[serde(with = "bench::link::path")] PathBuf),
 }
 
 impl Undo {
@@ -131,10 +101,11 @@ impl WorkDir {
         stop: &AtomicBool,
     ) -> Result<Self> {
         let patience = Patience::unless(SILENCE, stop);
-        let below =
-            metal::directory::real(below, patience).map_err(|error| told("use", below, error))?;
         let name = format!("{PREFIX}{run}-{}-{:08x}", std::process::id(), fastrand::u32(..));
-        let path = below.join(&name);
+        let path = metal::directory::real(below, patience)
+            .map_err(|error| told("make", &below.join(&name), error))?
+            .join(&name);
+        trust::make(&store.dir)?;
         let journal = directory(store)?;
         trust::make(&journal)?;
         let entry = journal.join(format!("{name}.{ENDING}"));

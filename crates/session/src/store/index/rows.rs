@@ -112,8 +112,8 @@ pub(super) enum Prepared {
 pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
     match application(connection) {
         Ok(APPLICATION) => {}
-        // It is empty: SQLite makes a file before it writes in it.
-        Ok(0) if pragma(connection, "page_count")? == 0 => {}
+        // There is nothing in it: SQLite makes a file before it writes in it.
+        Ok(0) if is_empty(connection).unwrap_or(false) => {}
         Err(error) if !is_damage(&error) => return Err(error),
         Ok(_) | Err(_) => return Ok(Prepared::Foreign),
     }
@@ -137,6 +137,12 @@ pub(super) fn harden(connection: &Connection) -> Result<(), Error> {
 
 fn pragma(connection: &Connection, name: &str) -> Result<i64, Error> {
     connection.query_row(&format!("PRAGMA {name}"), [], |line| line.get(0))
+}
+
+fn is_empty(connection: &Connection) -> Result<bool, Error> {
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let count: i64 = connection.query_row(tables, [], |line| line.get(0))?;
+    Ok(count == 0 && pragma(connection, "user_version")? == 0)
 }
 
 fn application(connection: &Connection) -> Result<i64, Error> {
@@ -401,7 +407,8 @@ fn each(
     run: Option<&str>,
     mut take: impl FnMut(&str, &KeyTexts, &Figure) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let of = run.map_or("", |_| "WHERE name = ?1");
+    // Not by the index of names, which may be damaged: as they are compared with the records.
+    let of = run.map_or("", |_| "WHERE +name = ?1");
     let mut sums: HashMap<String, (i64, i64)> = HashMap::new();
     let mut query = connection.prepare(&format!(
         "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name FROM figures \

@@ -188,6 +188,7 @@ fn a_group_that_a_dead_owner_left_is_removed_and_told() {
     // What holds something is no group of ours, and is kept.
     let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups), &go_on())
         .expect("is made");
+    let group = groups.join(work.path().file_name().expect("has a name"));
     std::fs::create_dir_all(group.join("child")).expect("makes");
     assert!(work.remove(false).is_err());
     assert!(group.exists());
