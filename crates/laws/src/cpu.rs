@@ -250,6 +250,29 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     }
 }
 
+/// What the core's width limits, in ns, on a core that others use at the same time. `clock.loop` saw
+/// that: where its empty loop took longer than the core's design does, its figure is none of the core
+/// alone, and neither are those that follow. Independent instructions get between all and that much
+/// less of the width; chains of dependent ones get what they need. Where figures are those alone, the
+/// loop takes what the design says.
+fn crowded(facts: Facts, law: Law) -> Law {
+    let Some(ratio) = crowding(facts) else { return law };
+    let Range { low, likely, high } = law.range;
+    law.at(range(low, likely * ratio.sqrt(), high * ratio)).and(format!(
+        "others used the core: an empty loop took {ratio:.1} times its cycles (measured by clock.loop)"
+    ))
+}
+
+/// The empty loop that `clock.loop` measured over the design's, where it is clearly above.
+fn crowding(facts: Facts) -> Option<f64> {
+    const CLEARLY: f64 = 1.2;
+    let ns = facts.figure("clock.loop", &CaseId::new().with("loop", "empty"), "iteration")?;
+    let hz = measured_core_hz(facts.known?)?;
+    let turn = core_costs(facts.site).turn;
+    let ratio = 1e-9 * ns * hz / turn.cycles.likely;
+    (turn.is_own && ratio > CLEARLY).then_some(ratio)
+}
+
 /// What the hardware takes in cycles, by a source.
 fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
     Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))

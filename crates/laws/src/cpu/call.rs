@@ -1,6 +1,6 @@
 //! Laws of the procedure call.
 
-use super::{best_core_clock, clocked, core_costs, scaled};
+use super::{best_core_clock, clocked, core_costs, crowded, scaled};
 use crate::{Facts, Law, range, sum};
 
 /// What a call has to do, counted from what a C compiler emits.
@@ -39,7 +39,7 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
     let CallWork { instructions, stores, loads, .. } = work;
     let what =
         format!("{instructions} instructions, {stores} stores and {loads} loads around a call");
-    clocked(facts, costs.call.law(what).unsourced_if(work.jumps > 0.0))
+    crowded(facts, clocked(facts, costs.call.law(what).unsourced_if(work.jumps > 0.0)))
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …

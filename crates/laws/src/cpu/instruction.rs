@@ -5,7 +5,7 @@ mod operations;
 
 pub use super::published::Measure;
 use super::published::{published, whole_latency};
-use super::{clocked, core, core_costs, least_cycles, taken_branches_bound};
+use super::{clocked, core, core_costs, crowded, least_cycles, taken_branches_bound};
 use crate::{Facts, Law, range};
 use bench::experiment::Site;
 use host::{Arch, Core};
@@ -83,7 +83,8 @@ fn gather_slack(site: &Site) -> Slack {
 /// An instruction's latency or reciprocal throughput, in ns. Errors: no design of the architecture
 /// has a figure.
 pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
-    Ok(clocked(facts, cycles(facts.site, operation, measure)?))
+    let law = clocked(facts, cycles(facts.site, operation, measure)?);
+    Ok(if measure == Measure::Throughput { crowded(facts, law) } else { law })
 }
 
 /// What no correct figure of an operation passes.

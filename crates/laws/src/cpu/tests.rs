@@ -214,3 +214,30 @@ fn hardware_laws_of_known_designs_keep_their_width() {
         assert!(widest(core) <= 3.2, "{}: {}", core.name(), widest(core));
     }
 }
+
+/// Chains of dependent instructions need no width; independent ones share it.
+#[test]
+fn a_core_that_others_used_is_seen_by_the_empty_loop() {
+    use instruction::{Measure, Operation, instruction};
+    let site = site(Core::Zen3, boosting(3_000_000_000));
+    let turn_ns = core_costs(&site).turn.cycles.likely / 3.0;
+    let told = |times: f64, measure| {
+        let mut known = Known::default();
+        known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3e9);
+        let case = CaseId::new().with("loop", "empty");
+        known.insert(Key::new("clock.loop", &case, "iteration"), times * turn_ns);
+        let facts = Facts { site: &site, known: Some(&known) };
+        (instruction(facts, Operation::AddI64, measure).unwrap().range, plain_call(facts))
+    };
+    let (alone, shared) = (told(1.02, Measure::Throughput), told(1.9, Measure::Throughput));
+    for (alone, shared) in [(alone.0, shared.0), (alone.1, shared.1)] {
+        assert_eq!(alone.low, shared.low);
+        assert!((shared.high / alone.high - 1.9).abs() < 1e-9 && shared.likely > alone.likely);
+    }
+    assert_eq!(told(1.02, Measure::Latency).0, told(1.9, Measure::Latency).0);
+}
+
+fn plain_call(facts: Facts) -> Range {
+    call(facts, CallWork { instructions: 4.0, stores: 1.0, loads: 1.0, ..CallWork::default() })
+        .range
+}

@@ -3,7 +3,7 @@
 
 use super::{BLOCK_BYTES, disk, measured_stream};
 use crate::device::reading;
-use crate::memory::fault::measured_copy;
+use crate::memory::measured::measured_copy;
 use crate::os::{Service, measured_call, system_call};
 use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::Site;

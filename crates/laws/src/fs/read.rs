@@ -9,7 +9,7 @@ use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, Mode, Pattern, work};
 use crate::cpu::is_guest;
 use crate::device::reading;
-use crate::memory::fault::measured_copy;
+use crate::memory::measured::measured_copy;
 use crate::os::{Service, measured_call, system_call};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::case;

@@ -377,7 +377,7 @@ fn local(facts: Facts, mode: Mode) -> Option<f64> {
 /// The round trip to the server, where one to it was measured, in ns: of small messages whose ends
 /// wait for them on a connection that stays, as a client of files does.
 fn measured_rtt(facts: Facts, way: &Way) -> Option<f64> {
-    let found = figures(facts, "net.rtt", &["latency", "rtt", "round_trip"]);
+    let found = figures(facts, "net.rtt", &["round_trip"]);
     let is_it = |case: &CaseId| leads_there(facts.site, way, case) && is_like_a_request(case);
     middle(found.filter(|(case, _)| is_it(case)).map(|(_, ns)| ns))
 }

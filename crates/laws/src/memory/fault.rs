@@ -11,7 +11,8 @@ mod device;
 pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 
 use super::Level;
-use super::bandwidth::{Op, Stores};
+use super::bandwidth::Op;
+use super::measured::{measured_copy, moved};
 use crate::cpu::{clocked, is_guest};
 use crate::os::learnt::corrected;
 use crate::os::signal::{EXCEPTION, Operation, signal};
@@ -130,7 +131,7 @@ pub fn without_zeroing(facts: Facts) -> Law {
 pub fn is_known(known: &Known, fault: Touch) -> bool {
     let moved = match fault {
         Touch::Anonymous | Touch::Shared => measured_inner_write(known).is_some(),
-        Touch::Huge => measured(known, Op::Write, Level::Memory).is_some(),
+        Touch::Huge => moved(known, Op::Write, Level::Memory).is_some(),
         Touch::Copy => measured_copy(known).is_some(),
         _ => false,
     };
@@ -174,7 +175,7 @@ fn clear_warm_rate(known: Option<&Known>) -> (Range, String) {
 /// The same for memory that is in no cache: by what it wrote to main memory.
 fn clear_rate(known: Option<&Known>) -> (Range, String) {
     told(
-        known.and_then(|known| measured(known, Op::Write, Level::Memory)),
+        known.and_then(|known| moved(known, Op::Write, Level::Memory)),
         CLEARED_OVER_MEMORY,
         CLEAR_MEMORY,
     )
@@ -196,33 +197,10 @@ fn told(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
     }
 }
 
-/// Bytes per ns that one thread moved by an operation with regular stores at a level: the best of
-/// what is known.
-fn measured(known: &Known, op: Op, level: Level) -> Option<f64> {
-    let is_it = |case: &CaseId| {
-        case.text("op") == Some(op.text())
-            && case.text("level") == Some(level.text())
-            && case.text("stores").is_none_or(|stores| stores == Stores::Regular.text())
-            && case.int("threads").is_none_or(|threads| threads == 1)
-    };
-    known
-        .of("memory.bandwidth", "bandwidth")
-        .filter(|(case, _)| is_it(case))
-        .map(|(_, bytes_per_s)| bytes_per_s / 1e9)
-        .filter(|rate| *rate > 0.0)
-        .reduce(f64::max)
-}
-
 /// Writing the second cache, or the nearest level that is known.
 fn measured_inner_write(known: &Known) -> Option<f64> {
     let mut levels = [Level::L2, Level::L3, Level::L1, Level::Memory].into_iter();
-    levels.find_map(|level| measured(known, Op::Write, level))
-}
-
-/// Bytes per ns that one thread copied in main memory, each counted once: of the program's bytes,
-/// which count both the read and the written ones, the half.
-pub fn measured_copy(known: &Known) -> Option<f64> {
-    Some(measured(known, Op::Copy, Level::Memory)? / 2.0)
+    levels.find_map(|level| moved(known, Op::Write, level))
 }
 
 fn base_bytes(site: &Site) -> f64 {

@@ -1,8 +1,16 @@
-//! Latencies as `memory.latency` found them: what laws of other experiments start from.
+//! Latencies as `memory.latency` found them, and rates as `memory.bandwidth` did: what laws of other
+//! experiments start from.
 
 use super::Level;
+use super::bandwidth::{Op, Stores};
+use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::Known;
+use record::event::Range;
 use record::key::CaseId;
+
+/// A copy of the kernel's over a program's of arrays: it is short and begins anew at each page, often
+/// by string instructions.
+const KERNEL_OVER_ARRAYS: Range = range(0.25, 0.6, 1.1);
 
 /// A measured walk counts for footprints this many times smaller or larger.
 const NEAR: f64 = 1.5;
@@ -37,10 +45,57 @@ pub fn walk_ns(known: &Known, footprint: f64) -> Option<f64> {
     nearest("huge").or_else(|| nearest("base"))
 }
 
+/// Bytes per ns that one thread moved by an operation with regular stores at a level: the best of
+/// what is known.
+pub fn moved(known: &Known, op: Op, level: Level) -> Option<f64> {
+    let is_it = |case: &CaseId| {
+        case.text("op") == Some(op.text())
+            && case.text("level") == Some(level.text())
+            && case.text("stores").is_none_or(|stores| stores == Stores::Regular.text())
+            && case.int("threads").is_none_or(|threads| threads == 1)
+    };
+    known
+        .of("memory.bandwidth", "bandwidth")
+        .filter(|(case, _)| is_it(case))
+        .map(|(_, bytes_per_s)| bytes_per_s / 1e9)
+        .filter(|rate| *rate > 0.0)
+        .reduce(f64::max)
+}
+
+/// Bytes per ns that one thread copied at a level, each counted once: of the program's bytes, which
+/// count both the read and the written ones, the half.
+pub fn copied(known: &Known, level: Level) -> Option<f64> {
+    Some(moved(known, Op::Copy, level)? / 2.0)
+}
+
+/// The same in main memory.
+pub fn measured_copy(known: &Known) -> Option<f64> {
+    copied(known, Level::Memory)
+}
+
+/// The kernel's copies of so many bytes, in ns, by what one thread copied in the cache that holds
+/// `held` bytes, or in what is nearest beyond it; none where that is not known.
+pub fn kernel_copy(facts: Facts, bytes: f64, held: f64) -> Option<Law> {
+    let (known, cpu) = (facts.known?, facts.site.cpus.first().copied().unwrap_or(0));
+    let holds = |number: u32| {
+        let cache = facts.site.host.cache.data(number, cpu);
+        cache.is_some_and(|cache| cache.size_bytes as f64 >= held)
+    };
+    let holding = Level::CACHES.iter().zip(1..).skip_while(|(_, number)| !holds(*number));
+    let mut levels = holding.map(|(level, _)| *level).chain([Level::Memory]);
+    let rate = levels.find_map(|level| copied(known, level))?;
+    let why = format!("one thread copies {rate:.1} GB/s there (measured by memory.bandwidth)");
+    Some(Law::hardware(inverse(bytes, scaled(KERNEL_OVER_ARRAYS, rate)), why))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Level, level_ns, walk_ns};
+    use super::{Level, kernel_copy, level_ns, walk_ns};
+    use crate::Facts;
+    use crate::os::ipc::{Via, Way, bandwidth};
     use bench::experiment::Known;
+    use bench::experiment::fixtures::recorded;
+    use bench::pair::Class;
     use record::key::{CaseId, Key};
 
     #[test]
@@ -59,6 +114,36 @@ mod tests {
         assert_eq!(latency("huge", 64 << 20, 90.0), Some(90.0));
         assert_eq!(latency("huge", 32 << 20, 70.0), Some(90.0));
         assert_eq!(walk_ns(&known, 1e9), None, "too far");
+    }
+
+    #[test]
+    fn copies_go_at_the_rate_of_the_cache_that_holds_them() {
+        let site = recorded("epyc-7763-2s");
+        let mut known = Known::default();
+        let far = |known: &Known, held| {
+            let facts = Facts { site: &site, known: Some(known) };
+            Some(kernel_copy(facts, 6e3, held)?.range.likely)
+        };
+        assert_eq!(far(&known, 1e3), None);
+        for (level, rate) in [("DRAM", 2e10), ("L2", 8e10)] {
+            let case = CaseId::new().with("op", "copy").with("level", level);
+            known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), rate);
+        }
+        // Half of the program's bytes, and of that what a kernel's copy reaches. The first cache was
+        // not measured, so the second stands for it.
+        for (held, rate) in [(1e3, 40.0), (3e5, 40.0), (1e6, 10.0), (f64::INFINITY, 10.0)] {
+            let ns = far(&known, held).unwrap();
+            assert!((ns - 6e3 / (0.6 * rate)).abs() < 1e-6, "{held} {ns}");
+        }
+        let way = Way { via: Via::Pipe, pair: Class::Same, size: 1 << 20 };
+        let through_a_pipe = |times: f64| {
+            let mut scaled = known.clone();
+            for (case, rate) in known.of("memory.bandwidth", "bandwidth") {
+                scaled.insert(Key::new("memory.bandwidth", case, "bandwidth"), times * rate);
+            }
+            bandwidth(Facts { site: &site, known: Some(&scaled) }, &way).range.likely
+        };
+        assert!(through_a_pipe(0.1) < 0.5 * through_a_pipe(1.0));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub use shares::share;
 use super::{
     Kind, Protocol, Transport, Way, core_rate, goodput, least, link_rate, sleeps, stack, stack_cost,
 };
+use crate::memory::Level;
+use crate::memory::measured::copied;
 use crate::{Facts, Law, cpu, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
@@ -59,20 +61,10 @@ fn copy_rate(facts: Facts) -> Law {
 /// program bytes that memory.bandwidth measured. One of both stands for the other where that is not
 /// known.
 pub fn measured_copies(known: &Known) -> Option<(f64, f64)> {
-    let of_level = |level: &str| {
-        let of = known.of("memory.bandwidth", "bandwidth");
-        let rates = of.filter(|(case, rate)| {
-            case.text("op") == Some("copy")
-                && case.text("stores") != Some("nontemporal")
-                && case.text("level") == Some(level)
-                && case.int("threads") == Some(1)
-                && *rate > 0.0
-        });
-        rates.map(|(_, rate)| rate / 2.0).max_by(f64::total_cmp)
-    };
+    let of_level = |level| Some(1e9 * copied(known, level)?);
     // The first cache holds no socket buffer.
-    let cached = ["L4", "L3", "L2"].into_iter().find_map(of_level);
-    let memory = of_level("DRAM").or(cached)?;
+    let cached = [Level::L4, Level::L3, Level::L2].into_iter().find_map(of_level);
+    let memory = of_level(Level::Memory).or(cached)?;
     Some((memory, cached.unwrap_or(memory)))
 }
 

@@ -7,7 +7,7 @@
 //! sleeps between connections, on one CPU the turn of the end that was woken, and between hosts the
 //! driver that takes the segment.
 
-use super::rtt::{self, Arrivals};
+use super::rtt::{self, Arrivals, TRIP};
 use super::stack::{self, is_gvisor};
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
 use crate::{Facts, Law, range, sum};
@@ -135,7 +135,7 @@ fn measured_trip(facts: Facts) -> Option<f64> {
         None => Ends::OneThread,
     };
     let (tcp, saturated) = (rtt::Protocol::Tcp, Arrivals::Saturated);
-    let trips = rtt::measured(facts.known?, facts.site.far(), tcp, saturated);
+    let trips = rtt::measured(facts.known?, facts.site.far(), tcp, saturated, TRIP);
     // Up to 64 B a message takes what one byte takes.
     let fits = |(of, ns): &(rtt::Exchange, f64)| of.ends == ends && of.message <= 64 && *ns > 0.0;
     trips.filter(fits).map(|(_, ns)| ns).reduce(f64::min)

@@ -99,7 +99,7 @@ fn trip(facts: Facts, of: &Beside) -> Option<f64> {
         Ends::SameCpu => &[Ends::SameCpu],
         _ => &[Ends::OtherCpu, Ends::TwoHosts],
     };
-    measured_trip(facts, of.protocol, of.message, ends)
+    measured_trip(facts, of.protocol, of.message, ends, rtt::TRIP)
 }
 
 /// The round trip with nothing beside it, in ns.

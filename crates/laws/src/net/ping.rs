@@ -130,7 +130,7 @@ pub fn measured_rtt(
 ) -> Option<(f64, Ends)> {
     // An answer from another thread on the same CPU, or of the other host, is nearest to an echo.
     const ENDS: [Ends; 4] = [Ends::TwoHosts, Ends::SameCpu, Ends::OtherCpu, Ends::OneThread];
-    let trips = rtt::measured(facts.known?, far, protocol.into(), arrivals);
+    let trips = rtt::measured(facts.known?, far, protocol.into(), arrivals, rtt::TRIP);
     let usual = trips.filter(|(of, _)| matches!(of.message, 56 | 64));
     let rank = |of: &rtt::Exchange| (ENDS.iter().position(|ends| *ends == of.ends), of.message);
     let nearest = usual.min_by_key(|(of, _)| rank(of));

@@ -6,6 +6,8 @@
 
 use super::stack::{SLEEP, asked, call, other_pair, woken, work};
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, sleeps, stack_cost};
+use crate::cpu::usual_in_kernel;
+use crate::memory::measured::kernel_copy;
 use crate::os::ipc;
 use crate::{Facts, Law, around, inverse, range, scaled};
 use bench::experiment::{Domain, FAR, Known, Site};
@@ -145,6 +147,7 @@ pub(super) fn measured(
     far: &str,
     protocol: Protocol,
     arrivals: Arrivals,
+    metric: &'static str,
 ) -> impl Iterator<Item = (Exchange, f64)> {
     let of = move |(id, ns): (&CaseId, f64)| {
         let case = <Exchange as bench::experiment::Fields>::of(id)?;
@@ -154,7 +157,28 @@ pub(super) fn measured(
         let fits = case.protocol == protocol && case.arrivals == arrivals;
         (is_plain && fits && id.text(FAR) == Some(far)).then_some((case, ns))
     };
-    known.of("net.rtt", "round_trip").filter_map(of)
+    known.of("net.rtt", metric).filter_map(of)
+}
+
+/// The metric of a round trip.
+pub(super) const TRIP: &str = "round_trip";
+
+/// What one end does for a message there and one back where neither end sleeps, in ns: half of the
+/// least round trip over loopback that net.rtt measured between a poller and another, or within one
+/// thread.
+pub(super) fn measured_end(facts: Facts, protocol: Protocol, bytes: u64) -> Option<Law> {
+    let trips = facts.known?.of("net.rtt", TRIP).filter_map(|(id, ns)| {
+        let case = <Exchange as bench::experiment::Fields>::of(id)?;
+        let is_awake = case.polls() || case.ends == Ends::OneThread;
+        let is_near = case.message.max(bytes) <= 2 * case.message.min(bytes);
+        let is_plain = !case.is_fresh() && !case.is_sparse() && case.connections == 1;
+        let fits = is_awake && is_near && is_plain && case.protocol == protocol;
+        (fits && id.text(FAR) == Some(facts.site.far()) && ns > 0.0).then_some(ns)
+    });
+    let ns = trips.reduce(f64::min)?;
+    let why =
+        format!("a round trip without a sleep takes {:.1} µs (measured by net.rtt)", ns / 1e3);
+    Some(Law::measured(0.5 * ns, 0.3, why))
 }
 
 /// What a law says of a round trip that net.rtt measured.
@@ -333,8 +357,12 @@ fn connection(facts: Facts, of: &Exchange) -> Law {
 
 /// A message's copies at one end, in ns.
 fn copies(facts: Facts, of: &Exchange) -> Law {
-    let cycles = inverse(COPIES * of.message as f64, COPY);
-    work(facts, cycles, format!("{COPIES} copies of {} B", of.message))
+    let bytes = COPIES * of.message as f64;
+    let what = format!("{COPIES} copies of {} B", of.message);
+    if let Some(copies) = kernel_copy(facts, bytes, 2.0 * bytes) {
+        return copies.and(what);
+    }
+    usual_in_kernel(facts, Law::software(inverse(bytes, COPY), what))
 }
 
 /// The distance of both ends' CPUs as os.ipc names it.
@@ -347,7 +375,9 @@ fn pair(site: &Site, ends: Ends) -> Class {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Arrivals, By, End, Ends, Exchange, Protocol, Receiver, cpu, measured, round_trip};
+    use super::{
+        Arrivals, By, End, Ends, Exchange, Protocol, Receiver, TRIP, cpu, measured, round_trip,
+    };
     use crate::Facts;
     use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
     use bench::experiment::fixtures::{recorded, sites};
@@ -429,7 +459,7 @@ pub(super) mod tests {
         let of = Exchange { ends: Ends::TwoHosts, ..PLAIN };
         let with = round_trip(Facts { site: &site, known: Some(&known) }, &of);
         assert_eq!(with, round_trip(Facts::prior(&site), &of));
-        let found = |far| measured(&known, far, Protocol::Tcp, Arrivals::Saturated).count();
+        let found = |far| measured(&known, far, Protocol::Tcp, Arrivals::Saturated, TRIP).count();
         assert_eq!((found("loopback"), found("peer")), (1, 0));
     }
 }

@@ -3,6 +3,7 @@
 use super::switch::{self, Parties, Via::Pipe as PIPE};
 use super::{call, kernel_work, measured_call, measured_read};
 use crate::cpu::clocked;
+use crate::memory::measured::kernel_copy;
 use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
@@ -101,6 +102,9 @@ const SEND_BYTES: f64 = 212_992.0;
 const COPIES_AT_A_TIME: f64 = 4.0;
 /// A first-level cache for data holds so many bytes, or somewhat more.
 const NEAR_BYTES: f64 = 48.0 * 1024.0;
+
+/// No core's own cache holds so many bytes.
+const FAR_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 
 /// Bytes a cycle of a copy between two processes' buffers that stay cached, on one CPU: from a
 /// short `rep movsb` without its fast form to full vectors out of the first-level cache.
@@ -221,7 +225,11 @@ impl Parts {
             false => (COPY_FAR, " from another core's cache"),
         };
         let copied = format!("copies {} to {} B per cycle{whence}", rate.low, rate.high);
-        let copies = Law::hardware(inverse(2.0 * way.size as f64, rate), copied);
+        let (bytes, near) = (2.0 * way.size as f64, COPIES_AT_A_TIME * way.size as f64);
+        // What another core wrote comes from what both share.
+        let held = if is_same { near } else { near.max(FAR_BYTES) };
+        let copies = kernel_copy(facts, bytes, held)
+            .unwrap_or_else(|| clocked(facts, Law::hardware(inverse(bytes, rate), copied)));
         let measured = facts.known.and_then(|known| measured_switch(known, way.pair));
         let handover = match measured {
             Some(ns) => Law::measured(
@@ -236,7 +244,7 @@ impl Parts {
             call: call(facts, 0.06),
             calls: if way.via == Via::ShmFutex { 0.1 } else { 2.0 },
             service: kernel_work(facts, cycles, service.what),
-            copies: clocked(facts, copies),
+            copies,
             handover,
         }
     }

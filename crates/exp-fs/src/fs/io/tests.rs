@@ -31,8 +31,19 @@ fn works(offer: &Offer) -> Vec<Work> {
 
 /// A figure of a case on a device.
 fn told(site: &Site, known: Option<&Known>, work: &Work, metric: &str) -> Option<Range> {
+    told_above(site, known, work, metric, "device")
+}
+
+/// The same where this lies below.
+fn told_above(
+    site: &Site,
+    known: Option<&Known>,
+    work: &Work,
+    metric: &str,
+    ground: &str,
+) -> Option<Range> {
     let mut case = Case::new(work.id());
-    case.at.insert("ground".to_owned(), "device".into());
+    case.at.insert("ground".to_owned(), ground.into());
     let law = law::predict(Facts { site, known }, Request::of(work, &case), metric);
     law.map(|law| law.range)
 }
@@ -168,6 +179,10 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
         let Some(derived) = derived else { continue };
         let prior = told(&site, None, &work, "latency").expect("a prior");
         assert!(derived.high / derived.low < prior.high / prior.low, "{work:?}");
+        // Whatever answered fs.read answers here too; before, anything may.
+        let unknown = |known| told_above(&site, known, &work, "latency", "unknown");
+        assert_eq!(unknown(Some(&known)), Some(derived), "{work:?}");
+        assert!(unknown(None).expect("a prior").high > prior.high, "{work:?}");
         narrowed += 1;
     }
     assert!(narrowed >= 8);

@@ -1,10 +1,11 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, place};
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
+use bench::experiment::fixtures::{self, bare_site};
+use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
 use host::{Host, Root};
+use record::case::Case;
 use record::event::Side;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Key, Value};
 use session::fixtures::{params, rehearse_in};
 use std::path::PathBuf;
 
@@ -141,6 +142,42 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
                 .iter()
                 .map(|metric| EXPERIMENT.predict(&site, Some(&known), case, metric));
             assert!(derived.all(|prediction| prediction.is_none()));
+        }
+    }
+}
+
+/// The key is the one that net.rtt gives its figure.
+#[test]
+fn what_net_rtt_measured_to_the_server_is_in_every_request() {
+    let peer = |address| Peer {
+        name: "peer".to_owned(),
+        address,
+        host: Host::read(&Root::tree("")),
+        cpus: vec![0],
+        interface: None,
+    };
+    let of = "far=peer,protocol=tcp,message=64,ends=two_hosts,connections=1,receiver=blocking,\
+              arrivals=saturated,exchange=echo";
+    let offered = offer("/far/dir", Preset::Standard).expect("is remote");
+    let asked = |case: &&Case| case.text("mode") == Some("direct");
+    let case = offered.series[0].cases.iter().find(asked).expect("a direct read");
+    for (server, is_it) in [("10.0.0.2", true), ("10.0.0.3", false)] {
+        let peers = vec![peer(server.parse().expect("an address"))];
+        let site = Site { peers, ..site() };
+        for metric in ["latency", "bandwidth"] {
+            let metric = CARD.metrics.iter().find(|of| of.name == metric).expect("a metric");
+            let at = |trip_ns: f64| {
+                let mut known = Known::default();
+                known.insert(Key::new("net.rtt", &fixtures::case(of), "round_trip"), trip_ns);
+                let told = EXPERIMENT.predict(&site, Some(&known), case, metric)?;
+                Some(told.range.expect("it has one").likely)
+            };
+            let (near, away) = (at(2e5), at(2e7));
+            assert_eq!((near.is_some(), away.is_some()), (is_it, is_it), "{server}");
+            if let (Some(near), Some(away)) = (near, away) {
+                let ratio = if metric.name == "bandwidth" { near / away } else { away / near };
+                assert!((20.0..=100.0).contains(&ratio), "{near} {away}");
+            }
         }
     }
 }

@@ -91,10 +91,10 @@ fn figures_of_the_same_run_say_better() {
     let mut known = Known::default();
     assert!(!is_known(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked));
     // Of loopback and of another protocol: not the way to the server.
-    with(&mut known, "net.rtt", "protocol=tcp,far=loopback", "latency", 2e4);
-    with(&mut known, "net.rtt", "protocol=udp,far=peer", "latency", 7e5);
+    with(&mut known, "net.rtt", "protocol=tcp,far=loopback", "round_trip", 2e4);
+    with(&mut known, "net.rtt", "protocol=udp,far=peer", "round_trip", 7e5);
     assert!(!is_known(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked));
-    with(&mut known, "net.rtt", "protocol=tcp,far=peer", "latency", 9.3e5);
+    with(&mut known, "net.rtt", "protocol=tcp,far=peer", "round_trip", 9.3e5);
     // Not as requests are: none of these counts, however many there are.
     for other in [
         "receiver=polling",
