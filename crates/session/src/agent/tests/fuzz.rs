@@ -210,6 +210,7 @@ fn messages() -> Vec<Vec<u8>> {
         json(&open("near")),
         json(&ToAgent::Serve { round: 1, order: order(5) }),
         json(&ToAgent::Drain { round: 1 }),
+        json(&ToAgent::Alive { within_s: 20.0 }),
         json(&ToAgent::Stop { round: u64::MAX }),
         json(&ToAgent::End),
         answer(&FromAgent::Busy {
@@ -238,7 +239,7 @@ fn a_version_is_one_form_of_the_messages() {
         .collect();
     let digest = Blake2s256::digest(form.join("\n"));
     let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
-    assert_eq!((VERSION, digest), (3, 7_999_724_509_279_018_170), "{}", form.join("\n"));
+    assert_eq!((VERSION, digest), (4, 13_245_658_340_485_766_808), "{}", form.join("\n"));
 }
 
 #[test]

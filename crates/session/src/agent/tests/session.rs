@@ -116,7 +116,7 @@ fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
     with_agent_that_waits(Duration::ZERO, &key, |stand| {
         let mut first = stand.while_client(|at| welcome(at, &key));
         let mut alive = |within_s| say(&mut first, &ToAgent::Alive { within_s });
-        for (within_s, is_busy) in [(3600.0, true), (f64::NAN, false)] {
+        for (within_s, is_busy) in [(3600.0, true), (-1.0, false)] {
             alive(within_s);
             let (_, answered) = stand.while_client(|at| {
                 std::thread::sleep(Duration::from_millis(50));
