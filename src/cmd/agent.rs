@@ -5,7 +5,7 @@ use crate::cmd::{Failure, output, usage};
 use anyhow::Context;
 use metal::wait::{Want, any_unless};
 use session::agent::hired::start_worker;
-use session::agent::key::Key;
+use session::agent::key::{Key, Keys};
 use session::agent::listen::Listen;
 use session::agent::office::{self, Office, SILENCE_MAX, Way};
 use session::agent::stdio;
@@ -29,13 +29,19 @@ const LINE_BYTES_MAX: usize = 4000;
 hosts, listen on one and run on the other:
   plumb agent --new-key plumb.key
   plumb agent --listen 10.1.2.3:7411 --key-file plumb.key
-  plumb run net --peer tcp://10.1.2.3:7411 --key-file plumb.key")]
+  plumb run net --peer tcp://10.1.2.3:7411 --key-file plumb.key
+A key per host: --key-file of the agent may list several, a line each: the 64 digits, then a name. A host whose \
+line is taken out is not let in to its next session; the agent need not start again.
+The agent serves one session at a time. A session says between its rounds that it lives and how long the next \
+takes: one that is frozen loses its place to the next that asks, a minute after that time.
+What is ordered and answered is encrypted and authenticated. In clear, readable on the way: both hellos with the \
+version, the payload of data connections, and what their ends say to each other (authenticated, not encrypted).")]
 pub struct Args {
     /// Listen at this address (a port alone: on loopback; port 0: a free one) for sessions that have
     /// the key; serves one at a time
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
-    /// File with the shared key; only its owner may have access to it
+    /// File with the shared key, or a list of keys with a name each; only its owner may have access
     #[arg(long, value_name = "FILE", requires = "listen")]
     key_file: Option<PathBuf>,
     /// Address of this host for data connections [default: the one that the session connected to]
@@ -117,10 +123,10 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 }
 
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
-    let key = Key::read(file)?;
+    let keys = Keys::open(file)?;
     // A usage error is reported now, not to the first session.
     office::site(office).map_err(usage)?;
-    let mut agent = Listen::new(office, &key, at)?;
+    let mut agent = Listen::new(office, keys, at)?;
     let at = agent.address().context("cannot find the listening address")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));
     Ok(agent.serve()?)

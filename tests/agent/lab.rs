@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const ECHO: [&str; 5] =
     ["selftest.echo", "--set", "selftest.echo.far=peer", "--set", "selftest.echo.messages=10000"];
 
+/// What starts an agent; the key's file follows.
+const AGENT: [&str; 4] = ["agent", "--listen", "127.0.0.1:0", "--key-file"];
 /// Number of the signal that stops a process.
 const STOP: i32 = 19;
 
@@ -86,6 +89,12 @@ impl Lab {
         self.start_echo(address, "rehearsal").wait()
     }
 
+    /// Rehearses a whole family against an agent.
+    pub fn rehearse_family(&self, family: &str, address: SocketAddr) -> Ended {
+        let args = self.against(address, &["run", family, "--preset", "rehearsal"]);
+        self.start(self.other(plumb()).args(args)).wait()
+    }
+
     /// A plan against an agent.
     pub fn plan(&self, address: SocketAddr) -> Ended {
         let args = [&["plan"], &ECHO[..]].concat();
@@ -94,18 +103,29 @@ impl Lab {
         self.plumb(&args)
     }
 
-    /// An agent with the key of this directory, on a free port of loopback.
+    /// An agent with the key of this directory, on a free port of loopback; of another user where
+    /// `PLUMB_TEST_AGENT_UID` names one: root runs all of these tests so as nobody's.
     pub fn agent(&self) -> (Program, SocketAddr) {
-        let key = self.text("key");
-        let args = ["agent", "--listen", "127.0.0.1:0", "--key-file", &key];
-        let agent = self.start(self.other(plumb()).args(args));
-        let address = wait_for("the agent to listen", || {
-            let said = agent.said();
-            let (_, after) = said.split_once("127.0.0.1:")?;
-            let (digits, _) = after.split_once(|c: char| !c.is_ascii_digit())?;
-            format!("127.0.0.1:{digits}").parse().ok()
-        });
-        (agent, address)
+        match std::env::var("PLUMB_TEST_AGENT_UID") {
+            Ok(uid) => self.agent_of(&uid),
+            Err(_) => listening(self.start(self.other(plumb()).args(AGENT).arg(self.path("key")))),
+        }
+    }
+
+    /// The same of another user, with a copy of the key and of the program that are the user's.
+    /// Only root can start it.
+    pub fn agent_of(&self, uid: &str) -> (Program, SocketAddr) {
+        let (key, program) = (self.path("others-key"), self.path("others-plumb"));
+        let number = uid.parse().unwrap();
+        if !key.exists() {
+            fs::copy(self.path("key"), &key).unwrap();
+            fs::copy(plumb(), &program).unwrap();
+        }
+        chown(&key, Some(number), Some(number)).unwrap();
+        fs::set_permissions(key.parent().unwrap(), fs::Permissions::from_mode(0o711)).unwrap();
+        let user = ["--reuid", uid, "--regid", uid, "--clear-groups", "--no-new-privs"];
+        let mut command = self.other("setpriv");
+        listening(self.start(command.args(user).arg(program).args(AGENT).arg(key)))
     }
 
     /// The whole events of the last record.
@@ -117,6 +137,17 @@ impl Lab {
     pub fn records(&self) -> Vec<PathBuf> {
         self.here.records()
     }
+}
+
+/// An agent once it listens, and where.
+fn listening(agent: Program) -> (Program, SocketAddr) {
+    let address = wait_for("the agent to listen", || {
+        let said = agent.said();
+        let (_, after) = said.split_once("127.0.0.1:")?;
+        let (digits, _) = after.split_once(|c: char| !c.is_ascii_digit())?;
+        format!("127.0.0.1:{digits}").parse().ok()
+    });
+    (agent, address)
 }
 
 impl Program {

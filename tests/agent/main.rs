@@ -12,4 +12,5 @@ mod relay;
 mod resume;
 mod ssh;
 mod strangers;
+mod unprivileged;
 mod ways;

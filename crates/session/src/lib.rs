@@ -50,6 +50,10 @@ pub trait FarHost {
     /// Errors: [`Interrupted`]; the host cannot be reached any more, or refuses.
     fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
 
+    /// Says that this session lives, and that its next word comes within so long. Called between
+    /// rounds; a host that is lost is not reached again for that.
+    fn beat(&self, within: Duration, stop: &AtomicBool);
+
     /// Whether both ends of a round have found each other at its address: what is sent there
     /// without being asked for is sent only then.
     fn met(&self) -> &Cell<bool>;

@@ -97,6 +97,9 @@ pub fn measure(
         rehearsal: setup.options.preset == "rehearsal",
     };
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
+    for remote in setup.remotes.values() {
+        remote.beat(patience + live.work.preparation * PATIENCE + LINK_TIME, stop);
+    }
     if live.prepared.is_none() && live.work.experiment.is_prepared(&order.series) {
         let began = Instant::now();
         let device = directory::device(setup, dir.as_deref());

@@ -32,7 +32,9 @@
 //!
 //! ## Sources
 //!
-//! [R0], [R1] and [R2]: "loop overhead". Core designs: [fog], [uops], not looked up row by row.
+//! [R0], [R1] and [R2]: "loop overhead". Core designs: [uarch-bench] (Zen 3),
+//! [applecpu], [instlatx64] (a counter in memory), each figure named in the tables of
+//! cpu.instruction; a turn of a loop is the range of four designs elsewhere.
 
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};

@@ -44,8 +44,9 @@
 //!
 //! ## Sources
 //!
-//! [R0], [R1] and [R2]: "measurement overhead"; [paoloni] (the order of reads). Cycles: [fog],
-//! [uops], not looked up row by row.
+//! [R0], [R1] and [R2]: "measurement overhead"; [paoloni] (the order of reads). Cycles:
+//! [instlatx64] (rdtsc, lfence), [uarch-bench] (rdtscp on Zen 3), [applecpu] (Arm), each figure named
+//! in the tables of cpu.instruction.
 
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};

@@ -41,8 +41,8 @@
 //! ## Sources
 //!
 //! [R0] (with float and double), [R1], [R2]: "procedure call overhead"; [sysv-abi]; [aapcs64].
-//! Widths and ports of core designs: [fog], [uops], [arm-guides], not looked up row by row; [llvm]
-//! (AArch64SchedThunderX2T99.td and AArch64SchedA57.td, looked up).
+//! Widths and ports of core designs: the tables of cpu.instruction. A call and its return:
+//! [uarch-bench]; [fog] for what takes part.
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};

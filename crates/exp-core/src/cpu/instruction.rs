@@ -58,9 +58,10 @@
 //!
 //! ## Sources
 //!
-//! [instlatx64] (x86: looked up); [fog] and [uops] (x86: what the dumps lack), [arm-guides] (Arm):
-//! both not looked up row by row. Figures with a star in `crates/laws/src/cpu/instruction/` are
-//! such.
+//! Each figure in `crates/laws/src/cpu/instruction/` names its own: [instlatx64], and for what its
+//! dumps lack [uops], [uarch-bench], [llvm], [gcc], [amd-guides] and plumb's own runs [plumb] (x86);
+//! [llvm], which transcribes [arm-guides], and [applecpu] (Arm). What none of them says is predicted
+//! as the range of the designs that are known.
 
 mod mispredict;
 

@@ -64,8 +64,9 @@
 //! ## Sources
 //!
 //! [R3] CPU 1 (ignored vector units; "more than 100 %" of 10 GFLOP/s); [intel-optimization]
-//! (AVX-512 and clock); [dolbeau]. Units of core designs: [intel-optimization], [amd-guides],
-//! [arm-guides], [uops], [fog], not looked up row by row.
+//! (AVX-512 and clock); [dolbeau]. Units of core designs: the inverse of the
+//! throughputs of cpu.instruction's tables, each with its source; those that add and multiply both:
+//! [llvm].
 
 pub mod load;
 pub mod width;

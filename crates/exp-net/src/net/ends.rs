@@ -133,7 +133,8 @@ impl Door {
             if let Some((stream, number)) = self.lines.pop_front() {
                 self.line = number;
                 self.served = stream.try_clone().ok();
-                if let Some(call) = call(far, stream)? {
+                let line = Line::new(stream, self.gate.codes(number), false);
+                if let Some(call) = call(far, line)? {
                     return Ok(Some(call));
                 }
                 continue;
@@ -332,8 +333,7 @@ impl Pending {
 }
 
 /// The call of a line; none where its near end is gone before it said what it wants.
-fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
-    let mut line = Line::new(stream);
+fn call(far: &FarEnd, mut line: Line) -> Result<Option<Call>> {
     let Ok(Asked { case: id, ask }) = line.hear(PATIENCE) else {
         return Ok(None);
     };

@@ -31,6 +31,8 @@ const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
 const GONE_TIME: Duration = Duration::from_secs(60);
 /// An agent finds out within this time that the session which it serves has lost it.
 const BUSY_TIME: Duration = Duration::from_secs(25);
+/// A session says that it lives so often at most, unless it will say nothing for longer than it said.
+const BEAT: Duration = Duration::from_secs(10);
 /// A different machine answers than before.
 #[derive(Debug, Error)]
 #[error("{0}")]
@@ -49,6 +51,8 @@ pub struct Remote {
     /// Number of the last round.
     round: Cell<u64>,
     met: Cell<bool>,
+    /// When it was last said that this session lives, and for how long.
+    beat: Cell<Option<(Instant, Duration)>>,
 }
 
 /// How an agent is reached just now.
@@ -87,6 +91,7 @@ impl Remote {
             line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
             met: Cell::new(false),
+            beat: Cell::new(None),
         })
     }
 
@@ -103,6 +108,7 @@ impl Remote {
             line: RefCell::new(Line::Up(Connection { channel, carrier })),
             round: Cell::new(0),
             met: Cell::new(false),
+            beat: Cell::new(None),
         }
     }
 
@@ -137,6 +143,7 @@ impl Remote {
             let error = match self.again(stop) {
                 Ok(connection) => {
                     *line = Line::Up(connection);
+                    self.beat.set(None);
                     return Ok(());
                 }
                 Err(error) => error,
@@ -213,6 +220,17 @@ impl FarHost for Remote {
             order: None,
             serves: false,
         }))
+    }
+
+    fn beat(&self, within: Duration, stop: &AtomicBool) {
+        let is_said = |(at, said): (Instant, Duration)| at.elapsed() < BEAT && within <= said;
+        if self.beat.get().is_some_and(is_said) {
+            return;
+        }
+        self.beat.set(Some((Instant::now(), within)));
+        let message = ToAgent::Alive { within_s: within.as_secs_f64() };
+        // A connection that is lost is found by the next round that needs it.
+        let _ = self.with(|connection| connection.channel.send(&message, stop));
     }
 
     fn met(&self) -> &Cell<bool> {

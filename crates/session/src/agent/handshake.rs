@@ -17,14 +17,15 @@
 //! the places of clients with the key. Both hellos are its prologue. A hello never changes its
 //! form: a different version is reported in plain text.
 
-use super::key::Key;
+use super::key::{Key, Named};
 use super::seal::{LENGTH_BYTES, Seal, whole};
 use snow::{Builder, HandshakeState};
 use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
 use thiserror::Error;
 
 /// Version of what is said after the hello. Counted up with every change.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = 8;
@@ -104,6 +105,8 @@ pub fn not_plumb(bytes: &[u8]) -> Refusal {
 
 /// A connection after its handshake.
 pub struct Secured {
+    /// The name of its key, where its list gives one; empty at the session's end.
+    pub by: String,
     /// What seals and opens all that follows.
     pub seal: Seal,
     /// Bytes that arrived after the handshake's.
@@ -142,7 +145,7 @@ impl Initiator {
         let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
         let mut seal = Seal::new(state);
         seal.seal(&[], out);
-        Ok(Some(Secured { seal, rest: std::mem::take(&mut self.held) }))
+        Ok(Some(Secured { by: String::new(), seal, rest: std::mem::take(&mut self.held) }))
     }
 }
 
@@ -189,20 +192,21 @@ impl Heard {
 pub struct Responder {
     held: Vec<u8>,
     stage: Stage,
+    /// Those that are let in: a first message does not say by which it was made, so each is tried.
+    keys: Rc<[Named]>,
 }
 
 enum Stage {
-    Hello(Box<HandshakeState>),
-    First(Box<HandshakeState>),
-    Confirm(Box<Seal>),
+    Hello,
+    First,
+    Confirm(Box<Seal>, String),
     Over,
 }
 
 impl Responder {
-    /// Begins. Errors: the kernel gives no random bytes.
-    pub fn new(key: &Key) -> Result<Self, snow::Error> {
-        let noise = builder(key, &prologue())?.build_responder()?;
-        Ok(Responder { held: Vec::new(), stage: Stage::Hello(Box::new(noise)) })
+    /// Begins, for whoever has one of these keys.
+    pub fn new(keys: Rc<[Named]>) -> Self {
+        Responder { held: Vec::new(), stage: Stage::Hello, keys }
     }
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
@@ -217,52 +221,62 @@ impl Responder {
         self.held.extend_from_slice(bytes);
         loop {
             match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Hello(noise) => {
+                Stage::Hello => {
                     let came = take_hello(&mut self.held, Role::Session);
                     if matches!(came, Ok(true) | Err(Refusal::OtherVersion(_))) {
                         out.extend_from_slice(&hello(Role::Agent));
                     }
                     if !came? {
-                        self.stage = Stage::Hello(noise);
+                        self.stage = Stage::Hello;
                         return Ok(None);
                     }
-                    self.stage = Stage::First(noise);
+                    self.stage = Stage::First;
                 }
-                Stage::First(mut noise) => {
+                Stage::First => {
                     let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
-                        self.stage = Stage::First(noise);
+                        self.stage = Stage::First;
                         return Ok(None);
                     };
                     if heard.is_known(&message) {
                         return Err(Refusal::Replay);
                     }
-                    read(&mut noise, &message)?;
+                    let (mut noise, name) = self.made_by(&message)?;
                     heard.remember(&message);
                     write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
                     let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
-                    self.stage = Stage::Confirm(Box::new(Seal::new(state)));
+                    self.stage = Stage::Confirm(Box::new(Seal::new(state)), name);
                 }
-                Stage::Confirm(mut seal) => {
+                Stage::Confirm(mut seal, by) => {
                     let Some(sealed) = take_record(&mut self.held, EMPTY_BYTES)? else {
-                        self.stage = Stage::Confirm(seal);
+                        self.stage = Stage::Confirm(seal, by);
                         return Ok(None);
                     };
                     let mut nothing = Vec::new();
                     let record = [&(EMPTY_BYTES as u16).to_le_bytes()[..], &sealed].concat();
                     seal.open(&record, &mut nothing).map_err(|_| Refusal::OtherKey)?;
-                    return Ok(Some(Secured { seal: *seal, rest: std::mem::take(&mut self.held) }));
+                    let rest = std::mem::take(&mut self.held);
+                    return Ok(Some(Secured { by, seal: *seal, rest }));
                 }
                 Stage::Over => return Err(Refusal::OtherKey),
             }
         }
     }
 
+    /// The handshake after a first message, and the name of the key that it was made with.
+    fn made_by(&self, message: &[u8]) -> Result<(Box<HandshakeState>, String), Refusal> {
+        let made = self.keys.iter().find_map(|Named { key, name }| {
+            let mut noise = builder(key, &prologue()).and_then(Builder::build_responder).ok()?;
+            read(&mut noise, message).ok().map(|()| (Box::new(noise), name.clone()))
+        });
+        made.ok_or(Refusal::OtherKey)
+    }
+
     /// How far it has come.
     pub fn progress(&self) -> Progress {
         match self.stage {
-            Stage::Hello(_) | Stage::Over => Progress::Silent,
-            Stage::First(_) => Progress::Hello,
-            Stage::Confirm(_) => Progress::Keyed,
+            Stage::Hello | Stage::Over => Progress::Silent,
+            Stage::First => Progress::Hello,
+            Stage::Confirm(..) => Progress::Keyed,
         }
     }
 

@@ -1,20 +1,24 @@
-//! The key that a listening agent and its sessions share: a file of 64 hexadecimal digits that only
-//! its owner can read.
+//! The keys that a listening agent and its sessions share: a file that only its owner can read, with
+//! 64 hexadecimal digits. An agent's has a line for each host that it lets in, the digits and a
+//! name: without its line a host is not let in to its next session.
 
+use super::message::printable;
 use crate::store::file::{self, There};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 /// Digits of it in its file.
 const DIGITS: usize = 2 * KEY_BYTES;
-/// The longest file that is looked at: the digits and white space around them.
-const FILE_BYTES_MAX: u64 = 4 * DIGITS as u64;
+/// The longest file that is looked at, and the most keys of a list.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+const KEYS_MAX: usize = 256;
 /// The user who reads every file anyway.
 const ROOT: u32 = 0;
 /// open(2)'s flag, of Linux on x86-64 and aarch64.
@@ -52,44 +56,16 @@ impl Key {
             })
     }
 
-    /// Reads one. Errors: the file cannot be read, is another user's, others may read it, or it
-    /// holds no key.
+    /// Reads the key of a file that has one. Errors: as [`Keys::open`], or it has several.
     pub fn read(path: &Path) -> Result<Key> {
-        let shown = path.display();
-        let missing = || {
-            format!("cannot read the key file {shown}; `plumb agent --new-key {shown}` makes one")
-        };
-        // One look, at what was opened; to open a FIFO does not wait for its writer.
-        let mut file = OpenOptions::new()
-            .read(true)
-            .custom_flags(O_NONBLOCK)
-            .open(path)
-            .with_context(missing)?;
-        let facts = file.metadata().with_context(missing)?;
-        ensure!(facts.is_file(), "the key file {shown} is not a regular file");
-        let own = metal::process::geteuid();
+        let keys = read(path)?;
         ensure!(
-            facts.uid() == own || facts.uid() == ROOT,
-            "the key file {shown} belongs to another user (uid {}), so the key is not secret: make \
-             a new one with `plumb agent --new-key FILE`",
-            facts.uid()
+            keys.len() == 1,
+            "the key file {} lists {} keys, as an agent's does; a run needs its own one alone",
+            path.display(),
+            keys.len()
         );
-        let mode = facts.permissions().mode();
-        ensure!(
-            mode & OTHERS == 0,
-            "other users can read the key file {shown} (mode {:03o}): run `chmod 600 {shown}`, or \
-             make a new key if someone may have read it",
-            mode & 0o777
-        );
-        let mut text = String::new();
-        let read = (&mut file).take(FILE_BYTES_MAX).read_to_string(&mut text);
-        match read.ok().and_then(|_| parse(text.trim())) {
-            Some(key) => Ok(key),
-            None => bail!(
-                "the key file {shown} does not contain a key ({DIGITS} hexadecimal digits); `plumb \
-                 agent --new-key FILE` makes one"
-            ),
-        }
+        Ok(keys[0].key.clone())
     }
 
     /// Its bytes, for the handshake.
@@ -103,6 +79,107 @@ impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Key(…)")
     }
+}
+
+/// A key of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The key.
+    pub key: Key,
+    /// Whose it is, as the list says; may be empty.
+    pub name: String,
+}
+
+/// The list of keys that an agent lets in, as its file is now.
+pub struct Keys {
+    /// None for a list that does not change.
+    path: Option<PathBuf>,
+    seen: Option<(u64, i64, i64, u64)>,
+    keys: Rc<[Named]>,
+}
+
+impl Keys {
+    /// Of one key.
+    pub fn of(key: &Key) -> Keys {
+        let named = Named { key: key.clone(), name: String::new() };
+        Keys { path: None, seen: None, keys: Rc::new([named]) }
+    }
+
+    /// Of a file. Errors: it cannot be read, is another user's, others may read it, or a line of it
+    /// is no key.
+    pub fn open(path: &Path) -> Result<Keys> {
+        let keys = read(path)?.into();
+        Ok(Keys { path: Some(path.to_owned()), seen: stamp(path), keys })
+    }
+
+    /// The list, read again where its file has changed. Errors: it cannot be read any more; then it
+    /// lets nobody in.
+    pub fn now(&mut self) -> Result<Rc<[Named]>> {
+        if let Some(path) = &self.path {
+            let seen = stamp(path);
+            if seen.is_none() || seen != self.seen {
+                self.keys = Rc::new([]);
+                self.seen = None;
+                self.keys = read(path)?.into();
+                self.seen = seen;
+            }
+        }
+        Ok(Rc::clone(&self.keys))
+    }
+}
+
+/// What changes with a file.
+fn stamp(path: &Path) -> Option<(u64, i64, i64, u64)> {
+    let facts = std::fs::metadata(path).ok()?;
+    Some((facts.ino(), facts.ctime(), facts.ctime_nsec(), facts.len()))
+}
+
+/// Reads the keys of a file.
+fn read(path: &Path) -> Result<Vec<Named>> {
+    let shown = path.display();
+    let missing =
+        || format!("cannot read the key file {shown}; `plumb agent --new-key {shown}` makes one");
+    // One look, at what was opened; to open a FIFO does not wait for its writer.
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).with_context(missing)?;
+    let facts = file.metadata().with_context(missing)?;
+    ensure!(facts.is_file(), "the key file {shown} is not a regular file");
+    let own = metal::process::geteuid();
+    ensure!(
+        facts.uid() == own || facts.uid() == ROOT,
+        "the key file {shown} belongs to another user (uid {}), so the key is not secret: make \
+         a new one with `plumb agent --new-key FILE`",
+        facts.uid()
+    );
+    let mode = facts.permissions().mode();
+    ensure!(
+        mode & OTHERS == 0,
+        "other users can read the key file {shown} (mode {:03o}): run `chmod 600 {shown}`, or \
+         make a new key if someone may have read it",
+        mode & 0o777
+    );
+    let mut text = String::new();
+    let read = (&mut file).take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    let fits = read.is_ok_and(|read| read as u64 <= FILE_BYTES_MAX);
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    let lines: Vec<(usize, &str)> =
+        lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect();
+    ensure!(
+        fits && !lines.is_empty() && lines.len() <= KEYS_MAX,
+        "the key file {shown} does not contain a key ({DIGITS} hexadecimal digits), or more than \
+         {KEYS_MAX}; `plumb agent --new-key FILE` makes one"
+    );
+    let named = lines.into_iter().map(|(at, line)| {
+        let (digits, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let key = parse(digits).with_context(|| {
+            format!(
+                "line {at} of the key file {shown} does not contain a key ({DIGITS} hexadecimal \
+                 digits, then a name if it has one); `plumb agent --new-key FILE` makes one"
+            )
+        })?;
+        Ok(Named { key, name: printable(name.trim()) })
+    });
+    named.collect()
 }
 
 fn parse(text: &str) -> Option<Key> {
@@ -119,7 +196,7 @@ fn parse(text: &str) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, parse};
+    use super::{Key, Keys, parse};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -142,7 +219,8 @@ mod tests {
             assert!(told.contains("chmod 600"), "{told}");
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        for text in ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32), &"0".repeat(9999)]
+        for text in
+            ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32), &"0".repeat(99_999)]
         {
             fs::write(&path, text).unwrap();
             let told = Key::read(&path).unwrap_err().to_string();
@@ -173,6 +251,38 @@ mod tests {
         assert!(made.unwrap().success());
         let told = Key::read(&fifo).unwrap_err().to_string();
         assert!(told.contains("not a regular file"), "{told}");
+    }
+
+    #[test]
+    fn a_list_is_read_again_once_it_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        let digits = |byte: &str| byte.repeat(32);
+        let write = |text: &str| {
+            // As an editor does: another file in its place.
+            let next = dir.path().join("next");
+            fs::write(&next, text).unwrap();
+            fs::set_permissions(&next, fs::Permissions::from_mode(0o600)).unwrap();
+            fs::rename(&next, &path).unwrap();
+        };
+        write(&format!("# hosts\n{} node7\n\n{}\n", digits("a1"), digits("b2")));
+        let mut keys = Keys::open(&path).unwrap();
+        let names = |keys: &mut Keys| {
+            let now = keys.now().map(|now| now.iter().map(|one| one.name.clone()).collect());
+            now.unwrap_or_else(|error| vec![format!("{error:#}")])
+        };
+        assert_eq!(names(&mut keys), ["node7", ""]);
+        assert!(Key::read(&path).unwrap_err().to_string().contains("lists 2 keys"));
+        write(&format!("{} node8\n", digits("b2")));
+        assert_eq!(names(&mut keys), ["node8"]);
+        assert!(Key::read(&path).is_ok());
+        // What is damaged or gone lets nobody in, until it is whole again.
+        write(&format!("{} node8\nnode9\n", digits("b2")));
+        assert!(names(&mut keys)[0].contains("line 2"), "{:?}", names(&mut keys));
+        fs::remove_file(&path).unwrap();
+        assert!(names(&mut keys)[0].contains("cannot read"));
+        write(&format!("{} node8\n", digits("b2")));
+        assert_eq!(names(&mut keys), ["node8"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An agent that listens: admits clients with its key, one session at a time, and stays up whatever
+//! An agent that listens: admits clients with a key of its list, one session at a time, and stays up whatever
 //! strangers do.
 //!
 //! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time
@@ -8,7 +8,7 @@
 
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
 use super::handshake::{Heard, Progress, Refusal, Responder};
-use super::key::Key;
+use super::key::Keys;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, Way};
 use super::server::Served;
@@ -38,7 +38,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// An agent that listens.
 pub struct Listen<'agent> {
     office: &'agent Office<'agent>,
-    key: &'agent Key,
+    keys: Keys,
     listener: TcpListener,
     waiting: Vec<Waiting>,
     heard: Heard,
@@ -59,7 +59,7 @@ enum State {
     /// In the handshake.
     Shakes(TcpStream, Box<Responder>),
     /// It has the key, and did not say yet what it wants.
-    Opens(Box<Channel>),
+    Opens(Box<Channel>, String),
     /// It was refused.
     Leaves(TcpStream),
 }
@@ -72,8 +72,8 @@ enum Next {
     Gone(Option<String>),
     /// It is refused, with the reason.
     Leaves(TcpStream, String),
-    /// It wants to be a session.
-    Asks(Box<Channel>, Box<Open>),
+    /// It wants to be a session, with the key of this name.
+    Asks(Box<Channel>, String, Box<Open>),
 }
 
 /// Rejected connections, reported now and then.
@@ -84,8 +84,9 @@ struct Strangers {
 }
 
 impl<'agent> Listen<'agent> {
-    /// Listens at an address. Errors: the address is not this host's, or taken.
-    pub fn new(office: &'agent Office<'agent>, key: &'agent Key, at: SocketAddr) -> Result<Self> {
+    /// Listens at an address, for whoever has one of these keys. Errors: the address is not this
+    /// host's, or taken.
+    pub fn new(office: &'agent Office<'agent>, keys: Keys, at: SocketAddr) -> Result<Self> {
         let listen = || {
             let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
             socket.set_reuse_address(true)?;
@@ -97,7 +98,7 @@ impl<'agent> Listen<'agent> {
         let listener = listen().with_context(|| format!("cannot listen at {at}"))?;
         Ok(Listen {
             office,
-            key,
+            keys,
             listener: listener.into(),
             waiting: Vec::new(),
             heard: Heard::default(),
@@ -194,7 +195,7 @@ impl<'agent> Listen<'agent> {
         let next = match state {
             state if !is_ready && !is_over => Next::Waits(state),
             State::Shakes(stream, responder) => shake(stream, responder, &mut self.heard),
-            State::Opens(channel) => open(channel, true),
+            State::Opens(channel, by) => open(channel, by, true),
             State::Leaves(stream) => leave(stream),
         };
         let next = match next {
@@ -212,12 +213,12 @@ impl<'agent> Listen<'agent> {
             }
             Next::Gone(Some(why)) => self.strangers.note(self.office, from, &why),
             Next::Gone(None) => {}
-            Next::Asks(channel, open) => self.ask(from, *channel, &open),
+            Next::Asks(channel, by, open) => self.ask(from, *channel, &by, &open),
         }
     }
 
     /// One that has the key wants to be the session.
-    fn ask(&mut self, from: SocketAddr, mut channel: Channel, open: &Open) {
+    fn ask(&mut self, from: SocketAddr, mut channel: Channel, by: &str, open: &Open) {
         let tell = self.office.tell;
         if let Some(served) = self.served.take_if(|served| served.is_forsaken()) {
             tell(&format!(
@@ -236,7 +237,8 @@ impl<'agent> Listen<'agent> {
         let way = Way { here: channel.local_address(), there: Some(from.ip().to_canonical()) };
         match Served::begin(self.office, channel, open, way) {
             Ok(served) => {
-                tell(&format!("a session of {} from {from}", served.by()));
+                let key = if by.is_empty() { "" } else { ", key " };
+                tell(&format!("a session of {} from {from}{key}{by}", served.by()));
                 self.served = Some(served);
             }
             Err(refused) => {
@@ -294,7 +296,8 @@ impl<'agent> Listen<'agent> {
         }
         let prepared = prepare(&stream)
             .map_err(|error| error.to_string())
-            .and_then(|()| Responder::new(self.key).map_err(|error| error.to_string()));
+            .and_then(|()| self.keys.now().map_err(|error| format!("{error:#}")))
+            .map(Responder::new);
         match prepared {
             Ok(responder) => {
                 let waiting = Waiting {
@@ -338,7 +341,7 @@ impl Waiting {
     fn want(&self) -> Want<'_> {
         Want::Readable(match &self.state {
             State::Shakes(stream, _) | State::Leaves(stream) => stream.as_fd(),
-            State::Opens(channel) => channel.fd(),
+            State::Opens(channel, _) => channel.fd(),
         })
     }
 
@@ -351,7 +354,7 @@ impl Waiting {
                 Progress::Hello => 2,
                 Progress::Keyed => 3,
             },
-            State::Opens(_) => 4,
+            State::Opens(..) => 4,
         }
     }
 }
@@ -409,10 +412,13 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard
     }
     match fed {
         Ok(None) => Next::Waits(State::Shakes(stream, responder)),
-        Ok(Some(secured)) => match Channel::accepted(stream, secured, FIRST_FRAME_BYTES_MAX) {
-            Ok(channel) => open(Box::new(channel), false),
-            Err(lost) => Next::Gone(Some(lost.to_string())),
-        },
+        Ok(Some(mut secured)) => {
+            let by = std::mem::take(&mut secured.by);
+            match Channel::accepted(stream, secured, FIRST_FRAME_BYTES_MAX) {
+                Ok(channel) => open(Box::new(channel), by, false),
+                Err(lost) => Next::Gone(Some(lost.to_string())),
+            }
+        }
         // It hears this end's hello, and so why.
         Err(refusal @ Refusal::OtherVersion(_)) if stream.shutdown(Shutdown::Write).is_ok() => {
             Next::Leaves(stream, refusal.to_string())
@@ -422,13 +428,13 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard
 }
 
 /// Waits for what one wants that has the key.
-fn open(mut channel: Box<Channel>, is_ready: bool) -> Next {
+fn open(mut channel: Box<Channel>, by: String, is_ready: bool) -> Next {
     if is_ready && let Err(lost) = channel.read_some() {
         return Next::Gone(Some(lost.to_string()));
     }
     match channel.taken() {
-        Ok(None) => Next::Waits(State::Opens(channel)),
-        Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, open),
+        Ok(None) => Next::Waits(State::Opens(channel, by)),
+        Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, by, open),
         Ok(Some(_)) => {
             Next::Gone(Some("it sent an order before the session was opened".to_owned()))
         }

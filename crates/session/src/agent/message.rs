@@ -29,6 +29,11 @@ pub enum ToAgent {
         /// The number of the round.
         round: u64,
     },
+    /// The session lives. It says so between rounds, never while one is timed.
+    Alive {
+        /// Its next word comes within so many seconds.
+        within_s: f64,
+    },
     /// The round is given up: its worker is ended.
     Stop {
         /// Which.

@@ -9,9 +9,9 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A session that said nothing for this time, and for as long as it expected to take, makes room
-/// for another one that asks.
-pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// A session that said nothing for this time, and for as long as it said that it would say nothing
+/// (before its first round: as long as it expects to take), makes room for another one that asks.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What all sessions of an agent share.
 pub struct Office<'agent> {

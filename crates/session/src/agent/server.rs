@@ -32,6 +32,8 @@ pub struct Served<'agent> {
     until: SystemTime,
     begun: Instant,
     expected: Duration,
+    /// Its next word comes within so long, as it said last.
+    within: Option<Duration>,
     heard: Instant,
     site: Site,
     address: IpAddr,
@@ -82,6 +84,7 @@ impl<'agent> Served<'agent> {
                     until: SystemTime::now() + expected(open),
                     begun: Instant::now(),
                     expected: expected(open),
+                    within: None,
                     heard: Instant::now(),
                     site: prepared.site,
                     address: prepared.address,
@@ -125,14 +128,14 @@ impl<'agent> Served<'agent> {
         self.is_silent() || is_late && matches!(self.work, Work::Nothing)
     }
 
-    /// Whether it said nothing for longer than it expected to take.
+    /// Whether it said nothing for longer than it said it would.
     pub fn is_silent(&self) -> bool {
         Instant::now() > self.silent_at()
     }
 
     /// When it will have been silent for that long.
     pub fn silent_at(&self) -> Instant {
-        self.heard + self.expected.max(self.office.silence)
+        self.heard + self.within.unwrap_or(self.expected).max(self.office.silence)
     }
 
     /// What to wait for: the session, and its worker where there is one.
@@ -211,6 +214,10 @@ impl<'agent> Served<'agent> {
                 }
             }
             ToAgent::Drain { round } => self.drain(round)?,
+            ToAgent::Alive { within_s } => {
+                let within = Duration::try_from_secs_f64(within_s).unwrap_or_default();
+                self.within = Some(within.min(EXPECTED_MAX));
+            }
             ToAgent::Stop { round } => {
                 if matches!(&self.work, Work::Serves { round: now, .. } if *now == round) {
                     self.work = Work::Nothing;

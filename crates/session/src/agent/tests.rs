@@ -8,7 +8,7 @@ mod session;
 
 use super::channel::Channel;
 use super::hired::Hired;
-use super::key::Key;
+use super::key::{Key, Keys, Named};
 use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, SILENCE_MAX};
@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::io::{PipeReader, PipeWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,11 @@ fn calibration(cpu: usize) -> Calibration {
     }
 }
 
+/// A list of one key.
+fn one(key: &Key) -> Rc<[Named]> {
+    Keys::of(key).now().unwrap()
+}
+
 /// An agent that listens on loopback, and what it said.
 struct Stand<'stand> {
     listen: Listen<'stand>,
@@ -129,7 +135,7 @@ fn with_agent_that_waits(silence: Duration, key: &Key, act: impl FnOnce(&mut Sta
         tell: &|line| said.borrow_mut().push(line.to_owned()),
         stop: &GOES_ON,
     };
-    let listen = Listen::new(&office, key, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listen = Listen::new(&office, Keys::of(key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let at = listen.address().unwrap();
     act(&mut Stand { listen, at, said: &said });
 }

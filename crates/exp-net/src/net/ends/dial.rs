@@ -38,7 +38,7 @@ impl Dial {
 
     pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
         let stream = self.open(Purpose::Line)?;
-        let mut line = Line::new(stream);
+        let mut line = Line::new(stream, self.gate.codes(self.next), true);
         line.tell(&Asked {
             case: case.id.to_string(),
             ask: serde_json::to_value(ask).context("encoding a request")?,

@@ -1,6 +1,9 @@
-//! A line: small messages between the two ends of a case, each whole in its time or not at all.
+//! A line: small messages between the two ends of a case, each whole in its time or not at all, and
+//! with a code that only the two ends can make. They go in clear.
 
+use super::preamble::{CODE_BYTES, Codes};
 use anyhow::{Context, Result, bail, ensure};
+use blake2::digest::Mac;
 use metal::wait::readable;
 use record::plain::steers;
 use serde::de::DeserializeOwned;
@@ -58,9 +61,19 @@ fn plain(value: Value) -> Value {
 }
 
 /// A line between the ends of a case. Its end is dropping it.
-#[derive(Debug)]
 pub struct Line {
     stream: TcpStream,
+    codes: Codes,
+    is_near: bool,
+    /// Messages said and heard.
+    said: u64,
+    heard: u64,
+}
+
+/// A message as it is sent: its length, itself, its code.
+pub(super) fn framed(codes: &Codes, from_near: bool, nth: u64, body: &[u8]) -> Vec<u8> {
+    let code = codes.of(from_near, nth, body).finalize().into_bytes();
+    [&(body.len() as u32).to_le_bytes()[..], body, &code].concat()
 }
 
 /// Whether the other end of a stream is gone and nothing is left to read.
@@ -73,8 +86,8 @@ pub(super) fn is_ended(stream: &TcpStream) -> bool {
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream) -> Line {
-        Line { stream }
+    pub(super) fn new(stream: TcpStream, codes: Codes, is_near: bool) -> Line {
+        Line { stream, codes, is_near, said: 0, heard: 0 }
     }
 
     pub fn tell(&mut self, message: &impl Serialize) -> Result<()> {
@@ -94,6 +107,11 @@ impl Line {
         );
         let mut body = vec![0; length];
         self.read(&mut body, until)?;
+        let mut code = [0; CODE_BYTES];
+        self.read(&mut code, until)?;
+        let right = self.codes.of(!self.is_near, self.heard, &body).verify_slice(&code);
+        ensure!(right.is_ok(), "a message of the other end was changed on its way");
+        self.heard += 1;
         match heard(&body).context("the other end sent an invalid message")? {
             Word::Said(value) => {
                 serde_json::from_value(value).context("the other end sent an unexpected message")
@@ -164,8 +182,8 @@ impl Line {
              allowed",
             body.len()
         );
-        let mut message = (body.len() as u32).to_le_bytes().to_vec();
-        message.extend(body);
+        let message = framed(&self.codes, self.is_near, self.said, &body);
+        self.said += 1;
         self.stream.set_write_timeout(Some(super::PATIENCE))?;
         self.stream.write_all(&message).context("sending a message to the other end")
     }

@@ -9,12 +9,12 @@ use blake2::digest::{KeyInit, Mac};
 pub const PREAMBLE_BYTES: usize = SAID_BYTES + CODE_BYTES;
 
 const MAGIC: [u8; 4] = *b"plmd";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Where the purpose stands.
 const PURPOSE_AT: usize = 5;
 /// Bytes that the code covers.
 const SAID_BYTES: usize = 12;
-const CODE_BYTES: usize = 16;
+pub(super) const CODE_BYTES: usize = 16;
 /// Numbers above are no near end's: what is remembered of them stays bounded (2 MiB).
 const NUMBER_MAX: u32 = 1 << 24;
 
@@ -58,6 +58,23 @@ impl Secret {
     }
 }
 
+/// What makes and checks the codes of one line's messages: with the round's secret over the line's
+/// number, the direction, how many messages went before, and the message, so that none is changed,
+/// left out, or said again on this line or another one.
+pub(super) struct Codes {
+    keyed: Blake2sMac<U16>,
+    number: u32,
+}
+
+impl Codes {
+    pub(super) fn of(&self, from_near: bool, nth: u64, body: &[u8]) -> Blake2sMac<U16> {
+        // No preamble begins so.
+        let keyed = self.keyed.clone().chain_update(b"line").chain_update([from_near.into()]);
+        let numbered = keyed.chain_update(self.number.to_le_bytes());
+        numbered.chain_update(nth.to_le_bytes()).chain_update(body)
+    }
+}
+
 pub(super) struct Gate {
     keyed: Blake2sMac<U16>,
     /// A bit for each number.
@@ -85,6 +102,11 @@ impl Gate {
         let code = self.keyed.clone().chain_update(&preamble[..SAID_BYTES]);
         preamble[SAID_BYTES..].copy_from_slice(&code.finalize().into_bytes());
         preamble
+    }
+
+    /// The codes of the line that this number opened.
+    pub(super) fn codes(&self, number: u32) -> Codes {
+        Codes { keyed: self.keyed.clone(), number }
     }
 
     /// Makes ready for the preamble of a purpose and number: it is then let in without a code made

@@ -2,6 +2,8 @@
 
 mod fuzz;
 
+use super::line::framed;
+use super::preamble::{Codes, Gate, Secret};
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
@@ -381,9 +383,8 @@ fn nothing_that_is_heard_steers_a_terminal() {
     let hear = |message: &serde_json::Value| {
         let (near, far) = UnixStream::pair().expect("two ends");
         let body = message.to_string();
-        let framed = [&(body.len() as u32).to_le_bytes(), body.as_bytes()].concat();
-        (&far).write_all(&framed).expect("says");
-        Line::new(TcpStream::from(std::os::fd::OwnedFd::from(near)))
+        (&far).write_all(&framed(&codes(), true, 0, body.as_bytes())).expect("says");
+        Line::new(TcpStream::from(std::os::fd::OwnedFd::from(near)), codes(), false)
             .hear::<std::collections::BTreeMap<String, String>>(PATIENCE)
             .map_err(|error| format!("{error:#}"))
     };
@@ -404,6 +405,14 @@ fn nothing_that_is_heard_steers_a_terminal() {
     }
 }
 
+fn secret() -> Secret {
+    Secret::of(&"5a".repeat(16)).expect("a token")
+}
+
+fn codes() -> Codes {
+    Gate::new(secret()).codes(1)
+}
+
 /// Lines whose other end does wrong.
 #[test]
 fn a_line_takes_only_whole_messages_in_time() {
@@ -411,7 +420,7 @@ fn a_line_takes_only_whole_messages_in_time() {
     let address = listener.local_addr().expect("an address");
     let hear = |said: &[u8], keep: bool| {
         let mut other = TcpStream::connect(address).expect("connects");
-        let mut line = Line::new(listener.accept().expect("accepts").0);
+        let mut line = Line::new(listener.accept().expect("accepts").0, codes(), false);
         other.write_all(said).expect("says");
         let held = keep.then_some(other);
         let told = line.hear::<u64>(Duration::from_millis(30));
@@ -419,7 +428,7 @@ fn a_line_takes_only_whole_messages_in_time() {
         told.map_err(|error| error.to_string())
     };
     let message = br#"{"Said":5}"#;
-    let framed = |body: &[u8]| [&(body.len() as u32).to_le_bytes(), body].concat();
+    let framed = |body: &[u8]| framed(&codes(), true, 0, body);
     assert_eq!(hear(&framed(message), false), Ok(5));
     let part = &framed(message)[..9];
     let (announced, none) = (u32::MAX.to_le_bytes(), framed(b"[1, 2"));
@@ -430,7 +439,7 @@ fn a_line_takes_only_whole_messages_in_time() {
         hear(said, keep).expect_err("is wrong");
     }
     let other = TcpStream::connect(address).expect("connects");
-    let mut line = Line::new(listener.accept().expect("accepts").0);
+    let mut line = Line::new(listener.accept().expect("accepts").0, codes(), false);
     line.tell(&vec![0_u8; 70_000]).expect_err("is too long");
     assert!(line.is_open() && line.is_quiet());
     drop(other);
@@ -439,6 +448,35 @@ fn a_line_takes_only_whole_messages_in_time() {
         assert!(Instant::now() < until, "an end is not seen");
     }
     assert!(!line.is_quiet());
+}
+
+/// Somebody on the way, who has not the secret, and repeats, leaves out and changes what is said.
+#[test]
+fn a_message_that_is_not_the_other_ends_next_one_is_told() {
+    let hear = |said: &[u8]| {
+        let (near, far) = UnixStream::pair().expect("two ends");
+        (&far).write_all(said).expect("says");
+        let stream = TcpStream::from(std::os::fd::OwnedFd::from(near));
+        let mut line = Line::new(stream, codes(), false);
+        let mut heard = || line.hear::<u64>(Duration::from_millis(30));
+        [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
+    };
+    let said = |number: u32, from_near, nth, body: &str| {
+        framed(&Gate::new(secret()).codes(number), from_near, nth, body.as_bytes())
+    };
+    let (five, six) = (said(1, true, 0, r#"{"Said":5}"#), said(1, true, 1, r#"{"Said":6}"#));
+    assert_eq!(hear(&[&five[..], &six].concat()), [Ok(5), Ok(6)]);
+    for wrong in [
+        &six,
+        &said(1, false, 0, r#"{"Said":5}"#),
+        &said(2, true, 0, r#"{"Said":5}"#),
+        &five.iter().map(|byte| if *byte == b'5' { b'7' } else { *byte }).collect(),
+    ] {
+        let [first, _] = hear(wrong);
+        assert!(first.expect_err("is wrong").contains("changed on its way"));
+    }
+    let [first, again] = hear(&five.repeat(2));
+    assert!(first == Ok(5) && again.expect_err("is wrong").contains("changed on its way"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn is_firm(core: Core) -> bool {
 }
 
 /// Floating scalar additions and multiplications together a cycle, by the units that do either: on
-/// these both have units of their own, elsewhere they share what the multiplications have. A third
+/// these both have units of their own, elsewhere they share what either has. A third
 /// unit of Golden Cove's adds only (LLVM's X86SchedSapphireRapids.td, X86ScheduleZnver3.td and
 /// X86ScheduleZnver4.td).
 fn either(core: Core, adds: f64, muls: f64) -> f64 {

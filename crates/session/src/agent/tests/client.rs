@@ -184,7 +184,7 @@ fn what_an_agent_says_steers_no_terminal() {
 
 /// An agent's part of a handshake.
 fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
-    let (mut responder, mut heard) = (Responder::new(key).unwrap(), Heard::default());
+    let (mut responder, mut heard) = (Responder::new(super::one(key)), Heard::default());
     loop {
         let (mut bytes, mut out) = ([0; 1024], Vec::new());
         let read = stream.read(&mut bytes).unwrap();

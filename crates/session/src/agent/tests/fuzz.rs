@@ -71,7 +71,7 @@ fn transcript(key: &Key) -> (Vec<u8>, Vec<u8>) {
     let mut session = Vec::new();
     let mut agent = Vec::new();
     let mut initiator = Initiator::new(key, &mut session).unwrap();
-    let mut responder = Responder::new(key).unwrap();
+    let mut responder = Responder::new(super::one(key));
     let mut heard = Heard::default();
     assert!(responder.feed(&session, &mut agent, &mut heard).unwrap().is_none());
     let mut third = Vec::new();
@@ -106,7 +106,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
         hello(Role::Agent).to_vec(),
     ];
     fuzz(300, corpus, bytes, |input, rng| {
-        let mut responder = Responder::new(&key).unwrap();
+        let mut responder = Responder::new(super::one(&key));
         let mut heard = Heard::default();
         let mut out = Vec::new();
         let mut fed = Ok(None);
@@ -168,7 +168,7 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
         session.clear();
         agent.clear();
         let mut initiator = Initiator::new(&key, &mut session).unwrap();
-        let mut responder = Responder::new(&key).unwrap();
+        let mut responder = Responder::new(super::one(&key));
         let mut heard = Heard::default();
         let _ = responder.feed(&session, &mut agent, &mut heard).unwrap();
         session.clear();
@@ -210,6 +210,7 @@ fn messages() -> Vec<Vec<u8>> {
         json(&open("near")),
         json(&ToAgent::Serve { round: 1, order: order(5) }),
         json(&ToAgent::Drain { round: 1 }),
+        json(&ToAgent::Alive { within_s: 20.0 }),
         json(&ToAgent::Stop { round: u64::MAX }),
         json(&ToAgent::End),
         answer(&FromAgent::Busy {
@@ -238,7 +239,7 @@ fn a_version_is_one_form_of_the_messages() {
         .collect();
     let digest = Blake2s256::digest(form.join("\n"));
     let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
-    assert_eq!((VERSION, digest), (3, 7_999_724_509_279_018_170), "{}", form.join("\n"));
+    assert_eq!((VERSION, digest), (4, 13_245_658_340_485_766_808), "{}", form.join("\n"));
 }
 
 #[test]

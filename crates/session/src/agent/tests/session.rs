@@ -109,6 +109,25 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
     });
 }
 
+/// One that is frozen says no word more: its seat is free once the time that it named is over.
+#[test]
+fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
+    let key = Key::random().unwrap();
+    with_agent_that_waits(Duration::ZERO, &key, |stand| {
+        let mut first = stand.while_client(|at| welcome(at, &key));
+        let mut alive = |within_s| say(&mut first, &ToAgent::Alive { within_s });
+        for (within_s, is_busy) in [(3600.0, true), (-1.0, false)] {
+            alive(within_s);
+            let (_, answered) = stand.while_client(|at| {
+                std::thread::sleep(Duration::from_millis(50));
+                ask(at, &key, "other").unwrap()
+            });
+            assert_eq!(matches!(answered, FromAgent::Busy { .. }), is_busy, "{answered:?}");
+        }
+        assert_eq!(stand.listen.served_by(), Some("other"));
+    });
+}
+
 #[test]
 fn a_worker_that_hangs_never_makes_the_agent_wait() {
     let key = Key::random().unwrap();

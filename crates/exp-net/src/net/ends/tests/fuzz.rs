@@ -1,8 +1,10 @@
 //! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line.
 //! They run as the agent's do (`agent::tests::fuzz`), and for as long.
 
+use super::codes;
 use super::{TcpStream, UnixStream};
 use crate::net::ends::line::Asked;
+use crate::net::ends::line::framed;
 use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
 use crate::net::ends::{Line, PATIENCE};
 use session::fixtures::fuzz::{bytes, fuzz};
@@ -55,7 +57,7 @@ fn only_preambles_of_the_secret_are_let_in_and_each_once() {
 
 #[test]
 fn what_is_said_by_a_line_is_a_message_or_told_as_none() {
-    let framed = |body: &[u8]| [&(body.len() as u32).to_le_bytes(), body].concat();
+    let framed = |body: &[u8]| framed(&codes(), true, 0, body);
     let asked = br#"{"Said":{"case":"far=loopback,number=1","ask":{"window_ns":1}}}"#;
     let corpus = vec![
         [framed(asked), framed(asked)].concat(),
@@ -69,7 +71,7 @@ fn what_is_said_by_a_line_is_a_message_or_told_as_none() {
         let (near, mut other) = UnixStream::pair().expect("two ends");
         other.write_all(input).expect("it has room");
         drop(other);
-        let mut line = Line::new(TcpStream::from(OwnedFd::from(near)));
+        let mut line = Line::new(TcpStream::from(OwnedFd::from(near)), codes(), false);
         let mut messages = 0;
         loop {
             match line.hear::<Asked>(PATIENCE) {
