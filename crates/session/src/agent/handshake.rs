@@ -24,7 +24,7 @@ use std::collections::{HashSet, VecDeque};
 use thiserror::Error;
 
 /// Version of what is said after the hello. Counted up with every change.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = 8;

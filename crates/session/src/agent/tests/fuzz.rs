@@ -238,7 +238,7 @@ fn a_version_is_one_form_of_the_messages() {
         .collect();
     let digest = Blake2s256::digest(form.join("\n"));
     let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
-    assert_eq!((VERSION, digest), (3, 7_999_724_509_279_018_170), "{}", form.join("\n"));
+    assert_eq!((VERSION, digest), (4, 11_279_421_862_652_338_607), "{}", form.join("\n"));
 }
 
 #[test]
