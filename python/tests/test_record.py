@@ -1,6 +1,7 @@
 import gzip
 import json
 import statistics
+import zlib
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,33 @@ def test_a_torn_end_is_no_damage_and_a_broken_line_is(tmp_path):
     with pytest.raises(Damaged) as damaged:
         read_record(torn)
     assert damaged.value.line == 3
+
+
+def sealed(event):
+    text = json.dumps(event)[:-1].encode()
+    return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
+
+
+def test_a_changed_line_is_left_out_and_named(tmp_path):
+    header = {**HEADER, "format": 5}
+    one = {**SAMPLES, "of": "batch", "values": [1.25]}
+    other = {**SAMPLES, "metric": "other", "of": "batch", "values": [2.5]}
+    lines = [sealed(event) for event in (header, {"event": "calibration", "source": "tsc"}, one, other, ROUND)]
+    path = tmp_path / "r"
+
+    def read(number=None, digit=b"", by=b""):
+        changed = [line.replace(digit, by, 1) if at == number else line for at, line in enumerate(lines, 1)]
+        path.write_bytes(b"".join(changed))
+        record = read_record(path)
+        return record.damaged, [of.metric for of in record.samples], record.header.get("calibration", {}).get("source")
+
+    assert read() == ([], ["m", "other"], "tsc")
+    assert read(1, b'"plumb": "0"', b'"plumb": "1"') == ([1], ["m", "other"], "tsc")
+    assert read(2, b"tsc", b"tsd") == ([2], ["m", "other"], None)
+    assert read(3, b"1.25", b"1.35") == ([3], ["other"], "tsc")
+    assert read(3, b"[1.25]", b"[1.25\x00") == ([3], ["other"], "tsc")
+    assert read(5, b'"n": 1', b'"n": 2') == ([5], [], "tsc")
+    assert read(4, b',"crc":', b',"crd":') == ([4], ["m"], "tsc")
 
 
 def test_other_files_are_refused(tmp_path):

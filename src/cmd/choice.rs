@@ -6,6 +6,7 @@ use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use record::event::Options;
 use record::quantity::decimal_sizes;
+use session::machine::Machine;
 use session::plan::default_budget;
 use session::setup::{BUDGET_MAX, Setup, Wanted};
 use std::path::{Path, PathBuf};
@@ -144,8 +145,13 @@ impl Choice {
     }
 
     /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is
-    /// that of a run that is to be made.
-    pub fn setup(&self, name: Option<String>, stop: &AtomicBool) -> Result<Setup, Failure> {
+    /// that of a run that is to be made, `machine` its place among the plumbs here.
+    pub fn setup(
+        &self,
+        name: Option<String>,
+        machine: Option<Machine>,
+        stop: &AtomicBool,
+    ) -> Result<Setup, Failure> {
         for text in self.set.iter().chain(&self.selectors) {
             for (size, bytes, binary) in decimal_sizes(text) {
                 output::diagnose(&format!(
@@ -162,6 +168,7 @@ impl Choice {
             name,
             then: &[],
             host_tree: self.host_tree.as_deref(),
+            machine,
         };
         Ok(Setup::new(wanted, stop)?)
     }

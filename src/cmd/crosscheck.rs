@@ -15,8 +15,10 @@ use crosscheck::turns::{self, Made, Observer, Setting};
 use record::crosscheck::{Began, CROSSCHECK};
 use record::event::{End, Event, Footer, Options};
 use record::run::Run;
-use session::header::{header_alone, now};
+use session::header::{header, now};
+use session::machine::Machine;
 use session::resume::add_to;
+use session::round::calibrate;
 use session::setup::{Setup, run_name, site_here};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
@@ -124,11 +126,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
         output::diagnose(&format!("plumb: {note}"));
     }
     let mut setup = setup(&args, &stop)?;
+    let machine = if args.list { None } else { machine(args.preset) };
     let work = Work::make(&store, &setup, &stop)?;
     let setting = Setting {
         conditions: work.conditions(&setup, args.preset.into()),
         site: setup.site.clone(),
         store: store.dir()?,
+        token: machine.as_ref().map(|machine| machine.token().to_owned()).unwrap_or_default(),
         rivals,
         pairs: args.pairs.unwrap_or(pairs(args.preset.into())),
         limit: args.limit,
@@ -138,12 +142,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
     } else {
         measure(&args, &store, &mut setup, &setting, &stop)
     };
+    drop(machine);
     work.remove();
     // What plumb's side was killed over is left in the journal.
     for note in journal::recover(&store, &AtomicBool::new(false)) {
         output::diagnose(&format!("plumb: {note}"));
     }
     outcome
+}
+
+/// The place of a crosscheck among the plumbs of this machine, which its runs share; none for a
+/// rehearsal, or where its runs will say that they can have none.
+fn machine(preset: PresetName) -> Option<Machine> {
+    let machine = Machine::look("plumb crosscheck", None).ok()?;
+    (preset != PresetName::Rehearsal && machine.enter().is_ok()).then_some(machine)
 }
 
 /// Runs it, stores it and shows it.
@@ -284,9 +296,13 @@ fn record(
     };
     let (name, mut file) = made.map_err(usage)?;
     setup.name = name;
-    let header = header_alone(setup, stop)?;
-    file.append(&Event::Header(Box::new(header.clone())))?;
-    Ok((file, Run::new(header)))
+    let mut run = Run::new(header(setup)?);
+    file.append(&Event::Header(Box::new(run.header.clone())))?;
+    let calibration = calibrate(setup, stop).context("the clocks cannot be calibrated")?;
+    let calibration = Event::Calibration(Box::new(calibration));
+    file.append(&calibration)?;
+    run.push(calibration);
+    Ok((file, run))
 }
 
 fn footer(begun: Instant, end: End) -> Footer {
@@ -299,6 +315,7 @@ fn footer(begun: Instant, end: End) -> Footer {
         eta_after_first_pass_s: None,
         session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
         session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
+        synced: Default::default(),
     }
 }
 

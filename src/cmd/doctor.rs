@@ -65,11 +65,26 @@ struct Watched {
     widths: Vec<Width>,
     /// Addresses whose interface is checked; empty for all interfaces.
     peers: Vec<IpAddr>,
+    /// The kernel's file systems that are not there.
+    unmounted: Vec<&'static str>,
 }
 
 use Said::{Disturbs, Fine, Inherent, Unknown};
 
+/// What it means that /proc or /sys is missing.
+pub const UNMOUNTED: &str = "plumb cannot read the machine's description and counters there, and starts its workers through /proc";
+
 const CHECKS: &[Check] = &[
+    Check {
+        name: "/proc and /sys",
+        judge: |_, watched| match watched.unmounted.as_slice() {
+            _ if watched.time.is_zero() => Unknown,
+            [] => Fine("mounted".to_owned()),
+            missing => Disturbs(format!("not mounted: {}", missing.join(", "))),
+        },
+        effect: UNMOUNTED,
+        remedy: "mount -t proc proc /proc; mount -t sysfs sysfs /sys (in a container: start it with both)",
+    },
     Check {
         name: "governor",
         judge: governor,
@@ -302,6 +317,7 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
             core::widths(cpu, host.cpu.core_of(cpu).additions(), time)
         }),
         peers: Vec::new(),
+        unmounted: root.unmounted(),
     }
 }
 

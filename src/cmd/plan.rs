@@ -1,6 +1,7 @@
 //! `plumb plan`: what would run, predicted, skipped and why, and how long it takes.
 
 use crate::cmd::choice::Choice;
+use crate::cmd::doctor::UNMOUNTED;
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
@@ -13,7 +14,7 @@ use report::counted;
 use report::terminal::wrapped;
 use serde_json::json;
 use session::defaults;
-use session::setup::Setup;
+use session::setup::{Setup, root};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let preset = args.choice.preset.into();
-    let setup = args.choice.setup(None, &AtomicBool::new(false))?;
+    let setup = args.choice.setup(None, None, &AtomicBool::new(false))?;
     if args.json {
         let effects = effects(&setup).into_iter();
         let effects: BTreeMap<&str, String> = effects.collect();
@@ -46,6 +47,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Ok(output::print(&format!("{object:#}\n"))?);
     }
     let mut text = format!("{}\n", site_text(&setup));
+    let unmounted = root(args.choice.host_tree.as_deref())?.unmounted();
+    if !unmounted.is_empty() {
+        text.push_str(&format!("not mounted: {}: {UNMOUNTED}\n", unmounted.join(", ")));
+    }
     for peer in &setup.site.peers {
         text.push_str(&format!("{}\n", peer_text(peer)));
     }

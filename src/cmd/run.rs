@@ -1,20 +1,23 @@
 //! `plumb run`: measure.
 
-use crate::cmd::choice::Choice;
+use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::report::{Format, render, screen};
 use crate::cmd::{BUILD, Failure, output, usage};
 use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
+use clap::ValueEnum as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Event, Options, Outcome};
 use record::run::Run;
+use session::child::STOPPING;
 use session::live::OVER_BUDGET;
+use session::machine::{Machine, UNSEEN};
 use session::plan::default_budget;
 use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
-use session::store::{self, RecordFile, Store};
+use session::store::{self, Full, RecordFile, Store};
 use session::{self, Observer, Progress};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +42,10 @@ pub struct Args {
     /// Print the whole report instead of the summary
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     full: bool,
+    /// Wait until no other plumb measures on this machine [default: measure at once; rounds beside
+    /// another plumb count as disturbed]
+    #[arg(long)]
+    wait: bool,
     /// Start even if the run takes more than three times its preset's time
     #[arg(long, short)]
     yes: bool,
@@ -71,14 +78,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
         say(note);
     }
     let continued = args.resume.is_some();
-    let begun = match &args.resume {
+    let machine = machine(&args, &stop, say);
+    let begun = match (&args.resume, machine) {
         _ if is_set(&stop) => Err(nothing_yet(continued)),
-        Some(run) => {
-            resume(&store, run, [&args.choice.peer, &args.choice.set], BUILD, FAMILIES, &stop)
-                .map(|(setup, file, run)| (setup, file, Some(run)))
-                .map_err(Failure::from)
-        }
-        None => start(&store, &args, &stop),
+        (Some(run), machine) => resume(
+            &store,
+            run,
+            [&args.choice.peer, &args.choice.set],
+            BUILD,
+            FAMILIES,
+            machine,
+            &stop,
+        )
+        .map(|(setup, file, run)| (setup, file, Some(run)))
+        .map_err(Failure::from),
+        (None, machine) => start(&store, &args, machine, &stop),
     };
     // What failed after a signal failed for it.
     let or_stopped = |failure| match is_set(&stop) {
@@ -132,6 +146,49 @@ pub fn run(args: Args) -> Result<(), Failure> {
     verdict(&run, &path)
 }
 
+/// The place of a run among the plumbs of this machine, once there is none beside it if that is
+/// wanted. A rehearsal has none, and one that cannot have any measures all the same.
+fn machine(args: &Args, stop: &AtomicBool, say: impl Fn(String)) -> Option<Machine> {
+    if args.resume.is_none() && args.choice.preset == PresetName::Rehearsal {
+        return None;
+    }
+    let what = match &args.resume {
+        Some(run) => format!("plumb run --resume {run}"),
+        None => {
+            let preset = args.choice.preset.to_possible_value();
+            let preset = preset.map(|value| format!("--preset {}", value.get_name()));
+            let words = ["plumb".to_owned(), "run".to_owned()].into_iter().chain(preset);
+            words.chain(args.choice.selectors.clone()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let entered = Machine::look(&what, None).and_then(|machine| {
+        if args.wait {
+            machine.wait(stop, |others| say(format!("waiting for {others}")))?;
+        }
+        machine.enter()?;
+        Ok(machine)
+    });
+    match entered {
+        Ok(machine) => {
+            let others = machine.others();
+            if !others.is_empty() {
+                say(format!(
+                    "another plumb measures on this machine: {}; rounds beside it count as \
+                     disturbed (--wait waits for its end)",
+                    others.join("; ")
+                ));
+            }
+            Some(machine)
+        }
+        // The caller looks at the flag.
+        Err(error) if session::is_interrupt(&error) => None,
+        Err(error) => {
+            say(format!("{UNSEEN}: {error:#}"));
+            None
+        }
+    }
+}
+
 /// A run that takes so many times its preset's time asks first.
 const LONG: f64 = 3.0;
 
@@ -139,13 +196,14 @@ const LONG: f64 = 3.0;
 fn start(
     store: &Store,
     args: &Args,
+    machine: Option<Machine>,
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     if let Some(out) = &args.out {
         store::file::check_directory(out).context("--out").map_err(usage)?;
     }
     let name = run_name();
-    let mut setup = args.choice.setup(Some(name.clone()), stop)?;
+    let mut setup = args.choice.setup(Some(name.clone()), machine, stop)?;
     setup.measures_something()?;
     let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
     let usual = default_budget(preset).as_secs_f64();
@@ -188,14 +246,21 @@ fn same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Set by the first SIGINT or SIGTERM; a second one ends plumb at once.
+/// Set by the first signal that asks plumb to end; a second one ends it at once.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // Order matters: the shutdown looks at the flag before this signal has set it.
-        signal_hook::flag::register_conditional_shutdown(signal, 4, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("cannot handle signals")?;
+    for signal in STOPPING {
+        // As `nohup` leaves SIGHUP.
+        if metal::signal::is_ignored(signal) {
+            continue;
+        }
+        // The kernel sends it for each write beyond a limit, also while plumb cleans up.
+        if signal != signal_hook::consts::SIGXFSZ {
+            // Order matters: the shutdown looks at the flag before this signal has set it.
+            signal_hook::flag::register_conditional_shutdown(signal, 4, Arc::clone(&stop))
+                .context("cannot handle signals")?;
+        }
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot handle signals")?;
     }
     Ok(stop)
 }
@@ -271,7 +336,15 @@ struct Sink {
 
 impl Observer for Sink {
     fn event(&mut self, event: &Event) -> Result<()> {
-        self.file.append(event)
+        let appended = self.file.append(event);
+        if let Some(full) = appended.as_ref().err().and_then(|error| error.downcast_ref::<Full>()) {
+            self.bar.suspend(|| output::diagnose(&format!("plumb: {full}; the run ends")));
+        }
+        appended
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
     }
 
     fn progress(&mut self, progress: &Progress) {

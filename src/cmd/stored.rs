@@ -11,12 +11,16 @@ use anyhow::Context as _;
 use record::event::{End, Ending, Header};
 use record::redact::Redaction;
 use record::run::Run;
+use record::seal::{self, Damaged, Seal};
 use session::store::index::{
     About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
 };
 use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Damaged lines that are named one by one.
+const DAMAGED_SHOWN: usize = 10;
 
 /// The run of a name.
 ///
@@ -31,6 +35,12 @@ pub fn open(name: &str) -> Result<Run, Failure> {
     if recording.torn {
         output::diagnose(&format!(
             "plumb: the last line of {} is incomplete (its writer was killed); skipped",
+            path.display()
+        ));
+    }
+    for Damaged { line, lost } in recording.run.damaged.iter().take(DAMAGED_SHOWN) {
+        output::diagnose(&format!(
+            "plumb: line {line} of {} is damaged; lost: {lost}",
             path.display()
         ));
     }
@@ -60,10 +70,16 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
     let path = Store::here().find(name).map_err(usage)?;
     // What is no record is not read whole.
     store::read(&path).map_err(usage)?;
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string());
-    let text = text.map_err(usage)?;
+    let bytes = std::fs::read(&path).with_context(|| path.display().to_string());
+    let bytes = bytes.map_err(usage)?;
+    let text = String::from_utf8_lossy(&bytes);
     let redaction = Redaction::of(text.lines().next().unwrap_or_default());
-    let lines: String = text.split_inclusive('\n').map(|line| redaction.line(line)).collect();
+    // A damaged line stays one.
+    let lines = text.split_inclusive('\n').map(|line| match seal::check(line.as_bytes()) {
+        Seal::Intact => seal::resealed(&redaction.line(line)),
+        Seal::Broken | Seal::Absent => redaction.line(line),
+    });
+    let lines: String = lines.collect();
     let recording =
         record::codec::read(lines.as_bytes()).with_context(|| path.display().to_string());
     Ok(recording.map_err(usage)?.run)

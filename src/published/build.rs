@@ -69,6 +69,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
         eta_after_first_pass_s: None,
         session_cpu_s: 0.0,
         session_peak_bytes: 0,
+        synced: Default::default(),
     }));
     run
 }

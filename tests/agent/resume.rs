@@ -2,7 +2,7 @@
 //! nothing against another far end than it had.
 
 use crate::lab::{ECHO, Lab, plumb, rounds};
-use crate::plumb::{Ended, end, of};
+use crate::plumb::{Ended, end, lines, of};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -21,8 +21,7 @@ fn killed(lab: &Lab) -> Vec<Value> {
 }
 
 fn write(file: &Path, events: &[Value]) {
-    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(file, lines.concat()).unwrap();
+    fs::write(file, lines(events)).unwrap();
 }
 
 fn refused(answer: &Ended, words: &str) {

@@ -1,7 +1,7 @@
 //! Small records of which a report could become large, and files that are no records but would be
 //! read for ever: what a report shows is bounded, and says what it leaves out.
 
-use crate::plumb::{Answer, Here, answer};
+use crate::plumb::{Answer, Here, answer, lines};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -68,8 +68,7 @@ fn cases(number: usize) -> Vec<Value> {
 }
 
 fn write(file: &Path, events: &[Value]) {
-    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(file, lines).unwrap();
+    fs::write(file, lines(events)).unwrap();
 }
 
 /// The report in little memory.

@@ -1,6 +1,6 @@
 //! `plumb compare`: what it finds, its exit codes, its formats.
 
-use crate::plumb::{Answer, Here, event};
+use crate::plumb::{Answer, Here, event, lines};
 use serde_json::Value;
 use std::fs;
 
@@ -13,7 +13,7 @@ fn pair(factor: f64) -> Here {
     let text = fs::read_to_string(here.record()).unwrap();
     // The machine may be busy: rounds that differ by little, whatever was measured.
     let events = |factor: f64, change: &dyn Fn(&mut Value)| {
-        let lines = text.lines().map(|line| {
+        let events = text.lines().map(|line| {
             let mut event = event(line);
             if event["event"] == "samples" {
                 let round = event["round"].as_f64().unwrap();
@@ -23,9 +23,9 @@ fn pair(factor: f64) -> Here {
                 event["disturbed"] = Value::Array(vec![]);
             }
             change(&mut event);
-            format!("{event}\n")
+            event
         });
-        lines.collect::<String>()
+        lines(&events.collect::<Vec<_>>())
     };
     fs::write(here.path("base.jsonl"), events(1.0, &|_| {})).unwrap();
     let new = events(factor, &|event| {
@@ -161,7 +161,7 @@ fn last_alone_is_compared_with_the_run_before_it() {
         header["run"] = time.into();
         change(&mut header);
         let path = here.path(&format!("store/{}.jsonl", &time[..10]));
-        fs::write(path, format!("{header}\n{rest}")).unwrap();
+        fs::write(path, lines([&header]) + rest).unwrap();
     };
     later("2999-01-01T00:00:00Z", &|_| {});
     let json = here.plumb(&["compare", "last", "--format", "json"]);

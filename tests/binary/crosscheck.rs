@@ -2,6 +2,7 @@
 //! PATH.
 
 use crate::plumb::{Answer, Here, answer, wait_for};
+use record::seal::resealed;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -262,6 +263,7 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
     assert_eq!(again.code, Some(0), "{again:?}");
     // Of another machine, or without an end.
     let foreign = after.replacen("\"identity\":\"", "\"identity\":\"x", 1);
+    let foreign: String = foreign.split_inclusive('\n').map(resealed).collect();
     let unfinished: String = before
         .lines()
         .filter(|line| !line.contains("\"footer\""))

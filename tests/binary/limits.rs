@@ -188,3 +188,23 @@ fn no_child_outlives_a_killed_worker() {
         });
     }
 }
+
+#[test]
+fn plan_and_doctor_say_that_proc_is_missing() {
+    let here = Here::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let without = |dir: &str, command: &str| {
+        let line = format!("mount -t tmpfs none {dir} && exec {plumb} {command}");
+        here.other("unshare").args(["--mount", "sh", "-c", &line]).output().unwrap()
+    };
+    if !without("/mnt", "list").status.success() {
+        return skips::test("mount");
+    }
+    for dir in ["/proc", "/sys"] {
+        for command in ["plan selftest.echo --preset quick", "doctor --watch 1ms"] {
+            let answer = answer(without(dir, command));
+            assert!(matches!(answer.code, Some(0 | 1)), "{dir} {command}: {answer:?}");
+            assert!(answer.out.contains(&format!("not mounted: {dir}")), "{command}: {answer:?}");
+        }
+    }
+}

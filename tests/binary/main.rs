@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod agent;
+mod beside;
 mod blowup;
 mod cache_size;
 mod compare;

@@ -1,6 +1,6 @@
 //! Reports of odd runs in every format: whole, right, and safe where they are read next.
 
-use crate::plumb::Here;
+use crate::plumb::{Here, lines};
 use crate::records::{self, FOREIGN, HOSTILE};
 use serde_json::Value;
 use std::fs;
@@ -30,8 +30,7 @@ fn real() -> Vec<Value> {
 #[track_caller]
 fn report(events: &[Value], format: &str) -> String {
     let here = Here::new();
-    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(here.path("run.jsonl"), lines).unwrap();
+    fs::write(here.path("run.jsonl"), lines(events)).unwrap();
     let answer = here.ends(0, &["report", "run.jsonl", "--format", format]);
     assert!(!answer.out.is_empty(), "{format} says nothing");
     answer.out
@@ -161,9 +160,9 @@ fn hostile_texts_command_no_terminal() {
     fs::create_dir(here.path("store")).unwrap();
     for run in ["2026-11-01T10-00-00-one", "2026-11-02T10-00-00-two"] {
         events[0]["run"] = run.into();
-        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        fs::write(here.path("store").join(format!("{run}.jsonl")), &lines).unwrap();
-        fs::write(here.path(run), lines).unwrap();
+        let text = lines(&events);
+        fs::write(here.path("store").join(format!("{run}.jsonl")), &text).unwrap();
+        fs::write(here.path(run), text).unwrap();
     }
     // A file's name and a selector are as hostile as what stands in a file.
     let name = "\u{1b}]0;planted\u{7}\u{202e}.jsonl";

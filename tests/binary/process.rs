@@ -32,7 +32,7 @@ fn a_killed_worker_costs_one_round() {
 
 #[test]
 fn a_signal_ends_a_run_cleanly() {
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP", "XFSZ"] {
         let here = Here::new();
         let dir = here.make_dir("files");
         let args = ["run", "selftest", "--preset", "rehearsal", "--dir", &dir, "--set", ENDLESS];
@@ -76,6 +76,83 @@ fn a_signal_before_the_first_event_leaves_nothing() {
     signal("INT", session.id());
     ended_with(4, session);
     assert!(here.records().is_empty(), "{:?}", here.records());
+}
+
+#[test]
+fn nohup_keeps_a_run_from_the_end_of_its_terminal() {
+    let here = Here::new();
+    let line = format!("trap '' HUP; exec {} \"$@\"", env!("CARGO_BIN_EXE_plumb"));
+    let set = "selftest.pulse.duration=400ms";
+    let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
+    let mut command = here.other("sh");
+    let session = command.args(["-c", &line, "sh"]).args(args).spawn().unwrap();
+    here.wait_for(plan_is_written);
+    signal("HUP", session.id());
+    ended_with(0, session);
+    here.complete();
+}
+
+#[test]
+fn a_session_that_is_killed_while_it_calibrates_leaves_a_record_that_goes_on() {
+    let here = Here::new();
+    let args = ["run", "selftest.fault", "--preset", "standard", "--precision", "100"];
+    let mut session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "header"));
+    signal("KILL", session.id());
+    session.wait().unwrap();
+    let record = here.record();
+    let before = events(&record);
+    assert_eq!(before.len(), 1, "its clocks are not known yet");
+    let report = here.ends(0, &["report", "last", "--format", "json"]);
+    assert!(report.out.contains("no_plan"), "{report:?}");
+    here.ends(0, &["report", "last", "--full"]);
+    here.ends(0, &["run", "--resume", "last"]);
+    let after = events(&record);
+    assert_eq!(after[0], before[0]);
+    assert!(is(&after[1], "segment") && is(&after[2], "plan"), "{}", after[1]);
+    assert!(rounds(&after, "selftest.fault/none").0 > 0);
+    here.ends(0, &["report", "last"]);
+}
+
+#[test]
+fn a_worker_that_is_killed_while_it_calibrates_is_replaced_once() {
+    let here = Here::new();
+    let args = ["run", "selftest.fault", "--preset", "standard", "--precision", "100"];
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "header"));
+    signal("KILL", wait_for_worker(session.id()));
+    ended_with(0, session);
+    here.complete();
+}
+
+#[test]
+fn a_stopped_worker_costs_one_round() {
+    let here = Here::new();
+    let set = "selftest.pulse.duration=400ms";
+    let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(plan_is_written);
+    signal("STOP", wait_for_worker(session.id()));
+    // The session waits for the round's deadline, and goes on.
+    ended_with(0, session);
+    let events = here.complete();
+    assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
+    let void = of(&events, "round")[0];
+    assert!(void["reason"].as_str().unwrap().contains("stopped"), "{void}");
+}
+
+#[test]
+fn a_record_that_is_removed_while_it_is_written_ends_the_run() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let args = ["selftest.pulse", "selftest.file", "--preset", "rehearsal", "--dir", &dir];
+    let args = [&["run"], &args[..], &["--set", "selftest.pulse.duration=400ms"]].concat();
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(plan_is_written);
+    std::fs::remove_file(here.record()).unwrap();
+    let answer = ended_with(3, session);
+    assert!(answer.err.contains("removed while it was being written"), "{answer:?}");
+    assert_eq!(here.entries("files"), [""; 0]);
 }
 
 #[test]
@@ -128,18 +205,17 @@ fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let run = "run selftest.sweep selftest.fault --preset rehearsal --out";
     here.ends(0, &format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
-    // Room for the header and the plan, and little more.
+    // Room for header, clocks, plan and end, and little more.
     let text = std::fs::read_to_string(here.path("whole.jsonl")).unwrap();
-    let planned: usize = text.split_inclusive('\n').take(2).map(str::len).sum();
-    let blocks = planned / 1024 + 2;
+    let planned: usize = text.split_inclusive('\n').take(3).map(str::len).sum();
+    let blocks = planned / 1024 + 6;
     assert!(text.len() > blocks * 1024, "the limit is met");
-    let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec {plumb} {run} run.jsonl");
+    let limited = format!("ulimit -f {blocks}; exec {plumb} {run} run.jsonl");
     let output = here.other("bash").args(["-c", &limited]).output().unwrap();
     let answer = crate::plumb::answer(output);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
-    assert!(answer.err.contains("run.jsonl"), "{answer:?}");
-    let before = std::fs::metadata(here.path("run.jsonl")).unwrap().len();
-    assert_eq!(before, blocks as u64 * 1024, "a line is torn");
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(answer.err.contains("ulimit -f") && answer.err.contains("run.jsonl"), "{answer:?}");
+    assert_eq!(end(&events(&here.path("run.jsonl"))), "interrupted");
     here.ends(0, &["run", "--resume", "run.jsonl"]);
     let events = events(&here.path("run.jsonl"));
     assert_eq!(end(&events), "complete");

@@ -1,7 +1,7 @@
 //! Records that were cut, damaged or edited, and runs that are continued.
 
 use crate::plumb::{
-    Answer, Here, end, ended_with, events, is, of, rounds, signal, wait_for_worker,
+    Answer, Here, end, ended_with, events, is, lines, of, rounds, signal, wait_for_worker,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -20,8 +20,7 @@ fn killed(here: &Here) -> PathBuf {
 }
 
 fn write(record: &Path, events: &[Value]) {
-    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(record, lines).unwrap();
+    fs::write(record, lines(events)).unwrap();
 }
 
 fn resume(here: &Here) -> Answer {
@@ -203,6 +202,45 @@ fn damaged_options_are_refused() {
     refuses("/options/budget_s", json!(1e300), "budget");
     refuses("/options/preset", json!("hasty"), "`hasty` is unknown");
     refuses("/options/selectors", json!(["selftest.ecko"]), "did you mean");
+}
+
+#[test]
+fn a_changed_digit_is_named_and_the_rest_is_used() {
+    let here = Here::new();
+    let record = killed(&here);
+    let whole = fs::read_to_string(&record).unwrap();
+    let report = |more: &[&str]| {
+        let answer = here.ends(0, &[&["report", "run.jsonl", "--format", "json"], more].concat());
+        let result: Value = serde_json::from_str(&answer.out).unwrap();
+        let findings = result["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["cause"] == "damaged_record");
+        let figures = result["figures"].as_array().unwrap();
+        let measured = figures.iter().filter(|figure| figure["value"].is_number()).count();
+        (answer.err, found.map(|finding| finding["text"].as_str().unwrap().to_owned()), measured)
+    };
+    let (said, found, measured) = report(&[]);
+    assert_eq!((said.as_str(), found), ("", None));
+    let mut lines: Vec<String> = whole.split_inclusive('\n').map(str::to_owned).collect();
+    let is_sample =
+        |line: &String| line.starts_with("{\"event\":\"samples\",\"series\":\"selftest.echo");
+    let at = lines.iter().position(is_sample).unwrap();
+    let digit = lines[at].find("\"core_hz\":").unwrap() + "\"core_hz\":".len();
+    let digit = if lines[at][digit..].starts_with('n') {
+        lines[at].find("\"round\":").unwrap() + 8
+    } else {
+        digit
+    };
+    let other = if lines[at].as_bytes()[digit] == b'1' { "2" } else { "1" };
+    lines[at].replace_range(digit..=digit, other);
+    fs::write(&record, lines.concat()).unwrap();
+    let name = format!("line {}", at + 1);
+    for more in [&[][..], &["--redact"]] {
+        let (said, found, left) = report(more);
+        let found = found.expect("a finding");
+        assert!(found.contains(&format!("{name}: samples (series selftest.echo")), "{found}");
+        assert!(more.len() == 1 || said.contains(&name), "{said}");
+        assert!(0 < left && left < measured, "{left} of {measured}");
+    }
 }
 
 #[test]

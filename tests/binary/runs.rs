@@ -1,6 +1,6 @@
 //! What is stored: listed, removed, copied, and shown over time.
 
-use crate::plumb::{Here, Stranger, event};
+use crate::plumb::{Here, Stranger, event, lines};
 use crate::records;
 use serde_json::Value;
 use std::fs;
@@ -24,7 +24,7 @@ fn store_named(names: &[String], values: &[f64]) -> Here {
     let text = fs::read_to_string(&record).unwrap();
     fs::remove_file(&record).unwrap();
     for (run, (value, name)) in values.iter().zip(names).enumerate() {
-        let lines: Vec<String> = text
+        let events: Vec<Value> = text
             .lines()
             .map(|line| {
                 let mut event = event(line);
@@ -41,10 +41,10 @@ fn store_named(names: &[String], values: &[f64]) -> Here {
                     }
                     _ => {}
                 }
-                event.to_string() + "\n"
+                event
             })
             .collect();
-        fs::write(stored(&here, name), lines.concat()).unwrap();
+        fs::write(stored(&here, name), lines(&events)).unwrap();
     }
     here
 }
@@ -60,8 +60,7 @@ fn rewrite(record: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
     let mut events: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     change(&mut events);
-    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(record, lines.concat()).unwrap();
+    fs::write(record, lines(&events)).unwrap();
 }
 
 fn listed(here: &Here) -> Vec<Value> {
@@ -312,8 +311,7 @@ fn store_with_crosscheck() -> Here {
     let run: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let name = "2026-11-09T10-00-00-lab-crosscheck";
     let events = records::crosscheck_alone(&run, name, "2026-11-09T10:00:00Z");
-    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(stored(&here, name), lines.concat()).unwrap();
+    fs::write(stored(&here, name), lines(&events)).unwrap();
     here
 }
 

@@ -1,7 +1,7 @@
 //! Records and their pages: one real run of everything as small as it gets, and records made from
 //! it.
 
-use crate::plumb::Here;
+use crate::plumb::{Here, lines};
 use crate::records;
 use serde_json::Value;
 use std::fs;
@@ -16,8 +16,7 @@ pub struct Page {
 }
 
 fn write(here: &Here, name: &str, events: &[Value]) {
-    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-    fs::write(here.path(name), lines).unwrap();
+    fs::write(here.path(name), lines(events)).unwrap();
 }
 
 /// The events of few experiments: lines, bars, a curve and a matrix.

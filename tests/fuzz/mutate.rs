@@ -1,6 +1,7 @@
 //! Mutations that know what they change: events of a record, lines of a text, files of a machine.
 
 use fastrand::Rng;
+use record::seal::resealed;
 use serde_json::{Map, Value, json};
 use session::fixtures::fuzz::bytes;
 
@@ -53,9 +54,9 @@ pub fn lines(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
 
 /// The line of an event, as a writer would write it.
 fn sealed(event: &Value) -> Vec<u8> {
-    let mut line = event.to_string().into_bytes();
-    line.push(b'\n');
-    line
+    let mut event = event.clone();
+    event.as_object_mut().map(|members| members.remove("crc"));
+    resealed(&format!("{event}\n")).into_bytes()
 }
 
 /// Changes one value somewhere in an event.

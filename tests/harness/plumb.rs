@@ -1,6 +1,7 @@
 //! Running the built binary in a directory of its own, and reading the records that it writes: what
 //! all crates of integration tests share.
 
+use record::seal::resealed;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -54,6 +55,8 @@ impl Here {
         let mut command = Command::new(program);
         command
             .env("PLUMB_STORE", self.path("store"))
+            // Tests run beside each other, and beside whatever measures here.
+            .env("PLUMB_LOCK", self.path("lock"))
             .env_remove("NO_COLOR")
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
@@ -302,6 +305,7 @@ pub fn whole_events(record: &Path) -> Vec<Value> {
 /// The event of a line, each sample in its `values`: a record lists many as multiples of a step.
 pub fn event(line: &str) -> Value {
     let mut event: Value = serde_json::from_str(line).expect("a line of JSON");
+    event.as_object_mut().map(|members| members.remove("crc"));
     let Some(step) = event["step"].as_f64() else { return event };
     let own = event.as_object_mut().unwrap();
     own.remove("step");
@@ -316,6 +320,16 @@ pub fn event(line: &str) -> Value {
     });
     own.insert("values".to_owned(), values.collect());
     event
+}
+
+/// The lines of a record of these events, which a test changed, each with its checksum.
+pub fn lines<'run>(events: impl IntoIterator<Item = &'run Value>) -> String {
+    let sealed = events.into_iter().map(|event| {
+        let mut event = event.clone();
+        event.as_object_mut().map(|members| members.remove("crc"));
+        resealed(&format!("{event}\n"))
+    });
+    sealed.collect()
 }
 
 /// The events of a record, each line of which must parse.

@@ -99,6 +99,7 @@ pub fn events() -> Vec<Event> {
         eta_after_first_pass_s: Some(350.0),
         session_cpu_s: 0.8,
         session_peak_bytes: 21 << 20,
+        synced: Default::default(),
     }));
     events
 }
@@ -360,6 +361,7 @@ fn round(series: &str, n: u32, status: RoundStatus, disturbed: &[&str]) -> Event
         cpus: vec![1],
         environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
         disturbed: disturbed.iter().map(|reason| (*reason).to_owned()).collect(),
+        others: Vec::new(),
         failed: Vec::new(),
     })
 }

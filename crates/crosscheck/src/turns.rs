@@ -12,6 +12,7 @@ use record::event::{Ending, Event};
 use record::plain::line;
 use session::child::Interrupted;
 use session::is_interrupt;
+use session::machine::TOKEN;
 use std::fs;
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub struct Setting {
     /// The store: in its journal plumb's side writes what it makes, so that it goes even where both
     /// are killed.
     pub store: PathBuf,
+    /// What plumb's side shares with this crosscheck among the plumbs of the machine; empty where
+    /// that has no place there.
+    pub token: String,
     /// The rivals, each with whether a pairing of it is wanted.
     pub rivals: Vec<(&'static Rival, Wanted)>,
     /// Turns of each pairing.
@@ -116,8 +120,14 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
         for pairing in &ready.pairings {
             let pairing = &ready.now(pairing)?;
             observer.event(&Event::Pairing(ready.told(pairing)))?;
-            let mut bout =
-                Bout { ready, pairing, store: &setting.store, stop, observer: &mut *observer };
+            let mut bout = Bout {
+                ready,
+                pairing,
+                store: &setting.store,
+                token: &setting.token,
+                stop,
+                observer: &mut *observer,
+            };
             let outcome = bout.all(turns(pairing), done, total);
             done += u64::from(turns(pairing));
             let (ending, why) = match outcome {
@@ -174,6 +184,7 @@ struct Bout<'a> {
     ready: &'a Ready,
     pairing: &'a Pairing,
     store: &'a Path,
+    token: &'a str,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
 }
@@ -332,7 +343,7 @@ impl Bout<'_> {
         let call = Call {
             program: Path::new("/proc/self/exe"),
             args: &args,
-            environment: &[("PLUMB_STORE", store)],
+            environment: &[("PLUMB_STORE", store), (TOKEN, self.token.to_owned())],
             cpus: &[],
             dir: self.dir(),
         };

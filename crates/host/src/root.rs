@@ -80,6 +80,14 @@ impl Root {
         Root { place: Place::Archive(entries), outside: None }
     }
 
+    /// The kernel's file systems that this machine should have and that are not mounted; none of a
+    /// recorded one.
+    pub fn unmounted(&self) -> Vec<&'static str> {
+        let all = [("/proc", "proc/self/stat"), ("/sys", "sys/devices/system")];
+        let missing = all.into_iter().filter(|(_, file)| !self.exists(file));
+        missing.map(|(dir, _)| dir).filter(|_| self.outside.is_some()).collect()
+    }
+
     /// A text file, lossily decoded; `None` when it is missing or not readable.
     pub fn read(&self, path: &str) -> Option<String> {
         self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -29,6 +29,7 @@ pub mod io;
 pub mod kernel;
 pub mod known_answer;
 pub mod line;
+pub mod lock;
 pub mod matrix;
 pub mod memory;
 pub mod metadata;

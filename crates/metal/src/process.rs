@@ -68,6 +68,15 @@ fn peak_of(status: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// The largest file that this process may write, in bytes (`RLIMIT_FSIZE`); none where there is no
+/// limit.
+pub fn file_bytes_max() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes into a limit of ours.
+    let asked = done(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) });
+    (asked.is_ok() && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// Has the kernel kill this process when its parent ends (strictly: when the parent's thread that
 /// made it ends), and says whether the parent `parent_pid` is still there: it may have ended before
 /// this call. Every child must call it anew. Errors: the parent has already ended, so this process

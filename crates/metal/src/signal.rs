@@ -21,6 +21,15 @@ pub fn restore(signal: i32) -> io::Result<()> {
     dispose(signal, libc::SIG_DFL)
 }
 
+/// Whether `signal` is ignored, as by `nohup`; not where there is no such signal.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero action is a valid place to receive one in.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for the present action only, into one of ours.
+    let asked = done(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) });
+    asked.is_ok() && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Adds `signals` to the calling thread's mask. Errors: no such signal.
 pub fn block(signals: &[i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)
@@ -65,8 +74,10 @@ mod tests {
     #[test]
     fn an_ignored_signal_does_not_end_the_process() {
         ignore(libc::SIGUSR1).unwrap();
+        assert!(is_ignored(libc::SIGUSR1));
         process::kill(std::process::id(), libc::SIGUSR1).unwrap();
         restore(libc::SIGUSR1).unwrap();
+        assert!(!is_ignored(libc::SIGUSR1) && !is_ignored(1000));
         assert!(ignore(libc::SIGKILL).is_err());
         assert!(ignore(1000).is_err());
     }

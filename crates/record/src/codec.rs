@@ -1,8 +1,9 @@
 //! Reading and writing records.
 
 use crate::FORMAT;
-use crate::event::Event;
+use crate::event::{Event, Header};
 use crate::run::Run;
+use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
 use serde::Deserialize;
 use serde::de::Error as _;
 use std::borrow::Cow;
@@ -27,10 +28,8 @@ pub enum ReadError {
         /// Format found.
         found: u64,
     },
-    /// A line in the middle is broken.
-    #[error(
-        "line {line} is corrupt ({reason}); cut the file before that line to keep what precedes it"
-    )]
+    /// A line without which the others are of no use.
+    #[error("line {line} is corrupt ({reason})")]
     Corrupt {
         /// Line number, from 1.
         line: usize,
@@ -39,7 +38,7 @@ pub enum ReadError {
     },
 }
 
-/// A record that was read.
+/// A record that was read. What its run lost to damaged lines is in [`Run::damaged`].
 #[derive(Debug)]
 pub struct Recording {
     /// The run, up to the last whole line.
@@ -53,11 +52,15 @@ pub struct Recording {
 /// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Reads a record. A torn last line (a killed writer's) is left out and reported; anything else
-/// that does not parse is an error. Errors: see [`ReadError`].
+/// A record with more damaged lines is refused: no accident of a few digits.
+const DAMAGED_MAX: usize = 1000;
+
+/// Reads a record. A torn last line (a killed writer's) is left out and reported; so is each line
+/// that does not match its checksum or does not parse, and reading goes on behind it. Errors: see
+/// [`ReadError`].
 pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
-    let (mut whole_bytes, mut line_number) = (0_u64, 0_usize);
+    let (mut whole_bytes, mut number) = (0_u64, 0_usize);
     let mut line = Vec::new();
     let mut torn = false;
     loop {
@@ -66,10 +69,10 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
         if length == 0 {
             break;
         }
-        line_number += 1;
-        if length as u64 == LINE_BYTES_MAX && line_number > 1 {
+        number += 1;
+        if length as u64 == LINE_BYTES_MAX && number > 1 {
             let reason = format!("it is longer than {LINE_BYTES_MAX} bytes");
-            return Err(ReadError::Corrupt { line: line_number, reason });
+            return Err(ReadError::Corrupt { line: number, reason });
         }
         // Without its newline a line may have lost its end even if what is there parses.
         if line.last() != Some(&b'\n') {
@@ -79,22 +82,9 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
             torn = true;
             break;
         }
-        match (&mut run, parse(&line, line_number)?) {
-            (Some(_), Event::Header(_)) => {
-                return Err(ReadError::Corrupt {
-                    line: line_number,
-                    reason: "the header of another record follows here".to_owned(),
-                });
-            }
-            (Some(_), Event::Plan(plan)) if let Some(excess) = plan.excess() => {
-                return Err(ReadError::Corrupt {
-                    line: line_number,
-                    reason: format!("no plumb plans {excess}"),
-                });
-            }
-            (Some(run), event) => run.push(event),
-            (None, Event::Header(header)) => run = Some(Run::new(*header)),
-            (None, _) => return Err(ReadError::NotARecord),
+        match &mut run {
+            None => run = Some(begun(&line)?),
+            Some(run) => take(run, number, &line)?,
         }
         whole_bytes += length as u64;
     }
@@ -104,18 +94,63 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
     }
 }
 
+/// The run of a first line. A header that was changed and is still one is used: the figures of the
+/// other lines hold.
+fn begun(line: &[u8]) -> Result<Run, ReadError> {
+    let seal = seal::check(line);
+    let corrupt = |reason: String| ReadError::Corrupt { line: 1, reason };
+    match check_header(line) {
+        Err(ReadError::Newer { .. }) if seal == Seal::Broken => {
+            return Err(corrupt(CHANGED.to_owned()));
+        }
+        checked => checked?,
+    }
+    let header: Header =
+        serde_json::from_slice(line).map_err(|error| corrupt(error.to_string()))?;
+    let is_intact = is_intact(seal, header.format);
+    let mut run = Run::new(header);
+    if !is_intact {
+        run.lose(Damaged::new(1, Some("header"), line), false);
+    }
+    Ok(run)
+}
+
+/// Why a line counts as damaged that parses.
+const CHANGED: &str = "it does not match its checksum";
+
+/// Whether a checksum, or its absence, is that of a line as it was written.
+fn is_intact(seal: Seal, format: u32) -> bool {
+    seal == Seal::Intact || (seal == Seal::Absent && format < SEALED_SINCE)
+}
+
+/// Takes a later line into a run. Without the event that ends a round its samples do not count, so
+/// that of a damaged line that may have been one.
+fn take(run: &mut Run, number: usize, line: &[u8]) -> Result<(), ReadError> {
+    let corrupt = |reason: &str| ReadError::Corrupt { line: number, reason: reason.to_owned() };
+    let event = is_intact(seal::check(line), run.header.format).then(|| event(line).ok());
+    match event.flatten() {
+        Some(Event::Header(_)) => return Err(corrupt("the header of another record follows here")),
+        Some(Event::Plan(plan)) if let Some(excess) = plan.excess() => {
+            return Err(corrupt(&format!("no plumb plans {excess}")));
+        }
+        Some(event) => run.push(event),
+        None if run.damaged.len() == DAMAGED_MAX => {
+            return Err(corrupt("and so are a thousand lines before it"));
+        }
+        None => {
+            let kind = named(line);
+            let is_within_round = matches!(kind, Some("samples" | "histogram" | "trace"));
+            run.lose(Damaged::new(number, kind, line), !is_within_round);
+        }
+    }
+    Ok(())
+}
+
 /// Whether a first line without its end is the beginning of a header as [`write`] writes it.
 fn begins_header(line: &[u8]) -> bool {
     let start = br#"{"event":"header","#;
     let length = line.len().min(start.len());
     line[..length] == start[..length]
-}
-
-fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
-    if number == 1 {
-        check_header(line)?;
-    }
-    event(line).map_err(|error| ReadError::Corrupt { line: number, reason: error.to_string() })
 }
 
 /// The event on a line. A line is read as what its name says: a tagged enum of serde's would first
@@ -142,6 +177,7 @@ pub fn event(line: &[u8]) -> serde_json::Result<Event> {
         "pair" => Event::Pair(serde_json::from_slice(line)?),
         "pairing_end" => Event::PairingEnd(serde_json::from_slice(line)?),
         "segment" => Event::Segment(serde_json::from_slice(line)?),
+        "calibration" => Event::Calibration(serde_json::from_slice(line)?),
         "width" => Event::Width(serde_json::from_slice(line)?),
         "footer" => Event::Footer(serde_json::from_slice(line)?),
         _ => {
@@ -180,7 +216,7 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
     }
 }
 
-/// Appends one event as a line and flushes it: what was measured survives the writer. Errors: what
+/// Appends one event as a line with its checksum and flushes it: what was measured survives the writer. Errors: what
 /// the writer reports, or an event that would not come back the same: JSON has no number that is
 /// not finite. Nothing is written then, so that the record stays readable.
 pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
@@ -194,6 +230,7 @@ pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
             format!("a number in this event is not finite: {event:?}"),
         ));
     }
+    seal::seal(&mut line);
     line.push(b'\n');
     writer.write_all(&line)?;
     writer.flush()

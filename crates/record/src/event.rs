@@ -46,6 +46,8 @@ pub enum Event {
     PairingEnd(crosscheck::PairingEnd),
     /// The run was resumed here.
     Segment(Segment),
+    /// The clocks of the run's first part, once they are calibrated.
+    Calibration(Box<Calibration>),
     /// What the width probe learnt after the calibration.
     Width(Learnt),
     /// Last line.
@@ -90,12 +92,20 @@ pub struct Header {
     /// The far ends on other hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerHeader>,
-    /// The clocks.
+    /// The clocks: since format 5 an event of its own, which follows.
+    #[serde(default, skip_serializing_if = "Calibration::is_absent")]
     pub calibration: Calibration,
 }
 
 /// The preset of a run whose figures were published by others: a report's machine.
 pub const PUBLISHED: &str = "published";
+
+impl Calibration {
+    /// Whether the clocks were not calibrated, or not yet.
+    pub fn is_absent(&self) -> bool {
+        self.source.is_empty()
+    }
+}
 
 impl Header {
     /// Whether its figures were published by others and not measured by plumb: without rounds, and
@@ -105,7 +115,7 @@ impl Header {
     }
 
     /// Version of how values come from samples: runs of another one teach nothing of this one's
-    /// scatter. Formats 3 and 4 differ in how samples are listed alone.
+    /// scatter. Since format 3 only the form of the lines has changed.
     pub fn estimator(&self) -> u32 {
         self.format.min(3)
     }
@@ -167,7 +177,7 @@ pub struct Options {
 }
 
 /// The clocks and what they cost (METHOD §1).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// `tsc`, `cntvct` or `clock_gettime`.
@@ -232,6 +242,9 @@ pub struct Round {
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
+    /// Other plumbs that measured on this machine meanwhile, each as it describes itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// Cases that failed while the round went on; they have no samples in it. Of a void round:
     /// those that no further round measures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -327,6 +340,21 @@ pub enum End {
     Interrupted,
 }
 
+/// What it cost that a record reaches its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Synced {
+    /// How often it was asked for.
+    pub times: u32,
+    /// How long all took, in seconds.
+    pub seconds: f64,
+}
+
+impl Synced {
+    fn is_none(&self) -> bool {
+        self.times == 0
+    }
+}
+
 /// The last line of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Footer {
@@ -344,4 +372,8 @@ pub struct Footer {
     pub session_cpu_s: f64,
     /// Peak resident memory of the session, in bytes.
     pub session_peak_bytes: u64,
+    /// How often the record was made to reach its disk, and the seconds that took; absent in older
+    /// records.
+    #[serde(default, skip_serializing_if = "Synced::is_none")]
+    pub synced: Synced,
 }

@@ -20,6 +20,7 @@ pub mod quantity;
 pub mod redact;
 pub mod run;
 mod samples;
+pub mod seal;
 pub mod shown;
 pub mod unit;
 pub mod view;
@@ -30,4 +31,4 @@ mod width;
 struct Readme;
 
 /// Version of the record's format. A reader refuses records with a higher one.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 
 /// Texts that are left out by the name that they stand under.
-const NAMED: [&str; 13] = [
+const NAMED: [&str; 14] = [
     "address",
     "command_line",
     "dir",
@@ -16,6 +16,7 @@ const NAMED: [&str; 13] = [
     "identity",
     "key_file",
     "machine_id",
+    "others",
     "parent",
     "parts",
     "serial",

@@ -7,6 +7,7 @@ use crate::event::{
 };
 use crate::key::{CaseId, Key};
 use crate::metric::Metric;
+use crate::seal::Damaged;
 use std::collections::HashMap;
 
 /// A run, event by event, with look-ups. Samples, histograms and traces of void rounds are kept in
@@ -40,6 +41,8 @@ pub struct Run {
     pub crosscheck: Crosscheck,
     /// Last line; none if the run was killed.
     pub footer: Option<Footer>,
+    /// Lines that were changed by accident or cannot be read, with what is lost by each.
+    pub damaged: Vec<Damaged>,
     pending: Pending,
     places: Places,
 }
@@ -137,6 +140,7 @@ impl Run {
             outcomes: Vec::new(),
             crosscheck: Crosscheck::default(),
             footer: None,
+            damaged: Vec::new(),
             pending: Pending::default(),
             places: Places::default(),
         }
@@ -172,11 +176,24 @@ impl Run {
                 // A run derives at its end; what an interrupted one derived must not outlive it.
                 self.derived.clear();
                 self.places.derived = ByCase::default();
+                // The first part was killed before its clocks were calibrated.
+                if self.header.calibration.is_absent() {
+                    self.header.calibration = segment.calibration.clone();
+                }
                 self.segments.push(segment);
             }
+            Event::Calibration(calibration) => self.header.calibration = *calibration,
             Event::Width(learnt) => self.learnt.push(learnt),
             Event::Footer(footer) => self.footer = Some(footer),
         }
+    }
+
+    /// A line was lost; where it may have ended a round, that round's samples do not count.
+    pub(crate) fn lose(&mut self, damaged: Damaged, may_end_round: bool) {
+        if may_end_round {
+            self.pending = Pending::default();
+        }
+        self.damaged.push(damaged);
     }
 
     fn derive(&mut self, derived: Derived) {

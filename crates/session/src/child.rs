@@ -34,7 +34,10 @@ const SIGKILL: i32 = 9;
 
 /// Signals whose handlers set the session's flag. The session has one thread, so that they come to
 /// the one that waits.
-const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+pub const STOPPING: [i32; 4] = {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+    [SIGINT, SIGTERM, SIGHUP, SIGXFSZ]
+};
 
 /// A signal asked the session to end.
 #[derive(Debug, thiserror::Error)]
@@ -205,6 +208,9 @@ impl Worker {
     fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let before = self.moved();
         let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
+        if message.is_none() && self.is_stopped() {
+            return Err(self.late());
+        }
         if message.is_none() {
             let now = self.moved();
             let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
@@ -221,12 +227,20 @@ impl Worker {
 
     /// Ends one that did not answer. What waits in the kernel after that waits for its files.
     fn late(&mut self) -> Error {
+        let was = if self.is_stopped() { " (it was stopped by a signal)" } else { "" };
         self.kill_group();
         self.reap();
         if self.is_stuck && self.files.dir.is_some() {
             return self.hung(self.started.elapsed()).into();
         }
-        Silent("the worker did not answer in time and was killed".to_owned()).into()
+        Silent(format!("the worker did not answer in time{was} and was killed")).into()
+    }
+
+    /// Whether a signal stopped it: then it does not wait for its files.
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        // After the name, which may hold anything.
+        stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, of)| of.starts_with('T')))
     }
 
     /// It said something, or read, or wrote: its time begins anew, if its files may hang.

@@ -10,7 +10,9 @@ pub mod directory;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod header;
+mod kept;
 pub mod live;
+pub mod machine;
 pub mod params;
 pub mod passes;
 pub mod plan;
@@ -29,13 +31,14 @@ use crate::header::{header, now, peers};
 use crate::live::{Live, Stop};
 use crate::plan::Work;
 use crate::setup::Setup;
+use crate::store::Full;
 use anyhow::{Context, Result};
 use bench::experiment::{Known, Skip};
 use bench::link::{FromWorker, ToWorker};
 use record::case::Case;
 use record::event::{
-    Calibration, End, Ending, Event, Footer, Outcome, PeerHeader, PredictionEvent, PredictionKind,
-    Segment,
+    Calibration, End, Ending, Event, Outcome, PeerHeader, PredictionEvent, PredictionKind, Segment,
+    Synced,
 };
 use record::key::{CaseId, Key, PLACEMENT};
 use record::run::Run;
@@ -46,7 +49,7 @@ use std::time::{Duration, Instant};
 
 /// A host at the far end, on which a worker is started for each round.
 pub trait FarHost {
-    /// Starts one, whose messages are not waited for any longer once SIGINT or SIGTERM sets `stop`.
+    /// Starts one, whose messages are not waited for any longer once a signal sets `stop`.
     /// Errors: [`Interrupted`]; the host cannot be reached any more, or refuses.
     fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
 
@@ -94,6 +97,9 @@ pub trait Observer {
     /// An event happened; it is to be stored. Errors: it could not be stored: the run ends.
     fn event(&mut self, event: &Event) -> Result<()>;
 
+    /// All events so far are to reach the disk. Errors: they cannot be kept: the run ends.
+    fn sync(&mut self) -> Result<()>;
+
     /// A round starts.
     fn progress(&mut self, progress: &Progress);
 }
@@ -114,6 +120,9 @@ pub struct Session<'run> {
     hanging: Hanging,
     /// Readings of the width probe in samples that its level does not explain.
     readings: Vec<f64>,
+    /// When all events had reached the disk, and what that cost so far.
+    synced_at: Instant,
+    synced: Synced,
 }
 
 /// A run that has ended.
@@ -134,25 +143,12 @@ pub fn run(
     resumed: Option<Run>,
 ) -> Result<Finished> {
     let started = Instant::now();
-    let calibration = round::calibrate(setup, stop)
-        .context("cannot calibrate the clocks, so nothing can be measured")?;
-    let environment = host::environment::tags(&setup.site.host);
-    let (first, run, segment) = match resumed {
+    let (run, segment) = match resumed {
         Some(run) => {
             let n = u32::try_from(run.segments.len() + 1).unwrap_or(u32::MAX);
-            let segment = Segment {
-                n,
-                started: now(),
-                environment,
-                calibration: calibration.clone(),
-                peers: peers(setup),
-            };
-            (Event::Segment(segment), run, n)
+            (run, n)
         }
-        None => {
-            let header = header(setup, environment, &calibration)?;
-            (Event::Header(Box::new(header.clone())), Run::new(header), 0)
-        }
+        None => (Run::new(header(setup)?), 0),
     };
     let spent_before = spent(&run);
     let mut session = Session {
@@ -161,17 +157,25 @@ pub fn run(
         observer,
         stop,
         run,
-        calibration,
+        calibration: Calibration::default(),
         segment,
         started,
         spent_before,
         eta_after_first_pass: None,
         hanging: Hanging::default(),
         readings: Vec::new(),
+        synced_at: started,
+        synced: Synced::default(),
     };
-    session.emit(first)?;
-    session.announce()?;
-    let end = session.stages()?;
+    if segment == 0 {
+        session.emit(Event::Header(Box::new(session.run.header.clone())))?;
+    }
+    session.calibrate()?;
+    let end = match session.announce().and_then(|()| session.stages()) {
+        // The observer has room for the end alone.
+        Err(error) if error.is::<Full>() => End::Interrupted,
+        end => end?,
+    };
     session.footer(end)?;
     Ok(Finished { run: session.run, hanging: session.hanging.given_up() })
 }
@@ -197,6 +201,22 @@ impl<'run> Session<'run> {
         Ok(())
     }
 
+    fn calibrate(&mut self) -> Result<()> {
+        self.calibration = round::calibrate(self.setup, self.stop)
+            .context("cannot calibrate the clocks, so nothing can be measured")?;
+        let calibration = self.calibration.clone();
+        self.emit(match self.segment {
+            0 => Event::Calibration(Box::new(calibration)),
+            n => Event::Segment(Segment {
+                n,
+                started: now(),
+                environment: host::environment::tags(&self.setup.site.host),
+                calibration,
+                peers: peers(self.setup),
+            }),
+        })
+    }
+
     /// The plan, the prior of every case, and what is skipped: all before the first sample. A
     /// resumed run may have been killed in the midst of it; what is there is not said again.
     fn announce(&mut self) -> Result<()> {
@@ -217,7 +237,7 @@ impl<'run> Session<'run> {
             }
             self.outcome(card.id, case.clone(), Ending::Skipped, Some(told_why(skip)))?;
         }
-        Ok(())
+        self.sync()
     }
 
     fn predict(&mut self, work: &Work, cases: &[Case], known: Option<&Known>) -> Result<()> {
@@ -321,6 +341,7 @@ impl<'run> Session<'run> {
                 self.leave(stage)?;
                 return Ok(Stop::Interrupted);
             }
+            self.sync()?;
         }
         if self.looks(None, lives)? { Ok(Stop::Done) } else { Ok(Stop::Interrupted) }
     }
@@ -408,27 +429,6 @@ impl<'run> Session<'run> {
             self.outcome(&live.series.experiment, Some(case.id.clone()), ending, Some(reason))?;
         }
         Ok(())
-    }
-
-    fn footer(&mut self, end: End) -> Result<()> {
-        let drift = if end == End::Interrupted {
-            None
-        } else {
-            round::counter_drift(self.setup, &self.calibration, self.stop)
-        };
-        let usage = metal::process::rusage_self();
-        let footer = Footer {
-            finished: now(),
-            elapsed_s: self.started.elapsed().as_secs_f64(),
-            end,
-            counter_drift: drift,
-            eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
-            session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-            // Not `ru_maxrss` where it can be helped: it survives exec, so it would show the peak
-            // of the program that started plumb.
-            session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
-        };
-        self.emit(Event::Footer(footer))
     }
 }
 

@@ -386,6 +386,7 @@ mod tests {
             window_ns: 1.0,
             status,
             disturbed: Vec::new(),
+            others: Vec::new(),
             cpus: Vec::new(),
             environment: BTreeMap::new(),
             failed,

@@ -4,14 +4,18 @@ use crate::budget::{Budget, Claim, Rules, Turn};
 use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
+use crate::machine::Machine;
 use crate::plan::Work;
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
 use bench::measure::clock_step;
 use record::event::{Event, FailedCase, Learnt, Round, RoundStatus, Unusable, Width};
 use stats::width::{self, Learned, TOO_FAST};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+/// Why a round counts as disturbed beside which another plumb measured.
+const BESIDE: &str = "another plumb on this machine";
 
 /// What one round came to.
 type Measured = (Vec<Event>, RoundStatus, Ended);
@@ -107,7 +111,13 @@ impl<'run> Session<'run> {
             elapsed: self.started.elapsed(),
         });
         let began = Instant::now();
+        let mut others = self.others();
         let Some((events, status, ended)) = self.measured(live, n) else { return Ok(false) };
+        others.extend(self.others());
+        let mut disturbed = round::disturbances(&ended);
+        if !others.is_empty() {
+            disturbed.push(BESIDE.to_owned());
+        }
         let readings = events.iter().flat_map(readings).collect();
         for event in events {
             self.emit(event)?;
@@ -120,13 +130,21 @@ impl<'run> Session<'run> {
             at_s: self.started.elapsed().as_secs_f64(),
             window_ns: ended.window_ns,
             status,
-            disturbed: round::disturbances(&ended),
+            disturbed,
+            others: others.into_iter().collect(),
             cpus: ended.cpus,
             environment: ended.environment,
             failed: ended.failed,
         }))?;
         self.learn_level(readings)?;
+        self.sync_if_due()?;
         Ok(true)
+    }
+
+    /// The other plumbs that measure on this machine now.
+    fn others(&self) -> BTreeSet<String> {
+        let machine = self.setup.machine.as_ref();
+        machine.into_iter().flat_map(Machine::others).collect()
     }
 
     /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is

@@ -1,6 +1,7 @@
 //! A run that goes on, and a record that is added to.
 
 use crate::header::Build;
+use crate::machine::Machine;
 use crate::setup::{Setup, Usage, Wanted, root, usage};
 use crate::store::{RecordFile, Store};
 use anyhow::{Result, bail};
@@ -23,6 +24,7 @@ pub fn resume(
     repeated: [&[String]; 2],
     build: Build,
     catalogue: Catalogue,
+    machine: Option<Machine>,
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Run)> {
     let path = store.find(name).map_err(usage)?;
@@ -49,16 +51,11 @@ pub fn resume(
     }
     if header.format != FORMAT {
         bail!(Usage(format!(
-            "{shown} was started by an earlier plumb, which estimates figures differently (format \
-             {}, here {FORMAT}); start a new `plumb run`",
+            "{shown} was started by an earlier plumb (record format {}, here {FORMAT}); start a new \
+             `plumb run`",
             header.format
         )));
     }
-    let Some(plan) = &run.plan else {
-        bail!(Usage(format!(
-            "{shown} was killed before its plan was written: nothing was measured; start a new `plumb run`"
-        )));
-    };
     meant(name, &header.options, repeated)?;
     let wanted = Wanted {
         build,
@@ -69,9 +66,12 @@ pub fn resume(
         name: Some(header.run.clone()),
         then: &header.peers,
         host_tree: None,
+        machine,
     };
     let mut setup = Setup::new(wanted, stop)?;
-    if let Some(difference) = difference(plan, &setup.planned.plan) {
+    // One that was killed while its clocks were calibrated has no plan yet.
+    let then = run.plan.as_ref();
+    if let Some(difference) = then.and_then(|then| difference(then, &setup.planned.plan)) {
         bail!(Usage(format!(
             "the plan of {shown} differs from what this plumb would plan here ({difference}); \
              start a new `plumb run`"

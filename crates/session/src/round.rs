@@ -34,8 +34,16 @@ const OF_FAR: &str = "far_";
 /// Time for one end to say why it failed, when the other has.
 const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
 
-/// Calibrates the clocks in a worker.
+/// Calibrates the clocks in a worker, and in a second one if the first fails: a worker that is
+/// killed costs a round, and not the run. Errors: both failed; [`crate::child::Interrupted`].
 pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
+    match calibrated(setup, stop) {
+        Err(error) if !is_interrupt(&error) => calibrated(setup, stop),
+        first => first,
+    }
+}
+
+fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     let (windows, window) = setup.calibration;
     let order = CalibrateOrder {
         cpu: first_cpu(setup)?,

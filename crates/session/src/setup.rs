@@ -7,6 +7,7 @@ use crate::agent::key::Key;
 use crate::agent::message::Open;
 use crate::agent::url::{PeerUrl, Way};
 use crate::header::Build;
+use crate::machine::Machine;
 use crate::params::Settings;
 use crate::plan::{Planned, plan};
 use crate::select::Selection;
@@ -64,6 +65,8 @@ pub struct Setup {
     /// Work directories beside the site's, by the directory that they are in
     /// ([`bench::experiment::AnyExperiment::files_below`]); why one could not be made.
     pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
+    /// Its place among the plumbs of the machine; none for what measures nothing that counts.
+    pub machine: Option<Machine>,
 }
 
 /// What a session is made from, as the record keeps it, and what it does not keep.
@@ -84,6 +87,8 @@ pub struct Wanted<'a> {
     pub then: &'a [PeerHeader],
     /// A recorded machine that is planned for instead of this one.
     pub host_tree: Option<&'a Path>,
+    /// The place among the plumbs of the machine, which a rehearsal gives back.
+    pub machine: Option<Machine>,
 }
 
 /// This machine, or a recorded one. Errors: [`Usage`]: nothing is recorded there.
@@ -129,8 +134,10 @@ impl Setup {
     /// Resolves what was asked for against the machine and the far ends, until `stop` is set.
     /// Errors: [`Usage`]; a far end that cannot be reached.
     pub fn new(wanted: Wanted<'_>, stop: &AtomicBool) -> Result<Setup> {
-        let Wanted { build, catalogue, options, dir, seed, name, then, host_tree } = wanted;
+        let Wanted { build, catalogue, options, dir, seed, name, then, host_tree, machine } =
+            wanted;
         let preset = preset_of(&options)?;
+        let machine = machine.filter(|_| preset != Preset::Rehearsal);
         let peers = PeerUrl::parse_all(&options.peers).map_err(usage)?;
         let selection = Selection::parse(&options.selectors, catalogue).map_err(usage)?;
         let settings = Settings::parse(&options.set, catalogue).map_err(usage)?;
@@ -162,7 +169,8 @@ impl Setup {
         // The time until which other clients see the agents as busy.
         let takes = name.as_ref().map_or(PLANNING, |_| budget);
         let here = &site.host.identity.hash;
-        let remotes = connect(&options, peers, preset, (here, takes, then), stop)?;
+        let remotes =
+            connect(&options, peers, preset, (here, takes, then), machine.as_ref(), stop)?;
         let apart = |remote: &Remote| remote.peer().apart(&site.host, &site.cpus);
         site.peers = remotes.iter().map(apart).collect();
         let planned =
@@ -181,6 +189,7 @@ impl Setup {
                 .map(|remote| (remote.name().to_owned(), Box::new(remote) as Box<dyn FarHost>))
                 .collect(),
             elsewhere: Default::default(),
+            machine,
         })
     }
 
@@ -203,6 +212,7 @@ impl Setup {
             calibration: calibration(preset),
             remotes: Default::default(),
             elsewhere: Default::default(),
+            machine: None,
         }
     }
 
@@ -283,6 +293,7 @@ fn connect(
     peers: Vec<PeerUrl>,
     preset: Preset,
     (here, takes, then): (&str, Duration, &[PeerHeader]),
+    machine: Option<&Machine>,
     stop: &AtomicBool,
 ) -> Result<Vec<Remote>> {
     let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
@@ -308,6 +319,7 @@ fn connect(
             window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
             near_address: None,
             cpus: then.map(|then| then.cpus.clone()),
+            token: machine.map(|machine| machine.token().to_owned()),
         };
         let remote = Remote::connect(peer, key.clone(), open, here, stop)?;
         let now = remote.header();

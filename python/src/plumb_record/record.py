@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
@@ -12,7 +13,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from .errors import Damaged, NewerFormat, NotPlumb
 
 #: The newest format of records that this package reads.
-FORMAT = 4
+FORMAT = 5
+#: The format since which every line has a checksum.
+SEALED_SINCE = 5
 
 Json = Dict[str, Any]
 Case = Mapping[str, Union[str, int]]
@@ -122,6 +125,8 @@ class Record:
     #: Events of other kinds as they stand: ``outcome``, ``derived``, ``segment``, ``crosscheck`` …
     events: List[Json] = field(default_factory=list)
     footer: Optional[Json] = None
+    #: Numbers of lines that do not match their checksums: nothing in them is used.
+    damaged: List[int] = field(default_factory=list)
     #: The file ends within a line: plumb was killed while it wrote it. Nothing else is lost.
     torn: bool = False
 
@@ -158,19 +163,27 @@ class Record:
 def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
     """Reads a record, packed by gzip or not.
 
-    Raises NotPlumb for another file, NewerFormat for a record of a newer plumb, and Damaged with the line for
-    a line that is neither whole nor the torn last one.
+    A line that was changed by accident is left out and named in ``damaged``; so are the samples of a round whose
+    last line it may have been. Raises NotPlumb for another file, NewerFormat for a record of a newer plumb, and
+    Damaged with the line for one that cannot be read and has no checksum that would show it.
     """
     record: Optional[Record] = None
     open_round: List[Tuple[str, Union[Samples, Histogram, Trace]]] = []
-    for event, torn in _events(path):
-        if torn:
+    for number, event, state in _events(path):
+        if state == "torn":
             if record is not None:
                 record.torn = True
             break
         kind = event.get("event")
+        if record is not None and (state == "changed" or state == "bare" and _is_sealed(record.header)):
+            record.damaged.append(number)
+            if kind not in _MEASURED:
+                open_round.clear()
+            continue
         if record is None:
             record = Record(header=_header(event))
+            if state == "changed" or state == "bare" and _is_sealed(event):
+                record.damaged.append(number)
         elif kind in _MEASURED:
             into, read = _MEASURED[kind]
             open_round.append((into, read(event)))
@@ -185,17 +198,32 @@ def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
             record.predictions.append(_prediction(event))
         elif kind in ("plan", "footer"):
             setattr(record, kind, event)
+        elif kind == "calibration":
+            record.header["calibration"] = event
         else:
             record.events.append(event)
         if kind == "segment":
             open_round.clear()
+            record.header.setdefault("calibration", event.get("calibration"))
     if record is None:
         raise NotPlumb(f"{os.fspath(path)} is no record: it has no header")
     return record
 
 
-def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[Json, bool]]:
-    """Events, each with whether it stands for a torn last line."""
+def _is_sealed(header: Json) -> bool:
+    return bool(header["format"] >= SEALED_SINCE)
+
+
+def _seal(line: bytes) -> str:
+    """``intact``, ``changed``, or ``bare`` for a line without a checksum."""
+    text, member, rest = line.rstrip(b"\n").rpartition(b',"crc":"')
+    if not member or len(rest) != 10 or not rest.endswith(b'"}'):
+        return "bare"
+    return "intact" if rest[:8] == b"%08x" % zlib.crc32(text) else "changed"
+
+
+def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, str]]:
+    """Events with the numbers of their lines, each with what its checksum says, or ``torn``."""
     with open(path, "rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else open(path, "rb") as file:
@@ -208,11 +236,14 @@ def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[Json, bool]]
                 if number == 1:
                     raise NotPlumb(f"{os.fspath(path)} is no record: {why}") from None
                 if not line.endswith(b"\n"):
-                    yield {}, True
+                    yield number, {}, "torn"
                     return
+                if _seal(line) == "changed":
+                    yield number, {}, "changed"
+                    continue
                 raise Damaged(number, str(why)) from None
             try:
-                yield event, False
+                yield number, event, _seal(line)
             except (KeyError, TypeError) as why:
                 raise Damaged(number, f"{type(why).__name__} {why}") from None
 

@@ -39,6 +39,10 @@ impl Sink {
 impl Observer for Sink {
     fn event(&mut self, event: &Event) -> Result<()> {
         self.file.append(event)?;
+        // Between two comparisons: a disk that writes disturbs them.
+        if matches!(event, Event::PairingEnd(_) | Event::Footer(_)) {
+            self.file.sync()?;
+        }
         self.run.push(event.clone());
         if let Event::PairingEnd(end) = event {
             let lines = lines(&self.run, end);

@@ -116,6 +116,7 @@ fn round(experiment: usize, n: u32) -> Round {
         cpus: vec![1],
         environment: BTreeMap::new(),
         disturbed: vec![],
+        others: Vec::new(),
         failed: vec![],
     }
 }

@@ -158,6 +158,7 @@ pub fn own() -> Run {
         eta_after_first_pass_s: None,
         session_cpu_s: 0.8,
         session_peak_bytes: 21 << 20,
+        synced: Default::default(),
     }));
     run
 }

@@ -3,7 +3,7 @@
 use super::{Finding, LISTED, Severity, no_probe, with_more};
 use crate::gather::distinct;
 use crate::health::seen;
-use record::event::{End, PeerHeader, RoundStatus};
+use record::event::{End, PeerHeader, Round, RoundStatus};
 use record::quantity::digits;
 use record::run::Run;
 
@@ -16,7 +16,37 @@ const LEVEL_LOST: f64 = 0.01;
 /// How it ended, its clocks and its rounds.
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let parts = [ended(run), clocks(run), probe(run)].into_iter().flatten();
-    parts.chain(same_machine(run)).chain(void(run)).collect()
+    let parts = parts.chain(damaged(run)).chain(same_machine(run));
+    parts.chain(other_plumb(run)).chain(void(run)).collect()
+}
+
+/// Lines that were changed by accident.
+fn damaged(run: &Run) -> Option<Finding> {
+    let lines =
+        run.damaged.iter().map(|damaged| format!("line {}: {}", damaged.line, damaged.lost));
+    let first: Vec<String> = lines.take(LISTED).collect();
+    let all = run.damaged.len();
+    (all > 0).then(|| {
+        let text = format!("damaged lines of the record are lost: {}", with_more(&first, all));
+        Finding::new(Severity::Error, "damaged_record", text)
+            .so("restore the record from a copy, or measure again")
+    })
+}
+
+/// Other plumbs that measured beside its rounds.
+fn other_plumb(run: &Run) -> Option<Finding> {
+    let met: Vec<&Round> = run.rounds.iter().filter(|round| !round.others.is_empty()).collect();
+    let others = distinct(met.iter().flat_map(|round| &round.others).cloned());
+    (!met.is_empty()).then(|| {
+        let first: Vec<String> = others.iter().take(LISTED).cloned().collect();
+        let text = format!(
+            "another plumb measured on this machine beside {} of {} rounds: {}",
+            met.len(),
+            run.rounds.len(),
+            with_more(&first, others.len())
+        );
+        warning("other_plumb", text).so("measure again with --wait, which waits for its end")
+    })
 }
 
 /// Far ends that have this machine's identity.

@@ -8,7 +8,7 @@ use super::handshake::{
 use super::key::Key;
 use super::message::printable;
 use super::seal::{Seal, Unsealed};
-use crate::child::Interrupted;
+use crate::child::{Interrupted, STOPPING};
 use anyhow::{Context, Result, bail};
 use metal::wait::{Want, any_unless};
 use serde::Serialize;
@@ -46,9 +46,6 @@ const ALIVE_AGAIN: Duration = Duration::from_secs(3);
 /// … so many times; and gives up what is not acknowledged in this time.
 const ALIVE_TIMES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
-
-/// Signals at which a wait looks at its flag.
-pub const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
 /// Why a connection is of no more use.
 #[derive(Debug, Error)]

@@ -6,12 +6,13 @@
 //! oldest, is given up. The session's end of the handshake proves its key with its first bytes,
 //! which no other party can replay, and so passes them.
 
-use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
+use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, prepare};
 use super::handshake::{Heard, Progress, Refusal, Responder};
 use super::key::Keys;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, Way};
 use super::server::Served;
+use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};

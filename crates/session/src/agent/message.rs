@@ -63,6 +63,10 @@ pub struct Open {
     /// CPUs that its earlier rounds used, the first first; none for the agent's choice.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
+    /// What its agents share with it on the machine that they may be on together; none if it takes
+    /// no place among the plumbs of a machine.
+    #[serde(default)]
+    pub token: Option<String>,
 }
 
 /// From an agent to a session.

@@ -1,7 +1,6 @@
 //! A TCP connection to a name, with a time limit on each step, that a signal ends.
 
-use super::channel::STOPPING;
-use crate::child::Interrupted;
+use crate::child::{Interrupted, STOPPING};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use metal::process::{Patience, within};
 use metal::wait::{Want, any_unless};

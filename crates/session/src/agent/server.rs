@@ -7,6 +7,7 @@ use super::hired::Hand;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::office::{Office, Way, has_address, site};
 use crate::is_interrupt;
+use crate::machine::{Machine, UNSEEN};
 use anyhow::{Context, Result, bail};
 use bench::experiment::placement::far_cpu;
 use bench::experiment::{self, Site};
@@ -40,6 +41,8 @@ pub struct Served<'agent> {
     interface: Option<String>,
     calibration: Option<Calibration>,
     work: Work,
+    /// The session's place among the plumbs of this machine.
+    _machine: Option<Machine>,
 }
 
 /// What its worker does.
@@ -94,6 +97,7 @@ impl<'agent> Served<'agent> {
                         worker: prepared.worker,
                         deadline: Instant::now() + calibration_time(open),
                     },
+                    _machine: machine(office, open),
                 };
                 served.channel.set_limit(FRAME_BYTES_MAX);
                 Ok(served)
@@ -359,6 +363,17 @@ impl<'agent> Served<'agent> {
         self.say(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
     }
+}
+
+/// Takes a place for a session among the plumbs of this machine: a run here sees it.
+fn machine(office: &Office<'_>, open: &Open) -> Option<Machine> {
+    let token = open.token.as_deref()?;
+    let what = format!("plumb agent for {}", printable(&open.host_name));
+    let entered = Machine::look(&what, Some(token)).and_then(|machine| {
+        machine.enter()?;
+        Ok(machine)
+    });
+    entered.inspect_err(|why| (office.tell)(&format!("{UNSEEN}: {why:#}"))).ok()
 }
 
 /// Refuses a session.

@@ -1,11 +1,12 @@
 //! An agent on its standard input and output, started by what authenticates and encrypts (ssh,
 //! srun, kubectl exec): it serves one session and ends.
 
-use super::channel::{Channel, FRAME_TIME, Lost, STOPPING};
+use super::channel::{Channel, FRAME_TIME, Lost};
 use super::handshake::Role;
 use super::message::ToAgent;
 use super::office::{Office, Way};
 use super::server::Served;
+use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
 use metal::wait::any_unless;

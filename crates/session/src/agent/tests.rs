@@ -175,6 +175,7 @@ fn open(host_name: &str) -> ToAgent {
         window_ns: 1000,
         near_address: None,
         cpus: None,
+        token: None,
     }))
 }
 

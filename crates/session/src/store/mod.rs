@@ -13,7 +13,7 @@ use record::event::Event;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -257,12 +257,30 @@ pub struct RecordFile {
     unstarted: bool,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
+    /// Its length.
+    bytes: u64,
+    /// Directories that do not have it on their disk yet.
+    unsynced: Vec<PathBuf>,
 }
+
+/// Bytes below the process's limit on the size of files that are kept for the record's end.
+const KEPT_FOR_END: u64 = 4096;
+
+/// A record that has room for its end and nothing else.
+#[derive(Debug, thiserror::Error)]
+#[error("the record has reached the limit of this process on the size of files (ulimit -f)")]
+pub struct Full;
 
 impl RecordFile {
     /// Makes the file of a new run; it must not exist. Errors: it exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let made =
+            parent.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        let mut unsynced: Vec<PathBuf> =
+            made.filter_map(|dir| dir.parent()).map(Path::to_owned).collect();
+        unsynced.push(parent.to_owned());
+        if !parent.as_os_str().is_empty() {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("cannot create the directory {}", parent.display()))?;
         }
@@ -273,8 +291,9 @@ impl RecordFile {
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
-        let record = RecordFile { file, path: path.to_owned(), unstarted: true, cut: None };
-        lock(&record.file, path)?;
+        let path = path.to_owned();
+        let record = RecordFile { file, path, unstarted: true, cut: None, bytes: 0, unsynced };
+        lock(&record.file, &record.path)?;
         Ok(record)
     }
 
@@ -288,11 +307,21 @@ impl RecordFile {
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
         lock(&file, path)?;
         let recording = read(path)?;
+        if let Some(damaged) = recording.run.damaged.first() {
+            bail!(
+                "line {} of {} is damaged, and a damaged record is not continued; `plumb report` \
+                 shows what the other lines hold",
+                damaged.line,
+                path.display()
+            );
+        }
         let record = RecordFile {
             file,
             path: path.to_owned(),
             unstarted: false,
             cut: recording.torn.then_some(recording.whole_bytes),
+            bytes: recording.whole_bytes,
+            unsynced: Vec::new(),
         };
         Ok((record, recording))
     }
@@ -302,17 +331,58 @@ impl RecordFile {
         &self.path
     }
 
-    /// Appends and flushes one event. Errors: it cannot be written: disk full, device gone; the
-    /// record was removed, so that nothing of the run would be kept.
+    /// Appends one event. Errors: it cannot be written (disk full, device gone) or kept (the file
+    /// was removed); [`Full`], for all but the record's end.
     pub fn append(&mut self, event: &Event) -> Result<()> {
-        self.unstarted = false;
-        if self.file.metadata().is_ok_and(|facts| facts.nlink() == 0) {
-            bail!("the record {} was removed while it was written", self.path.display());
-        }
-        let cut = self.cut.take();
-        cut.map_or(Ok(()), |length| self.file.set_len(length))
-            .and_then(|()| codec::write(&mut self.file, event))
+        // What ends before it has measured leaves nothing behind.
+        self.unstarted &= matches!(event, Event::Header(_));
+        self.appended(event)
             .with_context(|| format!("cannot write the record {}", self.path.display()))
+    }
+
+    fn appended(&mut self, event: &Event) -> Result<()> {
+        if self.file.metadata()?.nlink() == 0 {
+            bail!("it was removed while it was being written");
+        }
+        if let Some(length) = self.cut.take() {
+            self.file.set_len(length)?;
+        }
+        let mut line = Vec::new();
+        codec::write(&mut line, event)?;
+        let bytes = self.bytes + line.len() as u64;
+        let room = metal::process::file_bytes_max().map(|max| max.saturating_sub(KEPT_FOR_END));
+        if room.is_some_and(|room| bytes > room) && !matches!(event, Event::Footer(_)) {
+            bail!(Full);
+        }
+        self.file.write_all(&line)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Has everything that was appended reach the disk, and the directory with the record's name.
+    /// Errors: it does not.
+    pub fn sync(&mut self) -> Result<()> {
+        let synced = self.file.sync_data();
+        let synced = synced.and_then(|()| self.unsynced.drain(..).try_for_each(sync_dir));
+        synced
+            .with_context(|| format!("cannot write the record {} to its disk", self.path.display()))
+    }
+}
+
+/// Has a directory's names reach the disk. Errors: they do not; not of a directory that may not be
+/// read, or of a file system that does not offer it.
+fn sync_dir(dir: PathBuf) -> io::Result<()> {
+    let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
+    match File::open(dir).and_then(|dir| dir.sync_all()) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
     }
 }
 

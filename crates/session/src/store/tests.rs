@@ -26,6 +26,7 @@ fn footer() -> Footer {
         eta_after_first_pass_s: None,
         session_cpu_s: 1.0,
         session_peak_bytes: 1,
+        synced: Default::default(),
     }
 }
 

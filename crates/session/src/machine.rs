@@ -1,0 +1,267 @@
+//! The machine's lock: how plumbs that measure on one machine see each other.
+//!
+//! One file holds a place for each plumb that measures: a lock on one byte, which ends with its
+//! process, and a text that says who it is. The file is shared by all users of the machine and is
+//! seen from every network and process namespace; a container with a file system of its own sees it
+//! where both mount it (`PLUMB_LOCK`). It is advice: any user can hold a place, or write a wrong
+//! text, and then rounds count as disturbed that are not. Nobody can make plumb write elsewhere:
+//! links are not followed ([`metal::lock::open_shared`]).
+
+use crate::child::Interrupted;
+use crate::header::now;
+use anyhow::{Context, Result, bail};
+use record::plain;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Names the file; it need not exist, its directory must.
+const FILE: &str = "PLUMB_LOCK";
+/// The token of the plumb that this one works for: its tool of a comparison.
+pub const TOKEN: &str = "PLUMB_LOCK_TOKEN";
+/// Where it is otherwise: in the first directory that belongs to root and in which every user may
+/// make files, which is the same one for all.
+const SHARED_DIRS: [&str; 3] = ["/run/lock", "/dev/shm", "/tmp"];
+const NAME: &str = "plumb.lock";
+/// The mode of such a directory: all may write, and remove only what is theirs.
+const OPEN_TO_ALL: u32 = 0o1002;
+
+/// Places, and the bytes of each one's text.
+const PLACES: u64 = 32;
+const TEXT_BYTES: usize = 1024;
+/// The byte of the one whose turn it is among those that wait.
+const TURN: u64 = PLACES;
+/// Longest text of what a plumb does, in characters: escaped, it fits with the rest.
+const WHAT_MAX: usize = 100;
+/// How often one that waits looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What it means that the file cannot be used.
+pub const UNSEEN: &str = "plumb does not see whether another plumb measures on this machine";
+
+/// What a plumb says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Member {
+    pid: u32,
+    /// The namespace of that number.
+    pid_namespace: String,
+    since: String,
+    what: String,
+    /// What it shares with those that work for it: its agents, and the runs of a crosscheck.
+    token: String,
+}
+
+/// One among the plumbs of the machine, until it is dropped.
+#[derive(Debug)]
+pub struct Machine {
+    file: File,
+    own: Member,
+}
+
+/// The file of this machine. Errors: no directory is open to all users.
+fn file() -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os(FILE).filter(|named| !named.is_empty()) {
+        return Ok(named.into());
+    }
+    let is_shared = |dir: &&Path| {
+        let facts = dir.symlink_metadata();
+        facts.is_ok_and(|facts| {
+            let is_open = facts.permissions().mode() & OPEN_TO_ALL == OPEN_TO_ALL;
+            facts.is_dir() && facts.uid() == 0 && is_open
+        })
+    };
+    let found = SHARED_DIRS.map(Path::new).into_iter().find(is_shared);
+    let dir = found.with_context(|| {
+        format!("none of {} is open to all users; set {FILE}", SHARED_DIRS.join(", "))
+    })?;
+    Ok(dir.join(NAME))
+}
+
+impl Machine {
+    /// Looks at the machine for something that will measure. `token` is that of the session for
+    /// which it works; without one that of the environment, or a new one. Errors: the file cannot
+    /// be shared.
+    pub fn look(what: &str, token: Option<&str>) -> Result<Machine> {
+        let inherited = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        let token = token.map(str::to_owned).or_else(inherited);
+        let own = Member {
+            pid: std::process::id(),
+            pid_namespace: pid_namespace(),
+            since: now(),
+            what: what.chars().take(WHAT_MAX).collect(),
+            token: token.unwrap_or_else(|| format!("{:032x}", fastrand::u128(..))),
+        };
+        Machine::at(&file()?, own)
+    }
+
+    fn at(path: &Path, own: Member) -> Result<Machine> {
+        let file = metal::lock::open_shared(path);
+        Ok(Machine { file: file.with_context(|| path.display().to_string())?, own })
+    }
+
+    /// Takes a place: from now on others see it. Errors: the file cannot be locked or written; all
+    /// places are taken.
+    pub fn enter(&self) -> Result<()> {
+        for place in 0..PLACES {
+            if metal::lock::try_byte(&self.file, place)? {
+                let mut text = serde_json::to_vec(&self.own)?;
+                text.resize(TEXT_BYTES, b' ');
+                return Ok(self.file.write_all_at(&text, place * TEXT_BYTES as u64)?);
+            }
+        }
+        bail!("{PLACES} plumbs measure already")
+    }
+
+    /// What it shares with those that work for it.
+    pub fn token(&self) -> &str {
+        &self.own.token
+    }
+
+    /// The other plumbs that measure here now, as they describe themselves, without those that
+    /// belong to the same session. (One system call where there are none at all.)
+    pub fn others(&self) -> Vec<String> {
+        let taken = |at, length| metal::lock::is_taken(&self.file, at, length).unwrap_or(false);
+        let places = if taken(0, PLACES) { 0..PLACES } else { 0..0 };
+        let others = places.filter(|place| taken(*place, 1)).filter_map(|place| {
+            let other = self.member(place);
+            (other.token != self.own.token).then(|| self.described(&other))
+        });
+        others.collect()
+    }
+
+    fn member(&self, place: u64) -> Member {
+        let mut text = [0; TEXT_BYTES];
+        // Without a text that can be read it is a plumb all the same.
+        let _ = self.file.read_exact_at(&mut text, place * TEXT_BYTES as u64);
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn described(&self, other: &Member) -> String {
+        if other.pid == 0 {
+            return "one that does not say who it is".to_owned();
+        }
+        let place = match other.pid_namespace == self.own.pid_namespace {
+            true => "",
+            false => " in another PID namespace",
+        };
+        let (pid, since) = (other.pid, &other.since);
+        plain::line(&format!("{} (process {pid}{place}, since {since})", other.what))
+    }
+
+    /// Waits until no other plumb measures here; `say` gets what it waits for, whenever that
+    /// changes. Those that wait go one after the other: each keeps the turn until it ends. Errors:
+    /// [`Interrupted`]; the file cannot be locked.
+    pub fn wait(&self, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<()> {
+        let mut said = Vec::new();
+        loop {
+            let is_its_turn = metal::lock::try_byte(&self.file, TURN)?;
+            let others = self.others();
+            if others.is_empty() && is_its_turn {
+                return Ok(());
+            }
+            if others != said {
+                say(&others.join("; "));
+                said = others;
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!(Interrupted);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The namespace in which this process has its number; empty if the kernel does not report it.
+fn pid_namespace() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, Member, NAME, TEXT_BYTES, WHAT_MAX, pid_namespace};
+    use crate::child::Interrupted;
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn at(dir: &Path, what: &str, token: &str) -> Machine {
+        let own = Member {
+            pid: 7,
+            pid_namespace: pid_namespace(),
+            since: "then".to_owned(),
+            what: what.to_owned(),
+            token: token.to_owned(),
+        };
+        Machine::at(&dir.join(NAME), own).expect("shared")
+    }
+
+    fn entered(dir: &Path, what: &str, token: &str) -> Machine {
+        let machine = at(dir, what, token);
+        machine.enter().expect("a place");
+        machine
+    }
+
+    #[test]
+    fn each_sees_the_others_but_not_its_own_session() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let here = dir.path();
+        let one = entered(here, "plumb run", "a");
+        assert!(one.others().is_empty());
+        let own_agent = entered(here, "plumb agent", "a");
+        assert!(one.others().is_empty() && own_agent.others().is_empty());
+        let other = entered(here, "plumb run net", "b");
+        assert_eq!(one.others(), ["plumb run net (process 7, since then)"]);
+        assert_eq!(other.others().len(), 2);
+        let elsewhere = Member { pid_namespace: "pid:[1]".to_owned(), ..at(here, "", "c").own };
+        assert_eq!(one.described(&elsewhere), " (process 7 in another PID namespace, since then)");
+        drop(other);
+        assert!(one.others().is_empty());
+        // Its text stays, and its place is free: the next one has it.
+        drop(entered(here, "plumb run fs", "c"));
+        assert!(own_agent.others().is_empty());
+    }
+
+    #[test]
+    fn a_place_without_a_text_is_taken_all_the_same() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, other) = (entered(dir.path(), "a", "a"), entered(dir.path(), "b", "b"));
+        other.file.write_all_at(b"\x1b]0;x{", TEXT_BYTES as u64).expect("written");
+        assert_eq!(one.others(), ["one that does not say who it is"]);
+        // The longest text that it can have still fits.
+        let what = "\u{1b}".repeat(WHAT_MAX);
+        let longest = entered(dir.path(), &what, &"f".repeat(32));
+        assert_eq!(one.others().len(), 2);
+        assert!(one.others()[1].contains("since then"), "{:?}", one.others());
+        drop(longest);
+    }
+
+    #[test]
+    fn those_that_wait_go_one_after_the_other() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let running = entered(dir.path(), "plumb run", "a");
+        let [first, second] = ["b", "c"].map(|token| at(dir.path(), "plumb run", token));
+        let stop = AtomicBool::new(true);
+        let waits = |one: &Machine| {
+            let mut said = Vec::new();
+            let waited = one.wait(&stop, |others| said.push(others.to_owned()));
+            (waited.map_err(|error| error.is::<Interrupted>()), said.len())
+        };
+        assert_eq!(waits(&first), (Err(true), 1));
+        assert_eq!(waits(&second), (Err(true), 1));
+        drop(running);
+        // The first one has the turn, also before it has its place.
+        assert_eq!(waits(&second), (Err(true), 0));
+        stop.store(false, Ordering::Relaxed);
+        assert_eq!(waits(&first), (Ok(()), 0));
+        first.enter().expect("a place");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(waits(&second), (Err(true), 1));
+        drop(first);
+        assert_eq!(waits(&second), (Ok(()), 0));
+    }
+}
