@@ -45,7 +45,8 @@ pub fn records() -> Vec<Vec<u8>> {
         let plan = events.iter().find(|event| event["event"] == "plan");
         let ids = plan.and_then(|plan| plan["experiments"].as_array()).into_iter().flatten();
         let ids: Vec<&str> = ids.filter_map(|planned| planned["id"].as_str()).collect();
-        match ids.chunks(2).take(6).map(|of| few(&events, of)).collect::<Vec<_>>() {
+        let few = ids.chunks(2).take(6).enumerate().map(|(at, of)| few(&events, of, at == 0));
+        match few.collect::<Vec<_>>() {
             few if few.is_empty() => records.push(text.into_bytes()),
             few => records.extend(few),
         }
@@ -59,8 +60,8 @@ pub fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// The record of some of its experiments.
-fn few(events: &[Value], ids: &[&str]) -> Vec<u8> {
+/// The record of some of its experiments, with the description of its machine or without.
+fn few(events: &[Value], ids: &[&str], has_host: bool) -> Vec<u8> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = String::new();
     for event in events {
@@ -69,6 +70,14 @@ fn few(events: &[Value], ids: &[&str]) -> Vec<u8> {
         let of = event["experiment"].as_str().or(series).map(str::to_owned);
         if of.as_deref().is_some_and(|of| !ids.contains(&of)) {
             continue;
+        }
+        if event["event"] == "header" && !has_host {
+            event["host"] = json!({});
+            event["peers"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+                .for_each(|peer| peer["host"] = json!({}));
         }
         if event["event"] == "plan" {
             let planned = event["experiments"].as_array_mut().unwrap();
@@ -85,7 +94,7 @@ fn few(events: &[Value], ids: &[&str]) -> Vec<u8> {
         let seen = count.entry(kind).or_default();
         *seen += 1;
         let line = event.to_string();
-        if (of.is_none() || *seen <= 4 * EVENTS) && line.len() <= LINE_BYTES {
+        if (of.is_none() || *seen <= EVENTS) && line.len() <= LINE_BYTES {
             lines.push_str(&(line + "\n"));
         }
     }

@@ -4,7 +4,7 @@ use crate::document::{Block, Document, Table};
 
 /// Rows of a table: pages and terminals become slow with more, and nobody reads them. A standard run
 /// has some 1,700 figures.
-const ROWS_MAX: usize = 10_000;
+const ROWS_MAX: usize = 5_000;
 
 /// The document with tables of readable length.
 pub(super) fn bounded(mut document: Document) -> Document {

@@ -43,7 +43,7 @@ fn quantile_us(thread: &Thread, share: f64) -> Result<f64, String> {
         counted.push((us, *count));
     }
     counted.sort_unstable();
-    let held: u64 = counted.iter().map(|(_, count)| count).sum();
+    let held = counted.iter().fold(0, |held: u64, (_, count)| held.saturating_add(*count));
     if held > thread.cycles || held == 0 {
         return Err(format!("a histogram of {held} sleeps in {} cycles", thread.cycles));
     }
