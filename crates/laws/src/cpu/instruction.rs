@@ -1,5 +1,5 @@
-//! Laws of single instructions: published cycles of the core's design ([`super::published`]), at the
-//! core clock.
+//! Laws of single instructions: published cycles of the core's design ([`super::published`]), at
+//! the core clock.
 
 mod operations;
 

@@ -208,3 +208,51 @@ impl Line {
         Ok(())
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::preamble::{Codes, Gate, Secret};
+    use super::{Line, framed};
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    fn secret() -> Secret {
+        Secret::of(&"5a".repeat(16)).expect("a token")
+    }
+
+    /// Of line 1.
+    pub(in super::super) fn codes() -> Codes {
+        Gate::new(secret()).codes(1)
+    }
+
+    /// Somebody on the way, who has not the secret, and repeats, leaves out and changes what is said.
+    #[test]
+    fn a_message_that_is_not_the_other_ends_next_one_is_told() {
+        let hear = |said: &[u8]| {
+            let (near, far) = UnixStream::pair().expect("two ends");
+            (&far).write_all(said).expect("says");
+            let stream = TcpStream::from(std::os::fd::OwnedFd::from(near));
+            let mut line = Line::new(stream, codes(), false);
+            let mut heard = || line.hear::<u64>(Duration::from_millis(30));
+            [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
+        };
+        let said = |number: u32, from_near, nth, body: &str| {
+            framed(&Gate::new(secret()).codes(number), from_near, nth, body.as_bytes())
+        };
+        let (five, six) = (said(1, true, 0, r#"{"Said":5}"#), said(1, true, 1, r#"{"Said":6}"#));
+        assert_eq!(hear(&[&five[..], &six].concat()), [Ok(5), Ok(6)]);
+        for wrong in [
+            &six,
+            &said(1, false, 0, r#"{"Said":5}"#),
+            &said(2, true, 0, r#"{"Said":5}"#),
+            &five.iter().map(|byte| if *byte == b'5' { b'7' } else { *byte }).collect(),
+        ] {
+            let [first, _] = hear(wrong);
+            assert!(first.expect_err("is wrong").contains("changed on its way"));
+        }
+        let [first, again] = hear(&five.repeat(2));
+        assert!(first == Ok(5) && again.expect_err("is wrong").contains("changed on its way"));
+    }
+}

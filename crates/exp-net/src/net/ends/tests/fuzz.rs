@@ -1,10 +1,10 @@
 //! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line.
 //! They run as the agent's do (`agent::tests::fuzz`), and for as long.
 
-use super::codes;
 use super::{TcpStream, UnixStream};
 use crate::net::ends::line::Asked;
 use crate::net::ends::line::framed;
+use crate::net::ends::line::tests::codes;
 use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
 use crate::net::ends::{Line, PATIENCE};
 use session::fixtures::fuzz::{bytes, fuzz};
