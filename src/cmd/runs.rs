@@ -15,9 +15,14 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Lists the stored runs and crosschecks, oldest first, and the published machines.
+/// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
+/// left on other machines or in containers.
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "The store is the directory $PLUMB_STORE, else $XDG_DATA_HOME/plumb, else \
+~/.local/share/plumb. One that belongs to another user, or that others may write, is only read."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,

@@ -25,7 +25,8 @@ fn own_group(here: &Here) -> Option<PathBuf> {
     let entry = entries
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|ending| ending == "json"))?;
-    let changes: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
+    let text = fs::read_to_string(entry).ok()?;
+    let changes: Value = serde_json::from_str(text.lines().next()?).unwrap();
     let undos = changes["undos"].as_array().unwrap();
     let group = undos.iter().find_map(|undo| undo["remove_group"].as_str());
     Some(PathBuf::from(group.expect("a group is in the journal")))

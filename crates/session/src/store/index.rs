@@ -255,7 +255,9 @@ impl Ask<'_> {
             match rows::prepare(&mut connection) {
                 Ok(Prepared::Current) => {}
                 Ok(Prepared::Newer) => return Ok(Err(Refused::Newer)),
-                Ok(Prepared::Foreign) => return Ok(Err(Refused::foreign("it is not plumb's"))),
+                Ok(Prepared::Foreign) => {
+                    return Ok(Err(Refused::foreign("it is not plumb's, or damaged")));
+                }
                 Err(error) if is_damage(&error) && !is_last => {
                     notes.push(damaged(path, &error));
                     opened = reset(connection);

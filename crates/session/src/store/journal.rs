@@ -53,7 +53,9 @@ struct Entry {
     holder: Option<String>,
     /// It hung when it was to be undone.
     hung: bool,
-    /// Device and number of the work directory, once it was made.
+    /// Device and number of the work directory, once it was made: a line of its own, which is
+    /// appended. One that is torn was not written.
+    #[serde(skip)]
     made: Option<(u64, u64)>,
 }
 
@@ -123,7 +125,10 @@ impl WorkDir {
         match metal::directory::make(&work.path, patience) {
             Ok(Identity { device, inode }) => {
                 work.changes.made = Some((device, inode));
-                work._lock = write_entry(&work.entry, &work.changes).with_context(unwritable)?;
+                let entry = &mut work._lock;
+                write_made(entry, work.changes.made)
+                    .and_then(|()| entry.sync_data())
+                    .with_context(unwritable)?;
                 Ok(work)
             }
             Err(error) => {
@@ -254,8 +259,12 @@ fn without_owner(path: &Path) -> Result<Option<Entry>> {
     {
         return Err(anyhow!("its entry {why}"));
     }
-    let entry: Entry =
-        serde_json::from_reader(&file).context("its entry is damaged, or of an older plumb")?;
+    let text = io::read_to_string(&file)?;
+    let mut lines = text.split_inclusive('\n');
+    let mut entry: Entry = serde_json::from_str(lines.next().unwrap_or_default())
+        .context("its entry is damaged, or of an older plumb")?;
+    let made = lines.next().filter(|line| line.ends_with('\n'));
+    entry.made = made.and_then(|line| serde_json::from_str(line).ok());
     ensure!(!entry.undos.is_empty(), "its entry is empty");
     Ok(Some(entry))
 }
@@ -393,11 +402,17 @@ fn directory(store: &Store) -> Result<PathBuf> {
 
 /// Writes an entry; one that can be seen is whole and locked.
 fn write_entry(entry: &Path, changes: &Entry) -> Result<File> {
-    let text = serde_json::to_vec(changes)?;
+    let text = serde_json::to_string(changes)?;
     Ok(file::make(entry, file::SHARED, There::Replaced, |file| {
         file.try_lock()?;
-        file.write_all(&text)
+        writeln!(file, "{text}")?;
+        write_made(file, changes.made)
     })?)
+}
+
+/// Writes which directory was made.
+fn write_made(file: &mut File, made: Option<(u64, u64)>) -> io::Result<()> {
+    made.map_or(Ok(()), |(device, inode)| writeln!(file, "[{device},{inode}]"))
 }
 
 #[cfg(test)]

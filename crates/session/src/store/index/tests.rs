@@ -163,7 +163,6 @@ fn a_damaged_index_is_made_again_with_one_line() {
     }
     let whole = here.ask("v1").value;
     let good = fs::read(here.index()).expect("reads");
-    let half = good[..good.len() / 2].to_vec();
     let mut noise = good.clone();
     noise[4096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
     let mut blob = good.clone();
@@ -173,7 +172,7 @@ fn a_damaged_index_is_made_again_with_one_line() {
     for at in places {
         blob[at..at + 4].copy_from_slice(b"}{}{");
     }
-    for (number, bytes) in [half, noise, blob].into_iter().enumerate() {
+    for (number, bytes) in [noise, blob].into_iter().enumerate() {
         fs::write(here.index(), &bytes).expect("writes");
         let answer = here.ask("v1");
         assert_eq!(answer.value, whole, "damage {number}");
@@ -240,7 +239,9 @@ fn what_is_not_plumb_s_is_left_as_it_is() {
     let good = fs::read(here.index()).expect("reads");
     fs::write(&precious, &good).expect("writes");
     let index = here.index();
-    let lay: [&dyn Fn(); 5] = [
+    let lay: [&dyn Fn(); 6] = [
+        // Of half a file SQLite reads not even the id.
+        &|| fs::write(&index, &good[..good.len() / 2]).expect("writes"),
         &|| fs::write(&index, "no database at all, but a text").expect("writes"),
         &|| change(&here, "CREATE TABLE accounts (a); PRAGMA user_version = 1"),
         &|| change(&here, "PRAGMA application_id = 5; PRAGMA user_version = 0"),
