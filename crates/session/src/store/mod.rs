@@ -336,14 +336,14 @@ impl RecordFile {
     pub fn append(&mut self, event: &Event) -> Result<()> {
         // What ends before it has measured leaves nothing behind.
         self.unstarted &= matches!(event, Event::Header(_));
+        if self.file.metadata().is_ok_and(|facts| facts.nlink() == 0) {
+            bail!("the record {} was removed while it was written", self.path.display());
+        }
         self.appended(event)
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 
     fn appended(&mut self, event: &Event) -> Result<()> {
-        if self.file.metadata()?.nlink() == 0 {
-            bail!("it was removed while it was being written");
-        }
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
