@@ -4,7 +4,7 @@
 //! process, and a text that describes it. The file is shared by all users of the machine and is
 //! seen from every network and process namespace; a container with a file system of its own sees it
 //! where both mount it (`PLUMB_LOCK`). It is advice: any user can hold a place, or write a wrong
-//! text, and then rounds count as disturbed that are not. Nobody can make plumb write elsewhere:
+//! text, and then rounds count as disturbed that are not. No user can make plumb write elsewhere:
 //! links are not followed ([`metal::lock::open_shared`]).
 
 use crate::child::Interrupted;
