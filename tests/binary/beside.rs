@@ -1,6 +1,6 @@
 //! Two plumbs on one machine.
 
-use crate::plumb::{Here, ended_with, events, is, of, signal, wait_for};
+use crate::plumb::{Here, answer, ended_with, events, is, of, signal, wait_for};
 use serde_json::Value;
 
 /// A run that ends at its first look.
@@ -98,7 +98,9 @@ fn a_session_s_own_agent_is_no_other_plumb() {
 fn a_lock_that_cannot_be_shared_is_told_and_forbids_nothing() {
     let here = Here::new();
     std::os::unix::fs::symlink(here.path("elsewhere"), here.path("lock")).unwrap();
-    let answer = here.ends(0, &[&RUN[..], &["--out", "run.jsonl"]].concat());
+    let mut command = here.command(&[&RUN[..], &["--out", "run.jsonl"]].concat());
+    let answer = answer(command.env("PLUMB_LOCK", here.path("lock")).output().unwrap());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
     assert!(answer.err.contains("does not see whether another plumb"), "{answer:?}");
     assert!(!here.path("elsewhere").exists(), "no link is followed");
 }
@@ -108,7 +110,7 @@ fn other_namespaces_see_the_lock() {
     let here = Here::new();
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let run =
-        format!("exec {plumb} run selftest.echo --preset quick --precision 100 --out inner.jsonl");
+        format!("exec {plumb} run selftest.fault --preset quick --precision 100 --out inner.jsonl");
     let unshared = |command: &str| {
         let mut unshare = here.other("unshare");
         unshare.args(["--net", "--pid", "--fork", "--mount-proc", "sh", "-c", command]);

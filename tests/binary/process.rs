@@ -151,7 +151,7 @@ fn a_record_that_is_removed_while_it_is_written_ends_the_run() {
     here.wait_for(plan_is_written);
     std::fs::remove_file(here.record()).unwrap();
     let answer = ended_with(3, session);
-    assert!(answer.err.contains("removed while it was being written"), "{answer:?}");
+    assert!(answer.err.contains("was removed while it was written"), "{answer:?}");
     assert_eq!(here.entries("files"), [""; 0]);
 }
 

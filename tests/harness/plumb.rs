@@ -18,6 +18,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A directory with a store of its own.
 pub struct Here {
     dir: TempDir,
+    /// Where its plumbs see each other.
+    lock: TempDir,
 }
 
 /// What the binary answered.
@@ -30,7 +32,7 @@ pub struct Answer {
 
 impl Here {
     pub fn new() -> Self {
-        Here { dir: tempfile::tempdir().unwrap() }
+        Here { dir: tempfile::tempdir().unwrap(), lock: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -56,7 +58,7 @@ impl Here {
         command
             .env("PLUMB_STORE", self.path("store"))
             // Tests run beside each other, and beside whatever measures here.
-            .env("PLUMB_LOCK", self.path("lock"))
+            .env("PLUMB_LOCK", self.lock.path().join("lock"))
             .env_remove("NO_COLOR")
             .current_dir(self.dir.path())
             .stdin(Stdio::null())

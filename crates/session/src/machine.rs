@@ -1,10 +1,10 @@
 //! The machine's lock: how plumbs that measure on one machine see each other.
 //!
 //! One file holds a place for each plumb that measures: a lock on one byte, which ends with its
-//! process, and a text that says who it is. The file is shared by all users of the machine and is
+//! process, and a text that describes it. The file is shared by all users of the machine and is
 //! seen from every network and process namespace; a container with a file system of its own sees it
 //! where both mount it (`PLUMB_LOCK`). It is advice: any user can hold a place, or write a wrong
-//! text, and then rounds count as disturbed that are not. Nobody can make plumb write elsewhere:
+//! text, and then rounds count as disturbed that are not. No user can make plumb write elsewhere:
 //! links are not followed ([`metal::lock::open_shared`]).
 
 use crate::child::Interrupted;
@@ -142,7 +142,7 @@ impl Machine {
 
     fn described(&self, other: &Member) -> String {
         if other.pid == 0 {
-            return "one that does not say who it is".to_owned();
+            return "one without a description".to_owned();
         }
         let place = match other.pid_namespace == self.own.pid_namespace {
             true => "",
@@ -231,7 +231,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (one, other) = (entered(dir.path(), "a", "a"), entered(dir.path(), "b", "b"));
         other.file.write_all_at(b"\x1b]0;x{", TEXT_BYTES as u64).expect("written");
-        assert_eq!(one.others(), ["one that does not say who it is"]);
+        assert_eq!(one.others(), ["one without a description"]);
         // The longest text that it can have still fits.
         let what = "\u{1b}".repeat(WHAT_MAX);
         let longest = entered(dir.path(), &what, &"f".repeat(32));

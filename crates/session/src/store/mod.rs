@@ -263,6 +263,9 @@ pub struct RecordFile {
     unsynced: Vec<PathBuf>,
 }
 
+/// Directories that may have been made for a record, with the one above: `~/.local/share/plumb`.
+const MADE_MAX: usize = 4;
+
 /// Bytes below the process's limit on the size of files that are kept for the record's end.
 const KEPT_FOR_END: u64 = 4096;
 
@@ -275,11 +278,7 @@ impl RecordFile {
     /// Makes the file of a new run; it must not exist. Errors: it exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        let made =
-            parent.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
-        let mut unsynced: Vec<PathBuf> =
-            made.filter_map(|dir| dir.parent()).map(Path::to_owned).collect();
-        unsynced.push(parent.to_owned());
+        let unsynced = parent.ancestors().take(MADE_MAX).map(Path::to_owned).collect();
         if !parent.as_os_str().is_empty() {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("cannot create the directory {}", parent.display()))?;
@@ -336,14 +335,14 @@ impl RecordFile {
     pub fn append(&mut self, event: &Event) -> Result<()> {
         // What ends before it has measured leaves nothing behind.
         self.unstarted &= matches!(event, Event::Header(_));
+        if self.file.metadata().is_ok_and(|facts| facts.nlink() == 0) {
+            bail!("the record {} was removed while it was written", self.path.display());
+        }
         self.appended(event)
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 
     fn appended(&mut self, event: &Event) -> Result<()> {
-        if self.file.metadata()?.nlink() == 0 {
-            bail!("it was removed while it was being written");
-        }
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
