@@ -32,8 +32,9 @@
 //!
 //! Published cycles of the core's design (tables with their sources in
 //! `crates/laws/src/cpu/instruction`) at the stated core clock, or at the one that clock.rate
-//! measured. Designs without a table get the interval over all tables. Bound: a dependent
-//! instruction takes at least a cycle; moves and values that pass through memory may be renamed
+//! measured. If clock.loop's empty loop took longer than the design's, others used the core, and the
+//! interval of throughputs opens by that. Designs without a table get the interval over all tables.
+//! Bound: a dependent instruction takes at least a cycle; moves and values that pass through memory may be renamed
 //! away and have no bound.
 //!
 //! ## Reading the result

@@ -79,10 +79,11 @@
 //!
 //! Reads past the cache: the device's class (see `predict/device.rs`) or values set for the disk
 //! (`--set host.disk.read_latency=…`), and the block at the device's rate. If fs.read measured this
-//! pattern, its latency, rate and CPU time count, and its sequential rate for longer blocks. Depth
-//! d: d in flight divided by the latency of one (Little's law) until the device saturates, at the
-//! limit of its class; then latency is d divided by the rate. Cached: a system call, a page lookup,
-//! a copy at memory rate. Writes: the same with a flush if the write waits for one.
+//! pattern, its latency, rate and CPU time count, and its sequential rate for longer blocks: fs.read
+//! is depth 1, from which the other depths follow. Depth d: d in flight divided by the latency of one (Little's law) until the device saturates, at the
+//! limit of its class (of an unknown device with a measured depth 1, the square root of d stands for
+//! how many it serves at a time); then latency is d divided by the rate. Cached: a system call, a page
+//! lookup, a copy at memory rate. Writes: the same with a flush if the write waits for one.
 //!
 //! ## Parameters
 //!

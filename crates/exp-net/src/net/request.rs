@@ -34,9 +34,11 @@
 //!
 //! Base hardware: the round trip to a far end on another host; on loopback: memory copies, no link.
 //! Software: send and receive at both ends and the wake-up of the far end, or the round trip that
-//! net.rtt measured. The number of connections divided by that time is the closed loop's rate, up
-//! to the capacity of the slower end's CPU. Waiting grows with u / (1 - u); the variability of a
-//! server is unknown beforehand, so the interval widens.
+//! net.rtt measured. Requests that load brings while the far end is awake take no wake-up: what an
+//! end does then is half of the round trip that net.rtt measured with a poller. The number of
+//! connections divided by that time is the closed loop's rate, up to the capacity of the slower end's
+//! CPU. Waiting grows with u / (1 - u); the variability of a server is unknown beforehand, so the
+//! interval widens.
 //!
 //! ## Reading the result
 //!

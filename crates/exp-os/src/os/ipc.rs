@@ -36,8 +36,8 @@
 //! virtual machine by the hypervisor. A round trip is two of these. Bandwidth is the bytes divided
 //! by calls, service, copies, and a message's share of a switch: the scheduler decides how many
 //! messages pass between two switches, from one to a whole buffer. On two CPUs the parties overlap.
-//! The derived prediction takes the calls from os.syscall and the switch from os.switch, where
-//! those ran.
+//! The derived prediction takes the calls from os.syscall, the switch from os.switch and the copies
+//! from memory.bandwidth, where those ran.
 //!
 //! ## Reading the result
 //!

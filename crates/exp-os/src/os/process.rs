@@ -46,8 +46,8 @@
 //! A process costs a fixed part (task, address space with its few dozen areas, descriptors, exit
 //! and two switches) and a part per page of the parent: fork writes a table entry and counts a
 //! reference, and the exit undoes both. vfork and posix_spawn copy no tables. The derived
-//! prediction scales the kernel's work by the cost of mapping and unmapping a page as os.syscall
-//! measured it, which is similar work.
+//! prediction scales the kernel's work by one factor: how many times the usual the system calls took
+//! that os.syscall measured. Their scatter is the factor's interval.
 //!
 //! ## Reading the result
 //!

@@ -44,7 +44,7 @@
 //! scheduler's choice, the state saved and restored, and another address space with its misses in
 //! the TLB. Between CPUs an interrupt and the exit from the idle state take their place, in a
 //! virtual machine an exit to the hypervisor. The derived prediction uses the calls as os.syscall
-//! measured them.
+//! measured them, and scales the rest by how many times the usual they took.
 //!
 //! ## Reading the result
 //!

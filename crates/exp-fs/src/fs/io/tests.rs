@@ -182,7 +182,7 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
         // Whatever answered fs.read answers here too; before, anything may.
         let unknown = |known| told_above(&site, known, &work, "latency", "unknown");
         assert_eq!(unknown(Some(&known)), Some(derived), "{work:?}");
-        assert!(unknown(None).expect("a prior").high > prior.high, "{work:?}");
+        assert!(unknown(None).expect("a prior").high >= prior.high, "{work:?}");
         narrowed += 1;
     }
     assert!(narrowed >= 8);

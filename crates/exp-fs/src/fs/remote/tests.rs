@@ -36,7 +36,7 @@ fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::
 
 #[test]
 fn nothing_is_measured_unless_something_remote_is_named() {
-    for site in bench::experiment::fixtures::sites() {
+    for site in fixtures::sites() {
         let params = params(&CARD, Preset::Standard, &[]);
         let skip = EXPERIMENT.series(&site, &params).expect_err("no path");
         assert!(skip.needed.expect("a way out").contains("--set fs.remote.path="));
