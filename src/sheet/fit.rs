@@ -1,0 +1,326 @@
+//! Fits the coefficients of the laws (`bench::fitted`) to the recorded machines: `scripts/fit`
+//! writes the table.
+//!
+//! Least squares on logarithms of measured over likely. Each figure is explained by the terms of its
+//! law, as far as these move it, and by a coefficient of its group, which is pooled: a metric's is
+//! a deviation from its experiment's, that from its family's, that from the one of all; and each
+//! deviation is drawn to zero (ridge). A machine, its family and its experiment have deviations of
+//! their own, which are not kept: a machine counts once for a group, however many figures it has.
+//! Priors and derived predictions have separate coefficients.
+//!
+//! The laws are linear in the logarithms of their terms only near a point. That point is found with
+//! all machines; a fit that leaves some out solves the same equations without their figures.
+
+use super::score::{Judged, Machine, derived, machines, priors};
+use bench::fitted::{Fitted, TABLE, is_precise, levels, power};
+use laws::os::work::{ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+/// Terms of laws that have a coefficient: the recorded machines say something of them.
+const TERMS: [&str; 5] = [INSTRUCTIONS, ENTRY, "safe returns", NESTED, GUEST_WAKE];
+
+/// Standard deviations of logarithms: of a term's coefficient from 1, of a level's deviation from
+/// the one above, of a machine's deviations, and of a single figure.
+const TERM: f64 = 0.5;
+const LEVEL: f64 = 0.3;
+const MACHINE: f64 = 0.3;
+const FIGURE: f64 = 0.35;
+
+/// A figure further off than this factor counts as if it were that far off.
+const FARTHEST: f64 = 6.0;
+/// Change of a term's logarithm by which its effect on a figure is found.
+const STEP: f64 = 0.3;
+/// Coefficients this near to that of the level above are not written.
+const ALIKE: f64 = 0.1;
+/// Difference of a logarithm that is the same coefficient, on another machine's arithmetic.
+const SAME: f64 = 0.02;
+
+/// What is fitted: the kernel's work, and devices. Other laws have tables of their own.
+const FITTED: [&str; 5] = ["os", "net", "fs", "memory.fault", "noise.wakeup"];
+
+/// A figure of a machine.
+struct Observation {
+    machine: String,
+    model: String,
+    experiment: &'static str,
+    metric: String,
+    is_prior: bool,
+    /// Logarithm of measured over likely, of rates with the other sign, where all terms are 1.
+    residual: f64,
+    /// The same with the terms of the point.
+    here: f64,
+    /// What the logarithm of each term adds to that of the likely value.
+    slopes: Terms,
+}
+
+/// A figure that is fitted, with the logarithms of what was measured and of the likely value; of
+/// rates with the other sign.
+struct Judgement {
+    experiment: &'static str,
+    metric: String,
+    measured: f64,
+    likely: f64,
+}
+
+fn judge(of: &Judged<'_>) -> Option<Judgement> {
+    let (experiment, metric) = (of.figure.experiment.card().id, of.figure.metric);
+    let range = of.range.filter(|range| range.low > 0.0 && !is_precise(*range))?;
+    let power = f64::from(power(metric.unit));
+    let is_fitted = power != 0.0 && is_fitted(experiment) && of.figure.value > 0.0;
+    is_fitted.then(|| Judgement {
+        experiment,
+        metric: metric.name.to_string(),
+        measured: power * of.figure.value.ln(),
+        likely: power * range.likely.ln(),
+    })
+}
+
+fn is_fitted(name: &str) -> bool {
+    FITTED.iter().any(|start| name.starts_with(start))
+}
+
+/// Terms by their logarithms.
+type Terms = [f64; TERMS.len()];
+
+/// The machine's figures under such terms.
+fn judged(machine: &mut Machine, terms: &Terms, is_prior: bool) -> Vec<Option<Judgement>> {
+    let named = TERMS.iter().zip(terms).map(|(name, log)| ((*name).to_owned(), log.exp()));
+    machine.site.fitted = Box::leak(Box::new(Fitted(named.collect())));
+    let all = if is_prior { priors(machine) } else { derived(machine) };
+    all.iter().map(judge).collect()
+}
+
+/// All figures, with the effect of each term near a point.
+fn observe(point: &Terms) -> Vec<Observation> {
+    let mut all = Vec::new();
+    for mut machine in machines() {
+        for is_prior in [true, false] {
+            let mut at = |terms: &Terms| judged(&mut machine, terms, is_prior);
+            let (start, here) = (at(&[0.0; TERMS.len()]), at(point));
+            let moved: [Vec<Option<Judgement>>; TERMS.len()] = std::array::from_fn(|term| {
+                let mut moved = *point;
+                moved[term] += STEP;
+                at(&moved)
+            });
+            for (nth, (start, here)) in start.iter().zip(here).enumerate() {
+                let (Some(start), Some(here)) = (start, here) else { continue };
+                let slope = |term: usize| {
+                    let moved: Option<&Judgement> = moved[term].get(nth)?.as_ref();
+                    Some((moved?.likely - here.likely) / STEP)
+                };
+                all.push(Observation {
+                    machine: machine.name.clone(),
+                    model: model(&machine),
+                    is_prior,
+                    residual: here.measured - start.likely,
+                    here: here.measured - here.likely,
+                    slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
+                    experiment: here.experiment,
+                    metric: here.metric,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// What machines of one processor have in common: they are left out together.
+fn model(machine: &Machine) -> String {
+    let cpu = &machine.site.host.cpu;
+    format!("{:?} {:?} {:?}", cpu.vendor, cpu.family, cpu.model)
+}
+
+/// Unknowns by name, each drawn to zero with a standard deviation.
+#[derive(Default)]
+struct Unknowns {
+    names: BTreeMap<String, usize>,
+    sd: Vec<f64>,
+    /// Observations in which one stands, each with its factor.
+    columns: Vec<Vec<(usize, f64)>>,
+}
+
+impl Unknowns {
+    fn add(&mut self, name: String, sd: f64, observation: usize, factor: f64) {
+        let next = self.sd.len();
+        let at = *self.names.entry(name).or_insert(next);
+        if at == next {
+            self.sd.push(sd);
+            self.columns.push(Vec::new());
+        }
+        self.columns[at].push((observation, factor));
+    }
+
+    /// Their values: one after another is set to its best until none moves.
+    fn solved(&self, mut left: Vec<f64>) -> Vec<f64> {
+        let mut values = vec![0.0; self.sd.len()];
+        for _ in 0..3000 {
+            let mut most: f64 = 0.0;
+            for (at, column) in self.columns.iter().enumerate() {
+                let (own, weight) = (values[at], FIGURE.powi(2) / self.sd[at].powi(2));
+                let squares: f64 = column.iter().map(|(_, factor)| factor * factor).sum();
+                let found: f64 =
+                    column.iter().map(|(of, factor)| factor * (left[*of] + factor * own)).sum();
+                let value = found / (squares + weight);
+                column.iter().for_each(|(of, factor)| left[*of] -= factor * (value - own));
+                values[at] = value;
+                most = most.max((value - own).abs());
+            }
+            if most < 1e-6 {
+                break;
+            }
+        }
+        values
+    }
+}
+
+/// The coefficients that some figures give, which were observed at a point.
+fn solve<'a>(
+    point: &Terms,
+    observed: impl Iterator<Item = &'a Observation>,
+) -> BTreeMap<String, f64> {
+    let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
+    for (nth, of) in observed.enumerate() {
+        let Observation { machine, experiment, metric, is_prior, slopes, here, .. } = of;
+        // The terms' deviations are from 1, not from the point.
+        let moved: f64 = slopes.iter().zip(point).map(|(slope, at)| slope * at).sum();
+        let most = FARTHEST.ln();
+        values.push(here.clamp(-most, most) + moved);
+        let [metric, experiment, family] = levels(experiment, metric, *is_prior);
+        for machines in ["", &family, &experiment] {
+            unknowns.add(format!("{machine} {is_prior} {machines}"), MACHINE, nth, 1.0);
+        }
+        for level in [format!("all {is_prior}"), family, experiment, metric] {
+            unknowns.add(level, LEVEL, nth, 1.0);
+        }
+        for (term, slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
+            unknowns.add((*term).to_owned(), TERM, nth, *slope);
+        }
+    }
+    let found = unknowns.solved(values);
+    unknowns.names.iter().map(|(name, at)| (name.clone(), found[*at])).collect()
+}
+
+/// The point near which the laws are linearised, and the figures there.
+static OBSERVED: LazyLock<(Terms, Vec<Observation>)> = LazyLock::new(|| {
+    let mut point = [0.0; TERMS.len()];
+    let mut observed = observe(&point);
+    for _ in 0..2 {
+        let found = solve(&point, observed.iter());
+        point = TERMS.map(|term| found.get(term).copied().unwrap_or(0.0));
+        observed = observe(&point);
+    }
+    (point, observed)
+});
+
+/// The coefficients without the figures of some machines (by name) and of all that have the same
+/// processors.
+pub(super) fn fit(excluding: &[&str]) -> &'static Fitted {
+    let (point, observed) = &*OBSERVED;
+    let is_left_out = |of: &&Observation| excluding.contains(&&*of.machine);
+    let models: Vec<&str> = observed.iter().filter(is_left_out).map(|of| &*of.model).collect();
+    let kept = || observed.iter().filter(|of| !models.contains(&&*of.model));
+    let found = solve(point, kept());
+    let of = |name: &str| found.get(name).copied().unwrap_or(0.0);
+    let mut all: BTreeMap<String, f64> =
+        TERMS.iter().map(|term| ((*term).to_owned(), of(term).exp())).collect();
+    for observation in kept() {
+        let Observation { experiment, metric, is_prior, .. } = observation;
+        let mut log = of(&format!("all {is_prior}"));
+        let mut above = 0.0;
+        for level in levels(experiment, metric, *is_prior).into_iter().rev() {
+            log += of(&level);
+            let name = level.split_once(' ').map_or("", |(_, name)| name);
+            if is_fitted(name) && (log - above).abs() > ALIKE {
+                all.insert(level, log.exp());
+                above = log;
+            }
+        }
+    }
+    Box::leak(Box::new(Fitted(all)))
+}
+
+/// A line for each coefficient, with the figures that it moves: how many, of how many machines, the
+/// median of measured over likely without any coefficient and with all, and the standard deviation
+/// of that (as a factor).
+fn table(fitted: &Fitted) -> String {
+    let mut text = "name,coefficient,machines,figures,before,after,spread\n".to_owned();
+    let (point, observed) = &*OBSERVED;
+    for (name, coefficient) in &fitted.0 {
+        let mut machines: Vec<&str> = Vec::new();
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for of in observed {
+            let term = TERMS.iter().position(|term| term == name);
+            let is_moved = match term {
+                Some(term) => of.slopes[term].abs() > 0.1,
+                None => levels(of.experiment, &of.metric, of.is_prior).contains(name),
+            };
+            if is_moved {
+                let terms = TERMS.iter().zip(point).zip(&of.slopes);
+                let moved: f64 =
+                    terms.map(|((term, at), slope)| slope * (fitted.of(term).ln() - at)).sum();
+                let own = fitted.group(of.experiment, &of.metric, of.is_prior).ln();
+                machines.push(&of.machine);
+                before.push(of.residual);
+                after.push(of.here - moved - own);
+            }
+        }
+        machines.sort_unstable();
+        machines.dedup();
+        let median = |of: &[f64]| stats::quantile::median(of).map_or(1.0, f64::exp);
+        let square = after.iter().map(|of| of * of).sum::<f64>() / after.len().max(1) as f64;
+        writeln!(
+            text,
+            "{name},{coefficient:.3},{},{},{:.2},{:.2},{:.2}",
+            machines.len(),
+            after.len(),
+            median(&before),
+            median(&after),
+            square.sqrt().exp()
+        )
+        .expect("a string takes all");
+    }
+    text
+}
+
+#[test]
+fn the_committed_coefficients_are_what_the_machines_give() {
+    let fitted = fit(&[]);
+    if std::env::var_os("UPDATE_FITTED").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/bench/src/fitted.csv");
+        return std::fs::write(path, table(fitted)).expect("the table can be written");
+    }
+    let committed = Fitted::read(TABLE);
+    let names = |of: &Fitted| of.0.keys().cloned().collect::<Vec<_>>();
+    let why = "the sheets or the laws have changed: run scripts/fit";
+    assert_eq!(names(fitted), names(&committed), "{why}");
+    for (name, coefficient) in &fitted.0 {
+        assert!((committed.of(name) / coefficient).ln().abs() < SAME, "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
+    let observed: Vec<Observation> = ["a", "b", "c", "d"]
+        .iter()
+        .flat_map(|machine| (0..20).map(move |nth| (machine, nth)))
+        .map(|(machine, nth)| Observation {
+            machine: (*machine).to_owned(),
+            model: (*machine).to_owned(),
+            experiment: if nth % 2 == 0 { "os.syscall" } else { "os.switch" },
+            metric: "latency".to_owned(),
+            is_prior: true,
+            residual: 0.0,
+            here: if nth % 2 == 0 { 0.0 } else { 1.0 },
+            slopes: [0.0; TERMS.len()],
+        })
+        .collect();
+    let found = solve(&[0.0; TERMS.len()], observed.iter());
+    let whole = |experiment: &str| {
+        let levels = levels(experiment, "latency", true);
+        found["all true"] + levels.iter().map(|level| found[level]).sum::<f64>()
+    };
+    let (calls, switches) = (whole("os.syscall"), whole("os.switch"));
+    assert!((0.7..1.0).contains(&switches) && (0.0..0.25).contains(&calls), "{calls} {switches}");
+}
