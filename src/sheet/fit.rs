@@ -4,29 +4,25 @@
 //! Least squares on logarithms of measured over likely. Each figure is explained by the terms of its
 //! law, as far as these move it, and by a coefficient of its group, which is pooled: a metric's is
 //! a deviation from its experiment's, that from its family's, that from the one of all; and each
-//! deviation is drawn to zero (ridge). A machine, its family and its experiment have deviations of
-//! their own, which are not kept: a machine counts once for a group, however many figures it has.
-//! Priors and derived predictions have separate coefficients.
+//! deviation is drawn to zero (ridge). Two kinds of deviations are found and not kept: a machine's,
+//! in each group, so that it counts once there, however many figures it has; and a case's on all
+//! machines, so that a wrong constant of one case does not pass for a term's coefficient. Priors
+//! and derived predictions have separate coefficients.
 //!
 //! The laws are linear in the logarithms of their terms only near a point. That point is found with
 //! all machines; a fit that leaves some out solves the same equations without their figures.
 
 use super::score::{Judged, Machine, derived, machines, priors};
 use bench::fitted::{Fitted, TABLE, is_precise, levels, power};
-use laws::os::work::{ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED};
+use laws::os::work::{ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED, SAFE_RETURNS};
+use record::key::CaseId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 /// Terms of laws that have a coefficient: the recorded machines say something of them.
-const TERMS: [&str; 5] = [INSTRUCTIONS, ENTRY, "safe returns", NESTED, GUEST_WAKE];
-
-/// Standard deviations of logarithms: of a term's coefficient from 1, of a level's deviation from
-/// the one above, of a machine's deviations, and of a single figure.
-const TERM: f64 = 0.5;
-const LEVEL: f64 = 0.3;
-const MACHINE: f64 = 0.3;
-const FIGURE: f64 = 0.35;
+const TERMS: [&str; 6] =
+    [INSTRUCTIONS, ENTRY, SAFE_RETURNS, ALIASED_SAFE_RETURNS, NESTED, GUEST_WAKE];
 
 /// A figure further off than this factor counts as if it were that far off.
 const FARTHEST: f64 = 6.0;
@@ -46,6 +42,7 @@ struct Observation {
     model: String,
     experiment: &'static str,
     metric: String,
+    case: CaseId,
     is_prior: bool,
     /// Logarithm of measured over likely, of rates with the other sign, where all terms are 1.
     residual: f64,
@@ -60,6 +57,7 @@ struct Observation {
 struct Judgement {
     experiment: &'static str,
     metric: String,
+    case: CaseId,
     measured: f64,
     likely: f64,
 }
@@ -72,6 +70,7 @@ fn judge(of: &Judged<'_>) -> Option<Judgement> {
     is_fitted.then(|| Judgement {
         experiment,
         metric: metric.name.to_string(),
+        case: of.figure.case.id.unplaced(),
         measured: power * of.figure.value.ln(),
         likely: power * range.likely.ln(),
     })
@@ -119,6 +118,7 @@ fn observe(point: &Terms) -> Vec<Observation> {
                     slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
                     experiment: here.experiment,
                     metric: here.metric,
+                    case: here.case,
                 });
             }
         }
@@ -132,21 +132,19 @@ fn model(machine: &Machine) -> String {
     format!("{:?} {:?} {:?}", cpu.vendor, cpu.family, cpu.model)
 }
 
-/// Unknowns by name, each drawn to zero with a standard deviation.
+/// Unknowns by name, each drawn to zero.
 #[derive(Default)]
 struct Unknowns {
     names: BTreeMap<String, usize>,
-    sd: Vec<f64>,
     /// Observations in which one stands, each with its factor.
     columns: Vec<Vec<(usize, f64)>>,
 }
 
 impl Unknowns {
-    fn add(&mut self, name: String, sd: f64, observation: usize, factor: f64) {
-        let next = self.sd.len();
+    fn add(&mut self, name: String, observation: usize, factor: f64) {
+        let next = self.columns.len();
         let at = *self.names.entry(name).or_insert(next);
         if at == next {
-            self.sd.push(sd);
             self.columns.push(Vec::new());
         }
         self.columns[at].push((observation, factor));
@@ -154,15 +152,17 @@ impl Unknowns {
 
     /// Their values: one after another is set to its best until none moves.
     fn solved(&self, mut left: Vec<f64>) -> Vec<f64> {
-        let mut values = vec![0.0; self.sd.len()];
+        let mut values = vec![0.0; self.columns.len()];
         for _ in 0..3000 {
             let mut most: f64 = 0.0;
             for (at, column) in self.columns.iter().enumerate() {
-                let (own, weight) = (values[at], FIGURE.powi(2) / self.sd[at].powi(2));
+                let own = values[at];
                 let squares: f64 = column.iter().map(|(_, factor)| factor * factor).sum();
                 let found: f64 =
                     column.iter().map(|(of, factor)| factor * (left[*of] + factor * own)).sum();
-                let value = found / (squares + weight);
+                // Deviations and single figures scatter alike, by a factor of about 1.35 each: the
+                // ridge weighs what one figure does.
+                let value = found / (squares + 1.0);
                 column.iter().for_each(|(of, factor)| left[*of] -= factor * (value - own));
                 values[at] = value;
                 most = most.max((value - own).abs());
@@ -182,20 +182,21 @@ fn solve<'a>(
 ) -> BTreeMap<String, f64> {
     let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
     for (nth, of) in observed.enumerate() {
-        let Observation { machine, experiment, metric, is_prior, slopes, here, .. } = of;
+        let Observation { machine, experiment, case, metric, is_prior, slopes, here, .. } = of;
         // The terms' deviations are from 1, not from the point.
         let moved: f64 = slopes.iter().zip(point).map(|(slope, at)| slope * at).sum();
         let most = FARTHEST.ln();
         values.push(here.clamp(-most, most) + moved);
-        let [metric, experiment, family] = levels(experiment, metric, *is_prior);
-        for machines in ["", &family, &experiment] {
-            unknowns.add(format!("{machine} {is_prior} {machines}"), MACHINE, nth, 1.0);
+        let [symbol, metric, experiment, family] = levels(experiment, case, metric, *is_prior);
+        for machines in ["", &family, &experiment, &metric] {
+            unknowns.add(format!("{machine} {is_prior} {machines}"), nth, 1.0);
         }
-        for level in [format!("all {is_prior}"), family, experiment, metric] {
-            unknowns.add(level, LEVEL, nth, 1.0);
+        unknowns.add(format!("{metric} {case}"), nth, 1.0);
+        for level in [format!("all {is_prior}"), family, experiment, metric, symbol] {
+            unknowns.add(level, nth, 1.0);
         }
         for (term, slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
-            unknowns.add((*term).to_owned(), TERM, nth, *slope);
+            unknowns.add((*term).to_owned(), nth, *slope);
         }
     }
     let found = unknowns.solved(values);
@@ -226,10 +227,10 @@ pub(super) fn fit(excluding: &[&str]) -> &'static Fitted {
     let mut all: BTreeMap<String, f64> =
         TERMS.iter().map(|term| ((*term).to_owned(), of(term).exp())).collect();
     for observation in kept() {
-        let Observation { experiment, metric, is_prior, .. } = observation;
+        let Observation { experiment, case, metric, is_prior, .. } = observation;
         let mut log = of(&format!("all {is_prior}"));
         let mut above = 0.0;
-        for level in levels(experiment, metric, *is_prior).into_iter().rev() {
+        for level in levels(experiment, case, metric, *is_prior).into_iter().rev() {
             log += of(&level);
             let name = level.split_once(' ').map_or("", |(_, name)| name);
             if is_fitted(name) && (log - above).abs() > ALIKE {
@@ -254,13 +255,13 @@ fn table(fitted: &Fitted) -> String {
             let term = TERMS.iter().position(|term| term == name);
             let is_moved = match term {
                 Some(term) => of.slopes[term].abs() > 0.1,
-                None => levels(of.experiment, &of.metric, of.is_prior).contains(name),
+                None => levels(of.experiment, &of.case, &of.metric, of.is_prior).contains(name),
             };
             if is_moved {
                 let terms = TERMS.iter().zip(point).zip(&of.slopes);
                 let moved: f64 =
                     terms.map(|((term, at), slope)| slope * (fitted.of(term).ln() - at)).sum();
-                let own = fitted.group(of.experiment, &of.metric, of.is_prior).ln();
+                let own = fitted.group(of.experiment, &of.case, &of.metric, of.is_prior).ln();
                 machines.push(&of.machine);
                 before.push(of.residual);
                 after.push(of.here - moved - own);
@@ -310,6 +311,7 @@ fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
             model: (*machine).to_owned(),
             experiment: if nth % 2 == 0 { "os.syscall" } else { "os.switch" },
             metric: "latency".to_owned(),
+            case: CaseId::new(),
             is_prior: true,
             residual: 0.0,
             here: if nth % 2 == 0 { 0.0 } else { 1.0 },
@@ -318,7 +320,7 @@ fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
         .collect();
     let found = solve(&[0.0; TERMS.len()], observed.iter());
     let whole = |experiment: &str| {
-        let levels = levels(experiment, "latency", true);
+        let levels = levels(experiment, &CaseId::new(), "latency", true);
         found["all true"] + levels.iter().map(|level| found[level]).sum::<f64>()
     };
     let (calls, switches) = (whole("os.syscall"), whole("os.switch"));

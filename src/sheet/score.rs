@@ -41,7 +41,7 @@ pub(super) struct Machine {
 pub(super) struct Measured {
     pub(super) experiment: &'static dyn AnyExperiment,
     pub(super) metric: &'static Metric,
-    case: Case,
+    pub(super) case: Case,
     pub(super) value: f64,
 }
 

@@ -7,6 +7,7 @@
 
 use crate::law::scaled;
 use record::event::{Prediction, Range, Shares};
+use record::key::{CaseId, FAR, Value};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -39,9 +40,9 @@ impl Fitted {
         self.0.get(name).copied().unwrap_or(1.0)
     }
 
-    /// The coefficient of an experiment's metric, else of the experiment, else of its family.
-    pub fn group(&self, experiment: &str, metric: &str, is_prior: bool) -> f64 {
-        let levels = levels(experiment, metric, is_prior);
+    /// The coefficient of the narrowest group of a figure that has one.
+    pub fn group(&self, experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> f64 {
+        let levels = levels(experiment, case, metric, is_prior);
         levels.iter().find_map(|level| self.0.get(level)).copied().unwrap_or(1.0)
     }
 }
@@ -62,12 +63,18 @@ pub fn applied(coefficient: f64, unit: Unit, prediction: Prediction) -> Predicti
     Prediction { range: Some(scaled(of, factor)), shares, because, ..prediction }
 }
 
-/// The names of a figure's group and of the wider ones that it belongs to: metric, experiment,
-/// family. Priors and predictions from earlier figures are apart.
-pub fn levels(experiment: &str, metric: &str, is_prior: bool) -> [String; 3] {
+/// The names of the groups that a figure belongs to, narrowest first: of its metric those whose
+/// case has the same first symbol (what is called, or by what), all of the metric, of the
+/// experiment, of the family. Priors and predictions from earlier figures are apart.
+pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 4] {
+    let symbol = case.0.iter().find_map(|(name, value)| match value {
+        Value::Text(text) if name != FAR => Some(text.as_str()),
+        _ => None,
+    });
     let family = experiment.split('.').next().unwrap_or_default();
     let kind = if is_prior { "prior" } else { "derived" };
     [
+        format!("{kind} {experiment} {metric} {}", symbol.unwrap_or("-")),
         format!("{kind} {experiment} {metric}"),
         format!("{kind} {experiment}"),
         format!("{kind} {family}"),
@@ -93,12 +100,13 @@ pub fn power(unit: Unit) -> i32 {
 mod tests {
     use super::{Fitted, applied};
     use record::event::{Prediction, Range};
+    use record::key::CaseId;
     use record::unit::Unit;
 
     #[test]
     fn coefficients_lengthen_times_and_lower_rates() {
         let fitted = Fitted::read("name,coefficient\nprior a,2\n");
-        let coefficient = fitted.group("a.b", "c", true);
+        let coefficient = fitted.group("a.b", &CaseId::new(), "c", true);
         let range = Range { low: 1.0, likely: 2.0, high: 4.0 };
         for (unit, likely) in [(Unit::Ns, 4.0), (Unit::BPerS, 1.0), (Unit::Ratio, 2.0)] {
             let found = applied(coefficient, unit, Prediction::new(Some(range), "physics"));

@@ -24,6 +24,7 @@ use record::event::{Condition, Range};
 use record::key::CaseId;
 use std::fmt::Display;
 pub use work::Work;
+use work::{ALIASED_SAFE_RETURNS, SAFE_RETURNS};
 
 /// Entry, dispatch and exit without any mitigation, in cycles, and the returns on that way.
 const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
@@ -224,6 +225,10 @@ impl Words<'_> {
             || self.mode("spec_rstack_overflow", "safe RET")
     }
 
+    fn has_aliased_thunks(&self) -> bool {
+        self.0.cpu.vendor == Vendor::Amd && self.0.cpu.family == Some(0x19)
+    }
+
     fn clears_buffers(&self) -> bool {
         const NAMES: [&str; 5] =
             ["mds", "tsx_async_abort", "mmio_stale_data", "reg_file_data_sampling", "tsa"];
@@ -302,12 +307,21 @@ static MITIGATIONS: &[Mitigation] = &[
         at_return: range(0.5, 3.0, 15.0),
         at_indirect_call: FREE,
     },
-    // Each return is mispredicted: what a wrong branch costs.
+    // Each return is mispredicted: what a wrong branch costs. Family 19h (Zen 3 and 4) has thunks of
+    // its own, at aliasing addresses (arch/x86/lib/retpoline.S): 48 cycles a return on a Zen 4 guest
+    // (docs/notes/2026-11-23-calls.md: 240 of five).
     Mitigation {
-        is_in_force: |words| words.guards_returns(),
-        name: "safe returns",
+        is_in_force: |words| words.guards_returns() && !words.has_aliased_thunks(),
+        name: SAFE_RETURNS,
         entry: range(10.0, 40.0, 110.0),
         at_return: range(12.0, 25.0, 45.0),
+        at_indirect_call: FREE,
+    },
+    Mitigation {
+        is_in_force: |words| words.guards_returns() && words.has_aliased_thunks(),
+        name: ALIASED_SAFE_RETURNS,
+        entry: range(10.0, 40.0, 110.0),
+        at_return: range(25.0, 48.0, 75.0),
         at_indirect_call: FREE,
     },
     Mitigation {

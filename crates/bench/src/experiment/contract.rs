@@ -236,7 +236,7 @@ impl<E: Experiment> AnyExperiment for E {
             true => E::derived_law(facts, &case.id, metric),
             false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
         };
-        let coefficient = site.fitted.group(E::CARD.id, &metric.name, known.is_none());
+        let coefficient = site.fitted.group(E::CARD.id, &case.id, &metric.name, known.is_none());
         Some(applied(coefficient, metric.unit, by_law?))
     }
 
