@@ -226,7 +226,7 @@ impl Words<'_> {
     }
 
     fn has_aliased_thunks(&self) -> bool {
-        self.0.cpu.vendor == Vendor::Amd && self.0.cpu.family == Some(0x19)
+        self.0.cpu.vendor.as_deref() == Some("AuthenticAMD") && self.0.cpu.family == Some(0x19)
     }
 
     fn clears_buffers(&self) -> bool {

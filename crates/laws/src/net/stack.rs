@@ -7,7 +7,6 @@
 
 use super::{Kind, Transport, Way};
 use crate::os;
-use crate::os::learnt::corrected;
 use crate::os::switch::{self, Handover};
 use crate::{Facts, Law, cpu, range, sum};
 use bench::experiment::Site;
