@@ -3,6 +3,8 @@
 
 pub mod export;
 #[cfg(test)]
+mod fit;
+#[cfg(test)]
 mod score;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 //! wide ranges nor bold ones pay. Beside it stands the score of knowing nothing of the
 //! machine: of the whole range that figures of the family and unit have over all machines.
 
+use super::fit::fit;
 use super::{FILES, SHEETS, Sheet};
 use crate::published::score::{asked_case, scored, site as published_site};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
@@ -22,8 +23,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 
-/// Mean interval score of all priors: no change of a law may raise it.
-const SCORE_MAX: f64 = 6.04;
+/// Mean interval score of all priors, with coefficients that were fitted without the machine: no
+/// change of a law may raise it.
+const SCORE_MAX: f64 = 6.35;
 
 /// 2/α of ranges that should hold nine values in ten.
 const MISSED: f64 = 20.0;
@@ -31,30 +33,30 @@ const MISSED: f64 = 20.0;
 /// Misses that are listed of each machine.
 const LISTED: usize = 8;
 
-struct Machine {
-    name: String,
-    site: Site,
+pub(super) struct Machine {
+    pub(super) name: String,
+    pub(super) site: Site,
     figures: Vec<Measured>,
 }
 
-struct Measured {
-    experiment: &'static dyn AnyExperiment,
-    metric: &'static Metric,
-    case: Case,
-    value: f64,
+pub(super) struct Measured {
+    pub(super) experiment: &'static dyn AnyExperiment,
+    pub(super) metric: &'static Metric,
+    pub(super) case: Case,
+    pub(super) value: f64,
 }
 
 /// A figure with its prediction.
-struct Judged<'a> {
+pub(super) struct Judged<'a> {
     machine: &'a str,
-    figure: &'a Measured,
-    range: Option<Range>,
+    pub(super) figure: &'a Measured,
+    pub(super) range: Option<Range>,
 }
 
 /// Least and greatest figure of a family and a unit over all machines.
 type Naive = BTreeMap<(&'static str, &'static str), (f64, f64)>;
 
-fn machines() -> Vec<Machine> {
+pub(super) fn machines() -> Vec<Machine> {
     let mut all: Vec<Machine> = SHEETS.iter().map(|(name, text)| of_sheet(name, text)).collect();
     for (report, table) in scored() {
         let name = format!("published/{}", report.name);
@@ -124,7 +126,7 @@ impl Measured {
 }
 
 /// Priors of a machine's figures; those that no law has an answer to are unpredicted.
-fn priors(machine: &Machine) -> Vec<Judged<'_>> {
+pub(super) fn priors(machine: &Machine) -> Vec<Judged<'_>> {
     let judged = |figure| Judged {
         machine: &machine.name,
         figure,
@@ -134,7 +136,7 @@ fn priors(machine: &Machine) -> Vec<Judged<'_>> {
 }
 
 /// Predictions from the figures of the other experiments, where these say anything.
-fn derived(machine: &Machine) -> Vec<Judged<'_>> {
+pub(super) fn derived(machine: &Machine) -> Vec<Judged<'_>> {
     let mut seen: BTreeMap<(&str, Option<&Value>), Known> = BTreeMap::new();
     let mut all = Vec::new();
     for figure in &machine.figures {
@@ -293,7 +295,10 @@ fn print_misses(all: &[Judged<'_>]) {
 
 #[test]
 fn the_laws_predict_the_recorded_machines_as_well_as_ever() {
-    let machines = machines();
+    let mut machines = machines();
+    for machine in &mut machines {
+        machine.site.fitted = fit(&[&machine.name]);
+    }
     let naive = naive(&machines);
     let before: Vec<Judged<'_>> = machines.iter().flat_map(priors).collect();
     let after: Vec<Judged<'_>> = machines.iter().flat_map(derived).collect();

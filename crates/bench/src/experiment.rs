@@ -14,6 +14,7 @@ pub use fields::{Field, Fields, chosen, count, joined};
 pub use known::{DerivedValue, Known};
 pub use view::ViewCard;
 
+use crate::fitted::Fitted;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
@@ -225,6 +226,8 @@ pub struct Site {
     pub memory_bytes: u64,
     /// Measuring time that each case of a round may take, in ns.
     pub case_ns: u64,
+    /// The coefficients of the laws.
+    pub fitted: &'static Fitted,
 }
 
 impl Site {

@@ -4,6 +4,7 @@
 
 pub mod device;
 pub mod experiment;
+pub mod fitted;
 pub mod law;
 pub mod link;
 pub mod measure;

@@ -4,6 +4,7 @@
 use super::sides::case;
 use super::{Conditions, MIB, Ours, Row, Statistic};
 use bench::experiment::{Site, Skip};
+use bench::fitted::Fitted;
 use catalogue::{self, FAMILIES};
 use record::case::Case;
 use record::crosscheck::Goal;
@@ -129,6 +130,7 @@ pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, S
         cpus: ours.cpus.clone(),
         memory_bytes: conditions.memory_bytes,
         case_ns: case_ns(ours.preset),
+        fitted: Fitted::committed(),
     };
     let offer = experiment.series(&site, &settings.params(experiment.card(), ours.preset))?;
     if let Some((_, skip)) = offer.skipped.into_iter().next() {

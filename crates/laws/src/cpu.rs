@@ -230,11 +230,6 @@ pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law 
     clocked(facts, Law::of(cycles, why)).unsourced()
 }
 
-/// The kernel's work in cycles as ns; in a virtual machine up to 1.3 times as much.
-pub fn kernel_time(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
-    in_kernel(facts, Law::software(cycles, why))
-}
-
 /// Cycles of kernel code as ns: the usual, corrected by what os.syscall measured.
 pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
     corrected(facts, usual_in_kernel(facts, cycles))

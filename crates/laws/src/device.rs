@@ -6,7 +6,7 @@
 mod counted;
 
 use crate::fs::Pattern;
-use crate::{Law, around, range};
+use crate::{Law, around, range, scaled};
 use bench::device::{NETWORKED, begins, is_nvme, is_virtual};
 use bench::experiment::Site;
 use host::block::Disk;
@@ -24,6 +24,13 @@ pub struct Device {
     pub rate: Range,
     /// Whether the class is certain.
     pub sure: bool,
+}
+
+impl Device {
+    /// The coefficient of its times, which was fitted to recorded machines with such devices.
+    pub fn fitted(&self, site: &Site) -> f64 {
+        site.fitted.of(self.name)
+    }
 }
 
 /// A disk that spins.
@@ -166,11 +173,12 @@ const LINK_SHARE: f64 = 0.92;
 pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
     let (class, _) = device(disk, site);
     let given = |name: &str| site.host.given.value(name);
+    let fitted = class.fitted(site);
     let mut reading = Reading {
         class,
-        random: term(site, disk, class.random_ns),
-        next: term(site, disk, class.next_ns),
-        rate: term(site, disk, class.rate),
+        random: term(site, disk, scaled(class.random_ns, fitted)),
+        next: term(site, disk, scaled(class.next_ns, fitted)),
+        rate: term(site, disk, scaled(class.rate, 1.0 / fitted)),
         sure: class.sure,
     };
     let rpm = given("disk.rpm").filter(|rpm| *rpm > 0.0);
@@ -214,7 +222,7 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     // An arm that accelerates for half of its way takes time proportional to the square root of the
     // distance.
     let way = (3.0 * share).min(1.0).sqrt();
-    let seek = crate::sum(SHORT_SEEK_NS, crate::scaled(THIRD_SEEK_NS, way));
+    let seek = crate::sum(SHORT_SEEK_NS, scaled(THIRD_SEEK_NS, way));
     let likely = seek.likely + turn.likely / 2.0 + transfer;
     let fits = span <= cache.unwrap_or(DRIVE_CACHE_BYTES);
     let low = match fits {

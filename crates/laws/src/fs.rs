@@ -123,8 +123,9 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Cycles of the kernel's own, which are written from memory; `what` may be empty.
+/// The kernel's own work, which is written from memory; `what` may be empty.
 fn work(facts: Facts, cycles: Range, what: &str) -> Law {
+    let cycles = os::Work::from(cycles).cycles(facts.site);
     let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
     let cycles = Law::software(cycles, if what.is_empty() { "" } else { &told });
     corrected(facts, clocked(facts, cycles.unsourced()))

@@ -1,10 +1,11 @@
 //! Laws of the kernel's services: a system call is its way in and out, which the mitigations
 //! decide, and the service itself.
 //!
-//! Services are counted in core cycles, so that they scale with the clock. They are starting values
-//! for Linux 6.x, adjusted on one virtual machine and otherwise written from memory of usual
-//! figures (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant
-//! to cover older kernels, other cores and common configurations.
+//! Services are kernel work ([`Work`]), stated in cycles of a reference core without mitigations.
+//! They are starting values for Linux 6.x, written from memory of usual figures (`perf bench
+//! syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover older
+//! kernels and common configurations. What they take elsewhere follows from the core and its
+//! mitigations, by coefficients that are fitted to recorded machines (`bench::fitted`).
 
 pub mod ipc;
 pub mod learnt;
@@ -13,24 +14,25 @@ pub mod schedule;
 pub mod signal;
 pub mod switch;
 pub mod thread;
+pub mod work;
 
-use super::{Facts, Law, range, sum};
-use crate::cpu::{self, clocked};
+use super::{Facts, Law, range, scaled, sum};
+use crate::cpu::{self, clocked, in_kernel};
 use bench::experiment::{Known, Site};
 use host::{Arch, Host};
 use record::event::{Condition, Range};
 use record::key::CaseId;
 use std::fmt::Display;
+pub use work::Work;
+use work::{ALIASED_SAFE_RETURNS, SAFE_RETURNS};
 
-/// Entry, dispatch and exit without any mitigation, in cycles.
+/// Entry, dispatch and exit without any mitigation, in cycles, and the returns on that way.
 const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
+const ENTRY_RETURNS: f64 = 4.0;
 
-/// What `clock_gettime` takes in the kernel beyond entry and exit, in cycles.
-const KERNEL_CLOCK: Range = range(70.0, 155.0, 260.0);
-/// What guarded returns add to it: it makes some five more of them than `getpid`. Fitted to the
-/// figures that it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen
-/// 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
-const GUARDED_CLOCK: Range = range(90.0, 240.0, 340.0);
+/// What `clock_gettime` takes in the kernel beyond entry and exit, in cycles of the reference core.
+/// It makes some five more returns than `getpid` (docs/notes/2026-11-23-calls.md).
+const KERNEL_CLOCK: Range = range(70.0, 140.0, 260.0);
 
 /// A service that system calls ask for.
 #[derive(Clone, Copy, Debug)]
@@ -105,14 +107,6 @@ impl Service {
     }
 }
 
-/// What `clock_gettime` takes in the kernel here, in cycles.
-fn kernel_clock(site: &Site) -> Range {
-    match Words(&site.host).guards_returns() {
-        true => sum(KERNEL_CLOCK, GUARDED_CLOCK),
-        false => KERNEL_CLOCK,
-    }
-}
-
 /// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known,
 /// else from the mitigations.
 pub fn entry(facts: Facts) -> Law {
@@ -132,7 +126,7 @@ pub fn call(facts: Facts, share: f64) -> Law {
 /// From `clock_gettime` as a system call, less what it does in the kernel.
 fn entry_by_clock(facts: Facts) -> Option<Law> {
     let call = measured_read(facts.known?, "clock_gettime_syscall")?;
-    let service = Law::software(kernel_clock(facts.site), "less the clock read itself");
+    let service = Work::from(KERNEL_CLOCK).law(facts.site, "less the clock read itself");
     let measured = Law::of(
         range(0.97 * call, call, 1.03 * call),
         format!("clock_gettime as a system call took {call:.0} ns (measured by clock.read)"),
@@ -166,11 +160,13 @@ fn stated_entry(facts: Facts) -> Law {
         format!("{} to {} cycles of entry and exit", BARE_ENTRY.low, BARE_ENTRY.high),
     )
     .unsourced();
-    for (_, name, part) in MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)) {
-        cycles = cycles + Law::software(*part, format!("{name}, {:.0} cycles", part.likely));
+    for Mitigation { name, entry, at_return, .. } in mitigations(&words) {
+        let returns = scaled(*at_return, ENTRY_RETURNS * site.fitted.of(name));
+        let part = sum(*entry, returns);
+        cycles = cycles + Law::software(part, format!("{name}, {:.0} cycles", part.likely));
     }
-    let mut law =
-        clocked(facts, cycles).counting_if(words.isolates_tables(), Condition::PageTableIsolation);
+    let mut law = clocked(facts, cycles.times(site.fitted.of(work::ENTRY)))
+        .counting_if(words.isolates_tables(), Condition::PageTableIsolation);
     if kernel.mitigations.is_empty() {
         law = law.widened(1.1, 3.0, "the kernel does not report its mitigations");
     }
@@ -229,6 +225,10 @@ impl Words<'_> {
             || self.mode("spec_rstack_overflow", "safe RET")
     }
 
+    fn has_aliased_thunks(&self) -> bool {
+        self.0.cpu.vendor.as_deref() == Some("AuthenticAMD") && self.0.cpu.family == Some(0x19)
+    }
+
     fn clears_buffers(&self) -> bool {
         const NAMES: [&str; 5] =
             ["mds", "tsx_async_abort", "mmio_stale_data", "reg_file_data_sampling", "tsa"];
@@ -236,48 +236,117 @@ impl Words<'_> {
     }
 }
 
-/// A mitigation: whether it is in force, its name, the cycles that it adds.
-type Mitigation = (fn(&Words) -> bool, &'static str, Range);
+/// A mitigation. Its name is that of its coefficient too.
+struct Mitigation {
+    is_in_force: fn(&Words) -> bool,
+    name: &'static str,
+    /// Cycles that it adds to a way into the kernel and back, without those of its returns.
+    entry: Range,
+    /// Cycles that it adds to each return within the kernel.
+    at_return: Range,
+    /// The same of each indirect call.
+    at_indirect_call: Range,
+}
+
+/// One that costs at the entry alone.
+const fn at_entry(
+    is_in_force: fn(&Words) -> bool,
+    name: &'static str,
+    low: f64,
+    likely: f64,
+    high: f64,
+) -> Mitigation {
+    let entry = range(low, likely, high);
+    Mitigation { is_in_force, name, entry, at_return: FREE, at_indirect_call: FREE }
+}
+
+const FREE: Range = range(0.0, 0.0, 0.0);
+
+/// Those in force.
+fn mitigations<'a>(words: &'a Words<'a>) -> impl Iterator<Item = &'static Mitigation> + 'a {
+    MITIGATIONS.iter().filter(|of| (of.is_in_force)(words))
+}
 
 /// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are
 /// written from memory of usual values, of K. Garloff's table (SpecExLeak: 150 cycles of `getppid`
 /// become 600 with page-table isolation and PCID, twice that without) and of the kernel's commit
 /// messages, not looked up one by one; the intervals are meant to cover that.
 static MITIGATIONS: &[Mitigation] = &[
-    (
+    at_entry(
         |words| words.isolates_tables() && words.has_pcid(),
         "page-table isolation with PCID",
-        range(180.0, 400.0, 650.0),
+        180.0,
+        400.0,
+        650.0,
     ),
-    (
+    at_entry(
         |words| words.isolates_tables() && !words.has_pcid(),
         "page-table isolation without PCID",
-        range(350.0, 850.0, 1600.0),
+        350.0,
+        850.0,
+        1600.0,
     ),
-    (
+    at_entry(
         |words| words.writes_ibrs("spectre_v2") || words.writes_ibrs("retbleed"),
         "IBRS written at entry and exit",
-        range(120.0, 420.0, 1500.0),
+        120.0,
+        420.0,
+        1500.0,
     ),
-    (|words| words.mode("spectre_v2", "etpoline"), "retpolines", range(8.0, 30.0, 70.0)),
-    (
-        |words| words.mode("retbleed", "untrained return thunk"),
-        "untrained returns",
-        range(50.0, 140.0, 320.0),
-    ),
-    (|words| words.guards_returns(), "safe returns", range(20.0, 70.0, 180.0)),
-    (|words| words.barrier_at_entry(), "IBPB at entry", range(1000.0, 3000.0, 9000.0)),
-    (|words| words.clears_buffers(), "buffers cleared at exit", range(40.0, 180.0, 520.0)),
-    (
+    Mitigation {
+        is_in_force: |words| words.mode("spectre_v2", "etpoline"),
+        name: "retpolines",
+        entry: range(8.0, 30.0, 70.0),
+        at_return: FREE,
+        at_indirect_call: range(8.0, 25.0, 50.0),
+    },
+    Mitigation {
+        is_in_force: |words| words.mode("retbleed", "untrained return thunk"),
+        name: "untrained returns",
+        entry: range(50.0, 140.0, 320.0),
+        at_return: range(0.5, 3.0, 15.0),
+        at_indirect_call: FREE,
+    },
+    // Each return is mispredicted: what a wrong branch costs. Family 19h (Zen 3 and 4) has thunks of
+    // its own, at aliasing addresses (arch/x86/lib/retpoline.S): 48 cycles a return on a Zen 4 guest
+    // (docs/notes/2026-11-23-calls.md: 240 of five).
+    Mitigation {
+        is_in_force: |words| words.guards_returns() && !words.has_aliased_thunks(),
+        name: SAFE_RETURNS,
+        entry: range(10.0, 40.0, 110.0),
+        at_return: range(12.0, 25.0, 45.0),
+        at_indirect_call: FREE,
+    },
+    Mitigation {
+        is_in_force: |words| words.guards_returns() && words.has_aliased_thunks(),
+        name: ALIASED_SAFE_RETURNS,
+        entry: range(10.0, 40.0, 110.0),
+        at_return: range(25.0, 48.0, 75.0),
+        at_indirect_call: FREE,
+    },
+    Mitigation {
+        is_in_force: |words| words.mode("retbleed", "Stuffing"),
+        name: "call depth tracking",
+        entry: range(5.0, 30.0, 90.0),
+        at_return: range(1.0, 5.0, 14.0),
+        at_indirect_call: FREE,
+    },
+    at_entry(|words| words.barrier_at_entry(), "IBPB at entry", 1000.0, 3000.0, 9000.0),
+    at_entry(|words| words.clears_buffers(), "buffers cleared at exit", 40.0, 180.0, 520.0),
+    at_entry(
         |words| words.says("spectre_v2", "BHI: SW loop"),
         "branch history cleared",
-        range(40.0, 120.0, 260.0),
+        40.0,
+        120.0,
+        260.0,
     ),
-    (
-        |words| words.mode("indirect_target_selection", "thunks"),
-        "aligned thunks",
-        range(2.0, 12.0, 40.0),
-    ),
+    Mitigation {
+        is_in_force: |words| words.mode("indirect_target_selection", "thunks"),
+        name: "aligned thunks",
+        entry: range(2.0, 8.0, 30.0),
+        at_return: range(0.2, 1.0, 4.0),
+        at_indirect_call: range(0.5, 2.0, 10.0),
+    },
 ];
 
 /// System calls with their service, in ns for all of them.
@@ -293,11 +362,12 @@ pub fn system_call(facts: Facts, service: Service) -> Law {
     }
 }
 
-/// Cycles of kernel code as ns, with what that does.
-pub fn kernel_work(facts: Facts, cycles: Range, what: impl Display) -> Law {
-    let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
-    let least = range(cycles.low.max(1.0), cycles.likely.max(1.0), cycles.high);
-    cpu::kernel_time(facts, least, told)
+/// Kernel work as ns, with what that does.
+pub fn kernel_work(facts: Facts, work: impl Into<Work>, what: impl Display) -> Law {
+    let mut work = work.into();
+    let Range { low, likely, high } = work.instructions;
+    work.instructions = range(low.max(1.0), likely.max(1.0), high.max(1.0));
+    in_kernel(facts, work.law(facts.site, what))
 }
 
 /// Whether the clock source makes the vDSO fall back to the system call.
@@ -335,7 +405,7 @@ pub fn clock_by_library(facts: Facts) -> Law {
 /// `clock_gettime` as a system call, in ns.
 pub fn clock_by_call(facts: Facts) -> Law {
     let what = "compute the time and copy it out";
-    let call = system_call(facts, Service::new(1.0, kernel_clock(facts.site), what));
+    let call = system_call(facts, Service::new(1.0, KERNEL_CLOCK, what));
     let Some(source) = slow_source(facts.site) else {
         return call;
     };

@@ -3,6 +3,7 @@
 use crate::plan::case_ns;
 use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Preset, Site};
+use bench::fitted::Fitted;
 use host::block::Mount;
 use host::counters::Snapshot;
 use host::{Host, Root, choose_cpu, format_cpus, parse_cpus};
@@ -82,6 +83,7 @@ pub fn site(
         cpus,
         memory_bytes,
         case_ns: case_ns(preset),
+        fitted: Fitted::committed(),
         host,
     })
 }

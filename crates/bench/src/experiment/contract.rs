@@ -5,6 +5,7 @@ use super::{
     AnyExperiment, Card, DerivedValue, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
     chosen, manual_of, shared_round_cost,
 };
+use crate::fitted::applied;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
 use anyhow::{Result, bail};
@@ -231,10 +232,12 @@ impl<E: Experiment> AnyExperiment for E {
         metric: &Metric,
     ) -> Option<Prediction> {
         let facts = Facts { site, known };
-        match metric.derived {
+        let by_law = match metric.derived {
             true => E::derived_law(facts, &case.id, metric),
             false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
-        }
+        };
+        let coefficient = site.fitted.group(E::CARD.id, &case.id, &metric.name, known.is_none());
+        Some(applied(coefficient, metric.unit, by_law?))
     }
 
     fn may_lack(&self, metric: &Metric) -> bool {

@@ -4,6 +4,7 @@ pub mod joined;
 
 use super::{DirFacts, Known, Site};
 use crate::device;
+use crate::fitted::Fitted;
 use host::{Core, Host, Root};
 use record::key::{CaseId, Key, Value};
 use std::path::Path;
@@ -18,6 +19,7 @@ pub fn bare_site() -> Site {
         cpus: vec![0],
         memory_bytes: 1 << 30,
         case_ns: 20_000_000,
+        fitted: Fitted::committed(),
     }
 }
 

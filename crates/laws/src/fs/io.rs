@@ -147,6 +147,9 @@ impl<'law> Basis<'law> {
             name if name == SPINNING.name => SPUN,
             _ => ANY,
         };
+        for ns in [&mut writing.write_ns, &mut writing.flush_ns] {
+            *ns = scaled(*ns, reading.class.fitted(site));
+        }
         let given = |name: &str| site.host.given.value(name);
         if let Some(ns) = given("disk.write_latency") {
             writing.write_ns = around(ns, 0.5);

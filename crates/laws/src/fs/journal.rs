@@ -107,6 +107,7 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let site = facts.site;
     let (class, _) = device(disk, site);
     let (write_ns, flush_ns) = of_class(class, turn_ns(site));
+    let [write_ns, flush_ns] = [write_ns, flush_ns].map(|ns| scaled(ns, class.fitted(site)));
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.

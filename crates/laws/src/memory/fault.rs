@@ -163,7 +163,9 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
-    corrected(facts, clocked(facts, Law::software(cycles, what).unsourced()))
+    let cycles = os::Work::from(cycles).cycles(facts.site);
+    let usual = clocked(facts, Law::software(cycles, what).unsourced());
+    corrected(facts, usual.times(os::work::nested(facts.site)))
 }
 
 /// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote

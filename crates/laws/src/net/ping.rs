@@ -7,7 +7,7 @@
 
 use super::rtt::{self, Arrivals};
 use super::{Ends, Kind, Protocol, Transport, Waking, Way, round_trip, stack};
-use crate::{Facts, Law, cpu, range, scaled};
+use crate::{Facts, Law, range, scaled};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use record::event::Range;
@@ -108,7 +108,7 @@ fn waking(arrivals: Arrivals) -> Waking {
 fn beyond(site: &Site, way: &Way<'_>, of: &Echoes) -> Law {
     let there = stack::far_site(site);
     let there = there.as_ref().unwrap_or(site);
-    let mut answer = cpu::time_of(Facts::prior(there), ANSWER, "").range;
+    let mut answer = stack::work(Facts::prior(there), ANSWER, "").range;
     // Its CPU slept, or not.
     let woken = stack::woken_by_kernel(Facts::prior(there), way, waking(of.arrivals));
     if let Some(woken) = woken {

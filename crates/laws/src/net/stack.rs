@@ -7,7 +7,6 @@
 
 use super::{Kind, Transport, Way};
 use crate::os;
-use crate::os::learnt::corrected;
 use crate::os::switch::{self, Handover};
 use crate::{Facts, Law, cpu, range, sum};
 use bench::experiment::Site;
@@ -50,8 +49,7 @@ pub(super) fn knows_call(facts: Facts) -> bool {
 
 /// Cycles of the kernel's, in ns.
 pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
-    let reason = format!("{what}: {:.0} to {:.0} cycles", cycles.low, cycles.high);
-    cpu::kernel_time(facts, cycles, reason)
+    os::kernel_work(facts, cycles, what)
 }
 
 /// Whether the sandbox has a network stack of its own.
@@ -94,6 +92,7 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
         cpus: peer.cpus.clone(),
         memory_bytes: site.memory_bytes,
         case_ns: site.case_ns,
+        fitted: site.fitted,
     })
 }
 
@@ -168,7 +167,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     let way = Way::of(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let mut each = corrected(facts, cpu::time_of(facts, SLEEP, "")).range;
+    let mut each = work(facts, SLEEP, "").range;
     if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked.range);
     }

@@ -6,6 +6,7 @@
 //! on idle server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
 
 use super::is_bare;
+use crate::os::Work;
 use crate::os::learnt::corrected;
 use crate::os::schedule;
 use crate::os::switch::{self, Parties, Via};
@@ -140,9 +141,8 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
                 0.5,
                 format!("a wake-up and a context switch took {ns:.0} ns (measured by os.switch)"),
             );
-            let around =
-                Law::software(cycles, "the timer interrupt and the return from the kernel");
-            corrected(facts, cpu::clocked(facts, around.unsourced())) + switch.times(1.1)
+            let around = "the timer interrupt and the return from the kernel";
+            kernel(facts, cycles, around) + switch.times(1.1)
         }
         None => {
             let cycles = match is_awake {
@@ -151,7 +151,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
             };
             let what = "the timer interrupt, a wake-up, a context switch and the return from the \
                         kernel";
-            corrected(facts, cpu::clocked(facts, Law::software(cycles, what).unsourced()))
+            kernel(facts, cycles, what)
         }
     };
     let path = delivered(facts.site, by_thread(facts, sleep, work));
@@ -172,8 +172,12 @@ fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
         return path;
     }
     let hop = "on a real-time kernel (PREEMPT_RT) a softirq thread wakes ordinary threads";
-    let hop = Law::software(range(1_500.0, 7_000.0, 30_000.0), hop).unsourced();
-    path + corrected(facts, cpu::clocked(facts, hop))
+    path + kernel(facts, range(1_500.0, 7_000.0, 30_000.0), hop)
+}
+
+fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
+    let cycles = Work::from(cycles).law(facts.site, what).unsourced();
+    corrected(facts, cpu::clocked(facts, cycles))
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.

@@ -1,6 +1,7 @@
 //! Laws of messages between processes: calls, services, copies, and wake-ups.
 
 use super::switch::{self, Parties, Via::Pipe as PIPE};
+use super::work::GUEST_WAKE;
 use super::{call, kernel_work, measured_call, measured_read};
 use crate::cpu::clocked;
 use crate::memory::measured::kernel_copy;
@@ -255,7 +256,8 @@ fn waking(site: &Site) -> Law {
     let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor if it has halted")
-            .counting(Condition::Hypervisor),
+            .counting(Condition::Hypervisor)
+            .times(site.fitted.of(GUEST_WAKE)),
         Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
         None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }

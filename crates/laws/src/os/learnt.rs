@@ -6,7 +6,7 @@
 //! it alone moved 207 figures from 52 to 96 % inside). The calls' own scatter about it says how far
 //! other work may lie from it.
 
-use super::{Service, measured_call, stated_entry};
+use super::{Service, Work, measured_call, stated_entry};
 use crate::cpu::usual_in_kernel;
 use crate::{Facts, Law, range};
 use record::event::Range;
@@ -77,7 +77,8 @@ fn factor(facts: Facts) -> Option<Law> {
 /// What a call usually takes on a core of this clock, in ns.
 fn usual(facts: Facts, service: Service) -> f64 {
     let Service { ways, cycles, what } = service;
-    let served = usual_in_kernel(facts, Law::software(cycles, what)).range.likely;
+    let served = Work::from(cycles).law(facts.site, what);
+    let served = usual_in_kernel(facts, served).range.likely;
     ways * stated_entry(facts).range.likely + served
 }
 

@@ -6,7 +6,9 @@
 //! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and
 //! a page-table copy for a fork, with a factor of two either way.
 
+use super::Work as Kernel;
 use super::learnt::corrected;
+use super::work::nested;
 use crate::cpu::{clocked, is_guest};
 use crate::{Facts, Law, range, scaled, sum};
 use bench::experiment::{Known, Site};
@@ -153,7 +155,9 @@ pub fn resident_pages(site: &Site, bytes: u64, huge: bool) -> u64 {
 pub fn creation(facts: Facts, call: Call, bytes: u64, huge: bool) -> Creation {
     let work = work(call);
     let pages = resident_pages(facts.site, bytes, huge) as f64;
+    let here = |cycles: Range| Kernel::from(cycles).cycles(facts.site);
     let cycles_of = |own: Range, page: Range| {
+        let (own, page) = (here(own), here(page));
         let own = Law::software(own, work.what);
         if !work.copies {
             return own.and("the parent's page tables are not copied");
@@ -164,7 +168,7 @@ pub fn creation(facts: Facts, call: Call, bytes: u64, huge: bool) -> Creation {
     let (copied, dropped) = page_cycles(huge);
     let returned = cycles_of(work.returned, copied);
     let first = work.first.map(|first| {
-        let moment = before_or_after(returned.range, first);
+        let moment = before_or_after(returned.range, here(first));
         in_memory_management(facts, returned.clone().at(moment))
     });
     Creation {
@@ -189,8 +193,9 @@ pub fn per_page(facts: Facts, call: Call, huge: bool) -> (Law, Law) {
     let (copied, dropped) = page_cycles(huge);
     let of = |cycles: Range| {
         if work(call).copies {
+            let cycles = Kernel::from(cycles).cycles(facts.site);
             let what = format!(
-                "one page-table entry copied and one page counted, {} to {} cycles",
+                "one page-table entry copied and one page counted, {:.0} to {:.0} cycles",
                 cycles.low, cycles.high
             );
             return in_memory_management(facts, Law::software(cycles, what));
@@ -235,7 +240,7 @@ pub fn thread_ns(known: &Known) -> Option<f64> {
 /// Cycles of the kernel's memory management as ns. Before anything is measured, entry and clock are
 /// all there is to go by.
 fn in_memory_management(facts: Facts, cycles: Law) -> Law {
-    let time = clocked(facts, cycles).unsourced();
+    let time = clocked(facts, cycles).unsourced().times(nested(facts.site));
     let usual = match is_guest(facts.site) {
         true => time
             .widened(1.0, 1.5, "a virtual machine walks two sets of page tables")

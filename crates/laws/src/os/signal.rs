@@ -6,7 +6,7 @@
 //! kernel. The frame follows from the features: XSAVE's areas of x87 and SSE (576 bytes), AVX
 //! (256), AVX-512 (1600), keys (8); Arm's vector registers (528), SVE's own.
 
-use super::call;
+use super::{Work, call};
 use crate::cpu::in_kernel;
 use crate::{Facts, Law, inverse, range, sum};
 use bench::experiment::Site;
@@ -73,8 +73,7 @@ fn services(operation: Operation) -> (&'static [Range], &'static str) {
 pub fn signal(facts: Facts, operation: Operation) -> Law {
     let (services, what) = services(operation);
     let all = services.iter().copied().reduce(sum).unwrap_or(range(0.0, 0.0, 0.0));
-    let told = format!("{what}, {} to {} cycles", all.low, all.high);
-    let mut cycles = Law::software(all, told).unsourced();
+    let mut cycles = Work::from(all).law(facts.site, what).unsourced();
     if services.contains(&FRAME) {
         let (bytes, from) = state_bytes(facts.site);
         let state = format!("{bytes:.0} bytes of register state ({from})");

@@ -4,7 +4,8 @@
 //! Cycles are starting values for Linux 6.x from memory of usual figures (`perf bench sched pipe`,
 //! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
-use super::{Service, Words, call, kernel_work, measured_call, system_call, took};
+use super::work::GUEST_WAKE;
+use super::{Service, Words, Work, call, kernel_work, measured_call, system_call, took};
 use crate::cpu::{clocked, in_kernel, is_guest};
 use crate::{Facts, Law, product, range, scaled, sum};
 use bench::experiment::{Domain, Fields as _, Known, Site};
@@ -175,7 +176,7 @@ fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
             "a wake-up, the scheduler's choice, save and restore of the thread's state",
         ),
     };
-    let mut cycles = Law::software(own, format!("{what}, {} to {} cycles", own.low, own.high));
+    let mut cycles = Work::from(own).law(site, what);
     if of.has_processes() {
         let space = range(80.0, 350.0, 1300.0);
         cycles = cycles + Law::hardware(space, "the other address space and its TLB misses");
@@ -277,7 +278,8 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
 fn idle_exit(site: &Site) -> Law {
     if is_guest(site) {
         let halt = "a halt exits to the hypervisor, which may or may not poll";
-        return Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
+        let law = Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
+        return law.times(site.fitted.of(GUEST_WAKE));
     }
     let states = &site.host.cpu.idle_states;
     let halted =

@@ -38,7 +38,7 @@ fn services_keep_their_width_on_a_machine_that_tells_its_state() {
 
 fn named(site: &Site) -> Vec<&'static str> {
     let words = Words(&site.host);
-    MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)).map(|(_, name, _)| *name).collect()
+    mitigations(&words).map(|of| of.name).collect()
 }
 
 #[test]

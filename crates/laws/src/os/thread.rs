@@ -5,6 +5,7 @@
 //! other kernels, allocators that are cold, and control groups that charge for kernel memory.
 
 use super::switch::{self, Parties, Via};
+use super::work::GUEST_WAKE;
 use super::{Service, call, kernel_work, measured_call, system_call, took};
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known};
@@ -210,7 +211,8 @@ impl Prices<'_> {
             (Some((ns, from)), _) => Law::new(0.1 * ns, 0.4 * ns, ns, from),
             // A virtual machine leaves to its hypervisor, unless interrupts are posted.
             (None, true) => {
-                Law::new(300.0, 6_000.0, 40_000.0, what).counting(Condition::Hypervisor)
+                let law = Law::new(300.0, 6_000.0, 40_000.0, what).counting(Condition::Hypervisor);
+                law.times(self.facts.site.fitted.of(GUEST_WAKE))
             }
             (None, false) => Law::new(150.0, 700.0, 4_000.0, what),
         }
@@ -224,7 +226,9 @@ impl Prices<'_> {
             (None, Class::Same) => self.kernel(SWITCH, "a context switch"),
             // The other CPU sleeps at an unknown depth; a virtual machine's sleeps outside.
             (None, _) if cpu::is_guest(self.facts.site) => {
-                Law::new(1_000.0, 6_000.0, 90_000.0, what).counting(Condition::Hypervisor)
+                let law = Law::new(1_000.0, 6_000.0, 90_000.0, what);
+                let law = law.counting(Condition::Hypervisor);
+                law.times(self.facts.site.fitted.of(GUEST_WAKE))
             }
             (None, _) => Law::new(500.0, 2_500.0, 60_000.0, what),
         }

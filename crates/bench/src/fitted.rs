@@ -1,0 +1,117 @@
+//! Coefficients of laws, fitted to recorded machines.
+//!
+//! Laws are products of physics and coefficients: a term of a law has its own (`safe returns`), and
+//! so has a group of figures (`os.switch switch`). `scripts/fit` finds them on the machines of
+//! `data/sheets` and the published ones and writes `fitted.csv`; nobody edits it. What is not in
+//! the table has the coefficient 1. A machine is judged by coefficients that were fitted without it.
+
+use crate::law::scaled;
+use record::event::{Prediction, Range, Shares};
+use record::key::{CaseId, FAR, Value};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The table as it is committed.
+pub const TABLE: &str = include_str!("fitted.csv");
+
+/// Coefficients by the name of their term or group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fitted(pub BTreeMap<String, f64>);
+
+impl Fitted {
+    /// Those of the committed table.
+    pub fn committed() -> &'static Fitted {
+        static COMMITTED: LazyLock<Fitted> = LazyLock::new(|| Fitted::read(TABLE));
+        &COMMITTED
+    }
+
+    /// From a table: name and coefficient are the first two columns; the first line names them.
+    pub fn read(table: &str) -> Fitted {
+        let row = |line: &str| {
+            let mut columns = line.split(',');
+            Some((columns.next()?.to_owned(), columns.next()?.parse().ok()?))
+        };
+        Fitted(table.lines().filter_map(row).collect())
+    }
+
+    /// A coefficient.
+    pub fn of(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or(1.0)
+    }
+
+    /// The coefficient of the narrowest group of a figure that has one.
+    pub fn group(&self, experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> f64 {
+        let levels = levels(experiment, case, metric, is_prior);
+        levels.iter().find_map(|level| self.0.get(level)).copied().unwrap_or(1.0)
+    }
+}
+
+/// A prediction in a unit times its coefficient: a time that much longer, a rate that much
+/// lower. What a law knows precisely stays.
+pub fn applied(coefficient: f64, unit: Unit, prediction: Prediction) -> Prediction {
+    let power = power(unit);
+    let is_moved = |range: &Range| coefficient != 1.0 && power != 0 && !is_precise(*range);
+    let Some(of) = prediction.range.filter(is_moved) else { return prediction };
+    let factor = coefficient.powi(power);
+    let shares = prediction.shares.map(|shares| Shares {
+        hardware: scaled(shares.hardware, factor),
+        software: scaled(shares.software, factor),
+    });
+    let because =
+        format!("{}; times {factor:.2}, which was fitted to recorded machines", prediction.because);
+    Prediction { range: Some(scaled(of, factor)), shares, because, ..prediction }
+}
+
+/// The names of the groups that a figure belongs to, narrowest first: of its metric those whose
+/// case has the same first symbol (what is called, or by what), all of the metric, of the
+/// experiment, of the family. Priors and predictions from earlier figures are apart.
+pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 4] {
+    let symbol = case.0.iter().find_map(|(name, value)| match value {
+        Value::Text(text) if name != FAR => Some(text.as_str()),
+        _ => None,
+    });
+    let family = experiment.split('.').next().unwrap_or_default();
+    let kind = if is_prior { "prior" } else { "derived" };
+    [
+        format!("{kind} {experiment} {metric} {}", symbol.unwrap_or("-")),
+        format!("{kind} {experiment} {metric}"),
+        format!("{kind} {experiment}"),
+        format!("{kind} {family}"),
+    ]
+}
+
+/// Whether a law states its range so narrowly that it is arithmetic, with nothing to fit.
+pub fn is_precise(range: Range) -> bool {
+    range.high <= 1.3 * range.low
+}
+
+/// How figures of a unit go with a coefficient: times by its power of 1, rates of -1, others not at
+/// all.
+pub fn power(unit: Unit) -> i32 {
+    match unit {
+        Unit::Ns | Unit::NsPerB | Unit::NsPerOp => 1,
+        Unit::BPerS | Unit::OpPerS => -1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fitted, applied};
+    use record::event::{Prediction, Range};
+    use record::key::CaseId;
+    use record::unit::Unit;
+
+    #[test]
+    fn coefficients_lengthen_times_and_lower_rates() {
+        let fitted = Fitted::read("name,coefficient\nprior a,2\n");
+        let coefficient = fitted.group("a.b", &CaseId::new(), "c", true);
+        let range = Range { low: 1.0, likely: 2.0, high: 4.0 };
+        for (unit, likely) in [(Unit::Ns, 4.0), (Unit::BPerS, 1.0), (Unit::Ratio, 2.0)] {
+            let found = applied(coefficient, unit, Prediction::new(Some(range), "physics"));
+            assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit}");
+        }
+        assert_eq!(fitted.of("another"), 1.0);
+    }
+}

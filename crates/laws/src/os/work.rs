@@ -1,0 +1,140 @@
+//! Kernel work as terms: instructions over what the core runs of them per cycle, and what the
+//! mitigations in force take at every return and every indirect call.
+//!
+//! Services are stated in cycles of a reference core without mitigations ([`Work::from`]), which
+//! makes [`REFERENCE_IPC`] instructions of each, a return among [`PER_RETURN`] instructions and an
+//! indirect call among [`PER_INDIRECT_CALL`]. These densities are usual for compiled code of small
+//! functions, not counted: the kernel at hand refuses its function tracer. The coefficients of
+//! `bench::fitted` correct them, and so does each machine's own os.syscall once it is measured.
+
+use super::{Words, mitigations};
+use crate::{Law, product, range, scaled, sum};
+use bench::experiment::Site;
+use host::Core;
+use record::event::Range;
+
+/// Instructions per cycle of the kernel's code on the core that the services were stated for.
+const REFERENCE_IPC: f64 = 1.9;
+const PER_RETURN: f64 = 35.0;
+const PER_INDIRECT_CALL: f64 = 400.0;
+/// Doubt of a core's instructions per cycle, either way.
+const IPC_DOUBT: f64 = 1.15;
+
+/// The coefficient of the kernel's instructions.
+pub const INSTRUCTIONS: &str = "kernel instructions";
+/// The coefficient of the way into the kernel and back.
+pub const ENTRY: &str = "kernel entry";
+/// The coefficients of safe returns, which are mitigations by these names.
+pub const SAFE_RETURNS: &str = "safe returns";
+/// The same of those whose thunks lie at aliasing addresses.
+pub const ALIASED_SAFE_RETURNS: &str = "aliased safe returns";
+/// The coefficient of memory management where page tables are nested.
+pub const NESTED: &str = "memory management of a guest";
+/// The coefficient of waking an idle CPU that the hypervisor must take up again.
+pub const GUEST_WAKE: &str = "wake-up of a guest's idle CPU";
+
+/// What a service runs in the kernel, beyond entry and exit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Instructions.
+    pub instructions: Range,
+    /// Returns of the likely number of instructions.
+    pub returns: f64,
+    /// Indirect calls of them.
+    pub indirect_calls: f64,
+}
+
+/// Code of usual density that takes so many cycles on the reference core.
+impl From<Range> for Work {
+    fn from(cycles: Range) -> Work {
+        let instructions = scaled(cycles, REFERENCE_IPC);
+        let likely = instructions.likely;
+        Work {
+            instructions,
+            returns: likely / PER_RETURN,
+            indirect_calls: likely / PER_INDIRECT_CALL,
+        }
+    }
+}
+
+impl Work {
+    /// Cycles that it takes here.
+    pub fn cycles(self, site: &Site) -> Range {
+        let Work { instructions, returns, indirect_calls } = self;
+        let fitted = site.fitted.of(INSTRUCTIONS);
+        let ipc = ipc(crate::cpu::core(site));
+        let mut each = scaled(range(1.0 / IPC_DOUBT, 1.0, IPC_DOUBT), 1.0 / ipc);
+        let (of_return, of_indirect_call) = (guarded_return(site), guarded_indirect_call(site));
+        let density = |count: f64| if count == 0.0 { 0.0 } else { count / instructions.likely };
+        for (cost, count) in [(of_return, returns), (of_indirect_call, indirect_calls)] {
+            each = sum(each, scaled(cost, density(count)));
+        }
+        let each = scaled(each, fitted);
+        match instructions.low > 0.0 {
+            true => product(instructions, each),
+            false => scaled(instructions, each.likely),
+        }
+    }
+
+    /// The same as a law, in cycles.
+    pub fn law(self, site: &Site, what: impl std::fmt::Display) -> Law {
+        let cycles = self.cycles(site);
+        Law::software(cycles, format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high))
+    }
+}
+
+/// How much longer memory management takes in a guest, whose page tables are nested.
+pub fn nested(site: &Site) -> f64 {
+    if crate::cpu::is_guest(site) { site.fitted.of(NESTED) } else { 1.0 }
+}
+
+/// Cycles that the mitigations in force take at a return within the kernel.
+pub fn guarded_return(site: &Site) -> Range {
+    let words = Words(&site.host);
+    let each = mitigations(&words).map(|of| scaled(of.at_return, site.fitted.of(of.name)));
+    each.fold(range(0.0, 0.0, 0.0), sum)
+}
+
+/// The same at an indirect call.
+pub fn guarded_indirect_call(site: &Site) -> Range {
+    let words = Words(&site.host);
+    let each = mitigations(&words).map(|of| scaled(of.at_indirect_call, site.fitted.of(of.name)));
+    each.fold(range(0.0, 0.0, 0.0), sum)
+}
+
+/// Instructions of kernel code per cycle. The ladder of a maker's cores is the makers' own
+/// statements, from memory: Zen 2 15 % over Zen, Zen 3 19 %, Zen 4 13 %, Zen 5 16 % over the one
+/// before; Sunny Cove 18 % over Skylake, Golden Cove 19 % over Cypress Cove, Lion Cove 14 % over
+/// Redwood Cove; Ivy Bridge to Skylake 3 to 10 % each. Between makers, and Arm's: by width.
+fn ipc(core: Core) -> f64 {
+    use Core::*;
+    match core {
+        Unknown => 1.5,
+        Core2 => 0.8,
+        Nehalem | Westmere => 0.95,
+        SandyBridge => 1.1,
+        IvyBridge => 1.15,
+        Haswell => 1.27,
+        Broadwell => 1.33,
+        SkylakeClient | SkylakeServer | PalmCove => 1.4,
+        SunnyCove | WillowCove | CypressCove => 1.65,
+        GoldenCove | RaptorCove | RedwoodCove => 1.95,
+        LionCove => 2.2,
+        Silvermont | CortexA53 | CortexA55 | CortexA510 => 0.6,
+        Goldmont | CortexA57 | CortexA72 | CortexA73 | CortexA75 => 0.9,
+        Bulldozer => 0.75,
+        Tremont | ThunderX2 | Tsv110 | A64fx => 1.1,
+        Gracemont | Crestmont => 1.4,
+        Skymont => 1.9,
+        Zen => 1.3,
+        Zen2 => 1.5,
+        Zen3 => 1.78,
+        Zen4 => 2.0,
+        Zen5 => 2.33,
+        CortexA76 | CortexA77 | CortexA78 | NeoverseN1 | AmpereOne => 1.45,
+        CortexA710 | CortexA715 | CortexX1 | NeoverseN2 | NeoverseN3 | NeoverseV1 => 1.75,
+        CortexX2 | CortexX3 | NeoverseV2 | NeoverseV3 => 1.95,
+        AppleFirestorm | AppleAvalanche => 2.4,
+        AppleIcestorm | AppleBlizzard => 1.3,
+    }
+}

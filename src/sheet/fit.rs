@@ -1,0 +1,358 @@
+//! Fits the coefficients of the laws (`bench::fitted`) to the recorded machines: `scripts/fit`
+//! writes the table.
+//!
+//! Least squares on logarithms of measured over likely. Each figure is explained by the terms of its
+//! law, as far as these move it, and by a coefficient of its group, which is pooled: a metric's is
+//! a deviation from its experiment's, that from its family's, that from the one of all; and each
+//! deviation is drawn to zero (ridge). Two kinds of deviations are found and not kept: a machine's,
+//! in each group, so that it counts once there, however many figures it has; and a case's on all
+//! machines, so that a wrong constant of one case does not pass for a term's coefficient. Priors
+//! and derived predictions have separate coefficients.
+//!
+//! The laws are linear in the logarithms of their terms only near a point, which is the committed
+//! table; the script repeats the fit until that does not move. A fit that leaves machines out solves
+//! the same equations without their figures.
+
+use super::score::{Judged, Machine, derived, machines, priors};
+use bench::fitted::{Fitted, TABLE, is_precise, levels, power};
+use laws::device;
+use laws::os::work::{ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED, SAFE_RETURNS};
+use record::key::CaseId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+/// Terms of laws that have a coefficient: the recorded machines say something of them.
+const TERMS: [&str; 9] = [
+    INSTRUCTIONS,
+    ENTRY,
+    SAFE_RETURNS,
+    ALIASED_SAFE_RETURNS,
+    NESTED,
+    GUEST_WAKE,
+    device::UNKNOWN.name,
+    device::FLASH.name,
+    device::FLASH_NVME.name,
+];
+
+/// A figure further off than this factor counts as if it were that far off.
+const FARTHEST: f64 = 6.0;
+/// Change of a term's logarithm by which its effect on a figure is found.
+const STEP: f64 = 0.3;
+/// Coefficients this near to that of the level above are not written.
+const ALIKE: f64 = 0.2;
+/// Difference of a logarithm that is the same coefficient, on another machine's arithmetic.
+const SAME: f64 = 0.02;
+
+fn is_same(one: f64, other: f64) -> bool {
+    (one / other).ln().abs() < SAME
+}
+
+/// What is fitted: the kernel's work, and devices. Other laws have tables of their own.
+const FITTED: [&str; 5] = ["os", "net", "fs", "memory.fault", "noise.wakeup"];
+
+/// A figure of a machine.
+struct Observation {
+    machine: String,
+    model: String,
+    experiment: &'static str,
+    metric: String,
+    case: CaseId,
+    is_prior: bool,
+    /// Logarithm of measured over likely, of rates with the other sign, at the point.
+    here: f64,
+    /// What the logarithm of each term adds to that of the likely value.
+    slopes: Terms,
+}
+
+/// A figure that is fitted, with the logarithms of what was measured and of the likely value; of
+/// rates with the other sign.
+struct Judgement {
+    experiment: &'static str,
+    metric: String,
+    case: CaseId,
+    measured: f64,
+    likely: f64,
+}
+
+fn judge(of: &Judged<'_>) -> Option<Judgement> {
+    let (experiment, metric) = (of.figure.experiment.card().id, of.figure.metric);
+    let range = of.range.filter(|range| range.low > 0.0 && !is_precise(*range))?;
+    let power = f64::from(power(metric.unit));
+    let is_fitted = power != 0.0 && is_fitted(experiment) && of.figure.value > 0.0;
+    is_fitted.then(|| Judgement {
+        experiment,
+        metric: metric.name.to_string(),
+        case: of.figure.case.id.unplaced(),
+        measured: power * of.figure.value.ln(),
+        likely: power * range.likely.ln(),
+    })
+}
+
+fn is_fitted(name: &str) -> bool {
+    FITTED.iter().any(|start| name.starts_with(start))
+}
+
+/// Terms by their logarithms.
+type Terms = [f64; TERMS.len()];
+
+/// The machine's figures under such terms.
+fn judged(machine: &mut Machine, terms: &Terms, is_prior: bool) -> Vec<Option<Judgement>> {
+    let named = TERMS.iter().zip(terms).map(|(name, log)| ((*name).to_owned(), log.exp()));
+    machine.site.fitted = Box::leak(Box::new(Fitted(named.collect())));
+    let all = if is_prior { priors(machine) } else { derived(machine) };
+    all.iter().map(judge).collect()
+}
+
+/// All figures, with the effect of each term near a point.
+fn observe(point: &Terms) -> Vec<Observation> {
+    let mut all = Vec::new();
+    for mut machine in machines() {
+        for is_prior in [true, false] {
+            let mut at = |terms: &Terms| judged(&mut machine, terms, is_prior);
+            let here = at(point);
+            let moved: [Vec<Option<Judgement>>; TERMS.len()] = std::array::from_fn(|term| {
+                let mut moved = *point;
+                moved[term] += STEP;
+                at(&moved)
+            });
+            for (nth, here) in here.into_iter().enumerate() {
+                let Some(here) = here else { continue };
+                let slope = |term: usize| {
+                    let moved: Option<&Judgement> = moved[term].get(nth)?.as_ref();
+                    Some((moved?.likely - here.likely) / STEP)
+                };
+                all.push(Observation {
+                    machine: machine.name.clone(),
+                    model: model(&machine),
+                    is_prior,
+                    here: here.measured - here.likely,
+                    slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
+                    experiment: here.experiment,
+                    metric: here.metric,
+                    case: here.case,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// What machines of one processor have in common: they are left out together.
+fn model(machine: &Machine) -> String {
+    let cpu = &machine.site.host.cpu;
+    format!("{:?} {:?} {:?}", cpu.vendor, cpu.family, cpu.model)
+}
+
+/// Unknowns by name, each drawn to zero.
+#[derive(Default)]
+struct Unknowns {
+    names: BTreeMap<String, usize>,
+    /// Observations in which one stands, each with its factor.
+    columns: Vec<Vec<(usize, f64)>>,
+}
+
+impl Unknowns {
+    fn add(&mut self, name: String, observation: usize, factor: f64) {
+        let next = self.columns.len();
+        let at = *self.names.entry(name).or_insert(next);
+        if at == next {
+            self.columns.push(Vec::new());
+        }
+        self.columns[at].push((observation, factor));
+    }
+
+    /// Their values: one after another is set to its best until none moves.
+    fn solved(&self, mut left: Vec<f64>) -> Vec<f64> {
+        let mut values = vec![0.0; self.columns.len()];
+        for _ in 0..3000 {
+            let mut most: f64 = 0.0;
+            for (at, column) in self.columns.iter().enumerate() {
+                let own = values[at];
+                let squares: f64 = column.iter().map(|(_, factor)| factor * factor).sum();
+                let found: f64 =
+                    column.iter().map(|(of, factor)| factor * (left[*of] + factor * own)).sum();
+                // Deviations and single figures scatter alike, by a factor of about 1.35 each: the
+                // ridge weighs what one figure does.
+                let value = found / (squares + 1.0);
+                column.iter().for_each(|(of, factor)| left[*of] -= factor * (value - own));
+                values[at] = value;
+                most = most.max((value - own).abs());
+            }
+            if most < 1e-5 {
+                break;
+            }
+        }
+        values
+    }
+}
+
+/// The coefficients that some figures give, which were observed at a point.
+fn solve<'a>(
+    point: &Terms,
+    observed: impl Iterator<Item = &'a Observation>,
+) -> BTreeMap<String, f64> {
+    let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
+    for (nth, of) in observed.enumerate() {
+        let Observation { machine, experiment, case, metric, is_prior, slopes, here, .. } = of;
+        // The terms' deviations are from 1, not from the point.
+        let moved: f64 = slopes.iter().zip(point).map(|(slope, at)| slope * at).sum();
+        let most = FARTHEST.ln();
+        values.push(here.clamp(-most, most) + moved);
+        let [symbol, metric, experiment, family] = levels(experiment, case, metric, *is_prior);
+        for machines in ["", &family, &experiment, &metric] {
+            unknowns.add(format!("{machine} {is_prior} {machines}"), nth, 1.0);
+        }
+        unknowns.add(format!("{metric} {case}"), nth, 1.0);
+        for level in [format!("all {is_prior}"), family, experiment, metric, symbol] {
+            unknowns.add(level, nth, 1.0);
+        }
+        for (term, slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
+            unknowns.add((*term).to_owned(), nth, *slope);
+        }
+    }
+    let found = unknowns.solved(values);
+    unknowns.names.iter().map(|(name, at)| (name.clone(), found[*at])).collect()
+}
+
+/// The figures near a point.
+struct Seen {
+    point: Terms,
+    observed: Vec<Observation>,
+}
+
+impl Seen {
+    /// Near some coefficients.
+    fn near(fitted: &Fitted) -> Seen {
+        let point = TERMS.map(|term| fitted.of(term).ln());
+        Seen { point, observed: observe(&point) }
+    }
+
+    fn fit(&self, excluding: &[&str]) -> Fitted {
+        let is_left_out = |of: &&Observation| excluding.contains(&&*of.machine);
+        let left_out = self.observed.iter().filter(is_left_out);
+        let models: BTreeSet<&str> = left_out.map(|of| &*of.model).collect();
+        let kept = || self.observed.iter().filter(|of| !models.contains(&*of.model));
+        let found = solve(&self.point, kept());
+        let of = |name: &str| found.get(name).copied().unwrap_or(0.0);
+        let mut all: BTreeMap<String, f64> =
+            TERMS.iter().map(|term| ((*term).to_owned(), of(term).exp())).collect();
+        for observation in kept() {
+            let Observation { experiment, case, metric, is_prior, .. } = observation;
+            let (mut log, mut above) = (of(&format!("all {is_prior}")), 0.0);
+            for level in levels(experiment, case, metric, *is_prior).into_iter().rev() {
+                log += of(&level);
+                let name = level.split_once(' ').map_or("", |(_, name)| name);
+                if is_fitted(name) && (log - above).abs() > ALIKE {
+                    all.insert(level, log.exp());
+                    above = log;
+                }
+            }
+        }
+        Fitted(all)
+    }
+}
+
+/// The coefficients without the figures of some machines (by name) and of all that have the same
+/// processors.
+pub(super) fn fit(excluding: &[&str]) -> &'static Fitted {
+    static SEEN: LazyLock<Seen> = LazyLock::new(|| Seen::near(Fitted::committed()));
+    Box::leak(Box::new(SEEN.fit(excluding)))
+}
+
+/// A line for each coefficient, with the figures that it moves: how many, of how many machines, the
+/// median of measured over likely without any coefficient and with all, and the standard deviation
+/// of that (as a factor).
+fn table(seen: &Seen, fitted: &Fitted) -> String {
+    let mut text = "name,coefficient,machines,figures,before,after,spread\n".to_owned();
+    let Seen { point, observed } = seen;
+    for (name, coefficient) in &fitted.0 {
+        let mut machines: Vec<&str> = Vec::new();
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for of in observed {
+            let term = TERMS.iter().position(|term| term == name);
+            let is_moved = match term {
+                Some(term) => of.slopes[term].abs() > 0.1,
+                None => levels(of.experiment, &of.case, &of.metric, of.is_prior).contains(name),
+            };
+            if is_moved {
+                let terms = TERMS.iter().zip(point).zip(&of.slopes);
+                let moved: f64 =
+                    terms.map(|((term, at), slope)| slope * (fitted.of(term).ln() - at)).sum();
+                let own = fitted.group(of.experiment, &of.case, &of.metric, of.is_prior).ln();
+                machines.push(&of.machine);
+                before.push(
+                    of.here
+                        + point.iter().zip(&of.slopes).map(|(at, slope)| at * slope).sum::<f64>(),
+                );
+                after.push(of.here - moved - own);
+            }
+        }
+        machines.sort_unstable();
+        machines.dedup();
+        let median = |of: &[f64]| stats::quantile::median(of).map_or(1.0, f64::exp);
+        let square = after.iter().map(|of| of * of).sum::<f64>() / after.len().max(1) as f64;
+        writeln!(
+            text,
+            "{name},{coefficient:.3},{},{},{:.2},{:.2},{:.2}",
+            machines.len(),
+            after.len(),
+            median(&before),
+            median(&after),
+            square.sqrt().exp()
+        )
+        .expect("a string takes all");
+    }
+    text
+}
+
+#[test]
+fn the_committed_coefficients_are_what_the_machines_give() {
+    if std::env::var_os("UPDATE_FITTED").is_some() {
+        let mut fitted = Fitted::committed().clone();
+        loop {
+            let seen = Seen::near(&fitted);
+            let found = seen.fit(&[]);
+            let is_there = TERMS.iter().all(|of| is_same(found.of(of), fitted.of(of)));
+            fitted = found;
+            if is_there {
+                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/bench/src/fitted.csv");
+                let text = table(&seen, &fitted);
+                return std::fs::write(path, text).expect("the table can be written");
+            }
+        }
+    }
+    let fitted = fit(&[]);
+    let committed = Fitted::read(TABLE);
+    let names = |of: &Fitted| of.0.keys().cloned().collect::<BTreeSet<_>>();
+    let why = "the sheets or the laws have changed: run scripts/fit";
+    assert_eq!(names(fitted), names(&committed), "{why}");
+    for (name, coefficient) in &fitted.0 {
+        assert!(is_same(committed.of(name), *coefficient), "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
+    let observed: Vec<Observation> = ["a", "b", "c", "d"]
+        .iter()
+        .flat_map(|machine| (0..20).map(move |nth| (machine, nth)))
+        .map(|(machine, nth)| Observation {
+            machine: (*machine).to_owned(),
+            model: (*machine).to_owned(),
+            experiment: if nth % 2 == 0 { "os.syscall" } else { "os.switch" },
+            metric: "latency".to_owned(),
+            case: CaseId::new(),
+            is_prior: true,
+            here: if nth % 2 == 0 { 0.0 } else { 1.0 },
+            slopes: [0.0; TERMS.len()],
+        })
+        .collect();
+    let found = solve(&[0.0; TERMS.len()], observed.iter());
+    let whole = |experiment: &str| {
+        let levels = levels(experiment, &CaseId::new(), "latency", true);
+        found["all true"] + levels.iter().map(|level| found[level]).sum::<f64>()
+    };
+    let (calls, switches) = (whole("os.syscall"), whole("os.switch"));
+    assert!((0.7..1.0).contains(&switches) && (0.0..0.25).contains(&calls), "{calls} {switches}");
+}
