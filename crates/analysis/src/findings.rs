@@ -8,6 +8,7 @@ mod run;
 mod shared;
 mod slips;
 
+use super::causes::MOVED_CPUS;
 use super::figure::Figure;
 use super::gather::{distinct, gathered};
 use super::names::Names;
@@ -113,7 +114,8 @@ pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     all.extend(held::findings(run, figures, &named));
     all.extend(missed::findings(run, figures, &named));
     all.extend(beside::findings(run));
-    all.sort_by_key(|finding| finding.severity);
+    // Of equals first what makes one run two: all else mixes both.
+    all.sort_by_key(|finding| (finding.severity, finding.cause != MOVED_CPUS));
     all
 }
 

@@ -24,8 +24,8 @@ const FACTOR: f64 = 2.0;
 /// Two distances of one pair of CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
-    /// The pair's case in cpu.core_to_core.
-    pub case: CaseId,
+    /// The pair, as cpu.core_to_core names it.
+    pub pair: CaseId,
     /// Rounds that show it.
     pub rounds: usize,
     /// The rounds in which the CPUs were near each other, in ns.
@@ -51,14 +51,28 @@ pub fn moved(run: &Run) -> Option<Moved> {
         let is_first = samples.visit == 0 && samples.metric == METRIC;
         is_first && samples.series.starts_with(SERIES) && counts(run, samples)
     });
-    let values =
-        of_pairs.filter_map(|samples| Some((samples.case.clone(), median(&samples.raw.values())?)));
-    let pairs = gathered(values).into_iter().filter_map(|(case, values)| {
+    let times = of_pairs.filter_map(|samples| {
+        let of = (samples.series.as_str(), pair(&samples.case), samples.round);
+        Some((of, median(&samples.raw.values())?))
+    });
+    // A disturbance lengthens one of a round's cases, a move all of one pair.
+    let rounds = gathered(times).into_iter().map(|((series, pair, _), times)| {
+        ((series, pair), times.into_iter().fold(f64::INFINITY, f64::min))
+    });
+    let pairs = gathered(rounds).into_iter().filter_map(|((_, pair), values)| {
         let [near, far] = groups(&sorted(&values), FACTOR)?;
-        Some(Moved { case, rounds: values.len(), near, far })
+        Some(Moved { pair, rounds: values.len(), near, far })
     });
     // Of equals the first.
     pairs.collect::<Vec<_>>().into_iter().rev().max_by_key(|pair| pair.rounds)
+}
+
+/// A case without which of the two CPUs is which.
+fn pair(case: &CaseId) -> CaseId {
+    match case.int("from").zip(case.int("to")) {
+        Some((from, to)) => CaseId::new().with("from", from.min(to)).with("to", from.max(to)),
+        None => CaseId(case.0.iter().filter(|(name, _)| name != "home").cloned().collect()),
+    }
 }
 
 fn counts(run: &Run, samples: &Samples) -> bool {
@@ -67,7 +81,7 @@ fn counts(run: &Run, samples: &Samples) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::moved;
     use crate::causes;
     use crate::figure::Figure;
@@ -83,13 +97,18 @@ pub(crate) mod tests {
 
     /// The sample's run as a guest's that was `measured` without disturbance, with these times of a
     /// line in its rounds, in ns.
-    pub(crate) fn run(times_ns: &[f64]) -> Run {
+    fn run(times_ns: &[f64]) -> Run {
+        both_ways(times_ns, times_ns)
+    }
+
+    /// The same with other times on the way back.
+    fn both_ways(there_ns: &[f64], back_ns: &[f64]) -> Run {
         let mut run = sample::run();
         for round in &mut run.rounds {
             round.disturbed.clear();
         }
         let (round, samples) = (run.rounds[0].clone(), run.samples[0].clone());
-        for (n, ns) in (1..).zip(times_ns) {
+        for (n, (there, back)) in (1..).zip(there_ns.iter().zip(back_ns)) {
             let series = SERIES.to_owned();
             run.rounds.push(Round {
                 series: series.clone(),
@@ -97,10 +116,14 @@ pub(crate) mod tests {
                 status: RoundStatus::Ok,
                 ..round.clone()
             });
-            let case = CaseId::new().with("from", 0_u64).with("to", 1_u64);
-            let (raw, metric) = (Raw::Event { values: vec![*ns; 9] }, "transfer".to_owned());
-            let own = Samples { series, case, metric, raw, round: n, visit: 0, ..samples.clone() };
-            run.samples.push(own);
+            for (from, to, ns) in [(0_u64, 1_u64, there), (1, 0, back)] {
+                let case = CaseId::new().with("from", from).with("to", to);
+                let (raw, metric) = (Raw::Event { values: vec![*ns; 9] }, "transfer".to_owned());
+                let series = series.clone();
+                let own =
+                    Samples { series, case, metric, raw, round: n, visit: 0, ..samples.clone() };
+                run.samples.push(own);
+            }
         }
         run
     }
@@ -115,6 +138,7 @@ pub(crate) mod tests {
         assert_eq!((found.share(), found.far.share), (0.25, 0.25));
         assert_eq!(moved(&run(&KEPT)), None);
         assert_eq!(moved(&run(&MOVED[..3])), None, "one round is no group");
+        assert_eq!(moved(&both_ways(&MOVED, &[26.0; 8])), None, "one way alone was disturbed");
         assert_eq!(moved(&sample::run()), None);
         // A round that does not count shows nothing, and no machine of its own moves its CPUs.
         let mut void = run(&MOVED);

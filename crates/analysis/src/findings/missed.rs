@@ -114,7 +114,7 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
             mode(&moved.near),
             mode(&moved.far),
             moved.rounds,
-            moved.case
+            moved.pair
         );
         (MOVED_CPUS, text)
     });

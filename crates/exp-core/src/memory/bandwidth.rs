@@ -48,11 +48,9 @@
 //! no more than 1.1 times the read. If it seems to, both are measured again: the wrong one counts
 //! as failed in this round, or both if they still contradict each other.
 //!
-//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
-//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
-//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
-//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
-//! `width=vector`, `level=4xLLC`.
+//! The reports' cases (`--preset reports`), with `threads=1`: R1 `op=read,write`, `access=first`,
+//! `width=4`, `level=4xLLC`; R0 the same with `access=strided` and `level=DRAM`; R2 with
+//! `access=every`, `width=8` and `level=DRAM`; R4 the four kernels with `level=4xLLC`.
 //!
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x

@@ -396,8 +396,8 @@ fn single(
     let (memory, law) = (in_memory.range, in_memory.clone());
     match work.mode {
         Mode::Cold if !work.is_random() => {
-            let high = memory.high + device.range.high;
-            let of = range(0.8 * memory.low, memory.likely.max(transfer.likely), high);
+            let likely = memory.likely.max(transfer.likely);
+            let of = range(0.8 * memory.low, likely, likely.max(memory.high + device.range.high));
             (device + law).at(of).and("readahead, so most blocks are in memory")
         }
         Mode::Cold | Mode::Direct => {

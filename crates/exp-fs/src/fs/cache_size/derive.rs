@@ -3,7 +3,9 @@
 use super::{ID, Limit, Swept};
 use bench::experiment::contract::Facts;
 use bench::experiment::{DerivedValue, Fields, Known, Site};
+use laws::fs::cache_size::knee_in_memory;
 use laws::fs::measured_stream;
+use record::event::Range;
 use record::key::CaseId;
 use record::quantity::{digits, render};
 use record::unit::Unit;
@@ -89,7 +91,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
         Limit::Group(bytes) => (Some(bytes), memory),
         Limit::Memory => (memory, None),
     };
-    let machine = machine.zip(limit_bytes).map(|(all, limit)| estimate(&case, &knee, limit, all));
+    let machine = machine.zip(limit_bytes);
+    let machine = machine.map(|(all, limit)| estimate(site, &case, &knee, limit, all));
     let read = measured_stream(Facts { site, known: Some(known) });
     let of_knee = of_knee(&points, &case, limit_bytes, &knee);
     cached.chain(of_knee).chain(machine).chain(rate_above(&points, read, &case, &knee)).collect()
@@ -160,14 +163,22 @@ fn of_knee(
     std::iter::once(position).chain(over_limit).collect()
 }
 
-/// What the knee of a group says of the machine: the same share of the available memory.
-fn estimate(case: &CaseId, knee: &Step, limit_bytes: u64, available_bytes: u64) -> DerivedValue {
+/// What the knee of a group says of the machine: the same share of the available memory, as far from
+/// it as the law allows.
+fn estimate(
+    site: &Site,
+    case: &CaseId,
+    knee: &Step,
+    limit_bytes: u64,
+    available_bytes: u64,
+) -> DerivedValue {
     let scale = available_bytes as f64 / limit_bytes as f64;
+    let Range { low, likely, high } = knee_in_memory(site, available_bytes as f64).range;
     let value = f64::midpoint(knee.low, knee.high) * scale;
     let share = digits(100.0 * value / available_bytes as f64);
     let available = render(available_bytes as f64, Unit::B);
     DerivedValue {
-        cell: Some((knee.low * scale, knee.high * scale)),
+        cell: Some((knee.low * scale * low / likely, knee.high * scale * high / likely)),
         at: BTreeMap::from([("available_bytes".to_owned(), available_bytes.into())]),
         notes: vec![format!(
             "an estimate: files got {share} % of the group's limit; {available} of memory are \

@@ -219,7 +219,9 @@ fn the_machines_cache_is_estimated_from_a_groups_knee_and_never_from_its_own() {
     let estimate = of_group.iter().find(|value| value.metric == "machine_estimate");
     let estimate = estimate.expect("estimated");
     let of_all = |mib: f64| mib / 64.0 * (16 * GIB) as f64;
-    assert_eq!((estimate.value, estimate.cell), (of_all(63.0), Some((of_all(62.0), of_all(64.0)))));
+    assert_eq!(estimate.value, of_all(63.0));
+    let (low, high) = estimate.cell.expect("an interval");
+    assert!(low < 0.9 * of_all(62.0) && high > 1.05 * of_all(64.0), "wider than the group's knee");
     assert_eq!(estimate.at["available_bytes"].int(), Some(16 * GIB));
     assert_eq!(of(&found(Limit::Memory), "machine_estimate"), None);
 }
