@@ -225,11 +225,6 @@ pub fn clocked(facts: Facts, cycles: Law) -> Law {
     cycles.by(inverse(1e9, clock.range)).with(&clock)
 }
 
-/// Cycles of unknown shares, written from memory, as ns, by the best core clock known.
-pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
-    clocked(facts, Law::of(cycles, why)).unsourced()
-}
-
 /// Cycles of kernel code as ns: the usual, corrected by what os.syscall measured.
 pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
     corrected(facts, usual_in_kernel(facts, cycles))
