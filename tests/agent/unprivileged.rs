@@ -30,7 +30,12 @@ fn a_host_whose_line_is_taken_out_is_not_let_in_to_its_next_session() {
     let own = fs::read_to_string(lab.path("key")).unwrap();
     lab.new_key("other");
     let other = fs::read_to_string(lab.path("other")).unwrap();
-    let list = |lines: &[String]| fs::write(lab.path("key"), lines.concat()).unwrap();
+    let list = |lines: &[String]| {
+        fs::write(lab.path("key"), lines.concat()).unwrap();
+        if lab.path("others-key").exists() {
+            fs::write(lab.path("others-key"), lines.concat()).unwrap();
+        }
+    };
     let named = |key: &str, name: &str| format!("{} {name}\n", key.trim());
     // The agent's list; a run has its own key alone.
     fs::copy(lab.path("key"), lab.path("own")).unwrap();
