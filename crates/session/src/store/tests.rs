@@ -104,7 +104,7 @@ fn a_record_that_is_gone_takes_no_event() {
     let segment = Event::Footer(footer());
     file.append(&segment).expect("writes");
     fs::remove_dir_all(dir.path()).expect("removes");
-    let told = file.append(&segment).expect_err("it is gone").to_string();
+    let told = format!("{:#}", file.append(&segment).expect_err("it is gone"));
     assert!(told.contains("was removed"), "{told}");
 }
 
