@@ -106,9 +106,11 @@ fn outputs_of_other_tools_have_a_value_or_a_reason() {
         // Some have hundreds of rows: a few of them, and the neighbours of the last.
         let from = rng.usize(..wanted.len().max(1));
         let read = wanted.iter().cycle().skip(from).take(4.min(wanted.len()));
-        let way = read.map(|what| match (rival.parse)(&output, what) {
-            // What is not finite is refused where it is used (`turns`).
-            Ok(value) => format!("{}", value.is_finite()),
+        let way = read.map(|what| match rival.read(&output, what) {
+            Ok(value) => {
+                assert!(value.is_finite() && value >= 0.0, "{}: {what}: {value}", rival.name);
+                String::new()
+            }
             Err(why) => {
                 assert!(!why.is_empty() && !why.contains('\n'), "{}: {why}", rival.name);
                 why.chars().filter(char::is_ascii_alphabetic).take(24).collect()

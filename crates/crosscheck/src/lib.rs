@@ -61,6 +61,24 @@ pub struct Rival {
     pub parse: fn(&Output, &str) -> Result<f64, String>,
 }
 
+/// Letters of a reason that quotes what a program said.
+const REASON_MAX: usize = 200;
+
+impl Rival {
+    /// The value of a row ([`Rival::parse`]), which is finite and not negative; else what is wrong, in
+    /// one line whatever the program said.
+    pub fn read(&self, said: &Output, what: &str) -> Result<f64, String> {
+        let value = (self.parse)(said, what).map_err(|why| {
+            why.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect::<String>()
+        })?;
+        // "Nothing lost" is an answer without a ratio.
+        match value.is_finite() && value >= 0.0 {
+            true => Ok(value),
+            false => Err(format!("{what} is {value}")),
+        }
+    }
+}
+
 /// What both sides have alike.
 #[derive(Clone, Debug)]
 pub struct Conditions {

@@ -322,14 +322,8 @@ impl Bout<'_> {
         }
         let said = Output { answer: left.map(|file| answer(&file)).unwrap_or_default(), ..said };
         let rows = self.pairing.rows.iter();
-        let values = rows.map(|row| {
-            let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
-            // "Nothing lost" is an answer without a ratio.
-            match value.is_finite() && value >= 0.0 {
-                true => Ok(value),
-                false => Err(anyhow!("{} is {value}", row.what)),
-            }
-        });
+        let values =
+            rows.map(|row| self.ready.rival.read(&said, &row.what).map_err(|why| anyhow!(why)));
         let values = values.collect::<Result<_>>();
         let unknown = || format!("{} said something unknown", theirs.program);
         Ok((values.with_context(unknown)?, load))

@@ -96,7 +96,9 @@ impl Caches {
     pub fn last_level_total_bytes(&self) -> Option<u64> {
         let level = self.levels.iter().map(|cache| cache.level).max()?;
         let last = self.levels.iter().filter(|cache| cache.level == level);
-        Some(last.map(|cache| cache.size_bytes * cache.instances().unwrap_or(1) as u64).sum())
+        let bytes =
+            |cache: &Cache| cache.size_bytes.saturating_mul(cache.instances().unwrap_or(1) as u64);
+        Some(last.map(bytes).fold(0, u64::saturating_add))
     }
 }
 
@@ -189,7 +191,8 @@ fn instance(root: &Root, dir: &str, cpu: usize) -> Option<Cache> {
     let shared = root.cpus(&format!("{dir}/shared_cpu_list")).filter(|cpus| !cpus.is_empty());
     let line_bytes = number("coherency_line_size");
     let (ways, sets) = (number("ways_of_associativity"), number("number_of_sets"));
-    let product = || Some(u64::from(ways?) * u64::from(sets?) * u64::from(line_bytes?));
+    let lines = || Some(u64::from(ways?) * u64::from(sets?));
+    let product = || Some(lines()?.saturating_mul(u64::from(line_bytes?)));
     Some(Cache {
         level: number("level")?,
         kind,

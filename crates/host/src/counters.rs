@@ -61,7 +61,7 @@ macro_rules! delta {
 impl CpuCounters {
     /// Interrupts other than the timer's; `None` when unknown.
     pub fn unsolicited(&self) -> Option<u64> {
-        Some(self.device_interrupts? + self.other_interrupts?)
+        total([self.device_interrupts, self.other_interrupts].into_iter())
     }
 }
 
@@ -112,19 +112,23 @@ impl Snapshot {
 
     /// Steal of all CPUs in the snapshot together; `None` if none reports it.
     pub fn steal_ns(&self) -> Option<u64> {
-        self.cpus.values().map(|cpu| cpu.steal_ns).sum()
+        total(self.cpus.values().map(|cpu| cpu.steal_ns))
     }
 
     /// Thermal throttling events of all CPUs in the snapshot together; `None` if some CPU does not
     /// report it. An event of a package is counted by each of its CPUs.
     pub fn thermal_events(&self) -> Option<u64> {
         (!self.cpus.is_empty()).then_some(())?;
-        self.cpus.values().map(|cpu| cpu.thermal_events).sum()
+        total(self.cpus.values().map(|cpu| cpu.thermal_events))
     }
 
     /// All interrupts of all CPUs in the snapshot together; `None` if some CPU does not report it.
     pub fn interrupts(&self) -> Option<u64> {
-        self.cpus.values().map(|cpu| Some(cpu.unsolicited()? + cpu.timer_interrupts?)).sum()
+        total(
+            self.cpus
+                .values()
+                .map(|cpu| total([cpu.unsolicited(), cpu.timer_interrupts].into_iter())),
+        )
     }
 }
 
@@ -168,10 +172,14 @@ fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
         counters.steal_ns = ticks.get(7).and_then(|ticks| ticks.checked_mul(TICK_NS));
         // Fields 8 and 9 (guest time) are contained in 0 and 1.
         counters.busy_ns = ticks.get(..8).and_then(|ticks| {
-            let busy: u64 = [0, 1, 2, 5, 6, 7].iter().map(|at| ticks[*at]).sum();
-            busy.checked_mul(TICK_NS)
+            total([0, 1, 2, 5, 6, 7].iter().map(|at| Some(ticks[*at])))?.checked_mul(TICK_NS)
         });
     }
+}
+
+/// The sum of counts, if there are all; no kernel counts further than a word.
+fn total(mut counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    counts.try_fold(0_u64, |all, count| Some(all.saturating_add(count?)))
 }
 
 /// Counts of `/proc/interrupts` by kind of interrupt.
@@ -200,17 +208,16 @@ fn read_interrupts(text: &str, found: &mut BTreeMap<usize, CpuCounters>) {
 /// Version 1 counts nanoseconds, version 2 microseconds. Each group counts its own throttling only,
 /// so the hierarchy's counts are added.
 fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
-    let mut time_ns = None;
-    let mut periods = None;
+    let (mut time_ns, mut periods) = (None::<u64>, None::<u64>);
     for path in cgroup::groups(root).iter().filter_map(|group| group.throttling_file(root)) {
         let text = root.read(&path).unwrap_or_default();
         let field = |name: &str| text::number::<u64>(&text, name);
         let us = field("throttled_usec ").and_then(|us| us.checked_mul(1000));
         if let Some(ns) = us.or_else(|| field("throttled_time ")) {
-            time_ns = Some(time_ns.unwrap_or(0) + ns);
+            time_ns = Some(time_ns.unwrap_or(0).saturating_add(ns));
         }
         if let Some(count) = field("nr_throttled ") {
-            periods = Some(periods.unwrap_or(0) + count);
+            periods = Some(periods.unwrap_or(0).saturating_add(count));
         }
     }
     (time_ns, periods)

@@ -53,7 +53,7 @@ pub(super) fn array(root: &Root) -> Option<Array> {
     let bytes = arrays.iter().map(|array| array.maximum_bytes);
     (!arrays.is_empty()).then(|| Array {
         slots: arrays.iter().map(|array| array.slots).sum(),
-        maximum_bytes: bytes.sum(),
+        maximum_bytes: { bytes }.try_fold(0_u64, |all, bytes| Some(all.saturating_add(bytes?))),
     })
 }
 

@@ -45,7 +45,10 @@ pub(super) fn of(
         );
     }
     // The kernel takes a share that changes with its version and command line: whole GiB.
-    add("memory.gib", memory.total_bytes.map(|bytes| ((bytes + (1 << 29)) >> 30).to_string()));
+    add(
+        "memory.gib",
+        memory.total_bytes.map(|bytes| (bytes.saturating_add(1 << 29) >> 30).to_string()),
+    );
     add("product", kernel.virtualisation.product.clone());
     add("vendor", kernel.virtualisation.system_vendor.clone());
     add("machine-id", machine_id(root));

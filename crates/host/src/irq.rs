@@ -68,7 +68,7 @@ pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
         (is_own && !is_beside(&row.what)).then(|| Irq {
             line,
             cpus: cpus(root, line),
-            count: row.counts.iter().map(|(_, count)| count).sum(),
+            count: row.counts.iter().fold(0, |all: u64, (_, count)| all.saturating_add(*count)),
             handler: row.what,
         })
     });

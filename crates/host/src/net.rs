@@ -347,7 +347,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
     Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),
         queue_packets: root.number(&format!("{dir}/tx_queue_len")),
-        speed_bits_per_second: speed_mbit.map(|rate| rate.unsigned_abs() * 1_000_000),
+        speed_bits_per_second: speed_mbit.map(|rate| rate.unsigned_abs().saturating_mul(1_000_000)),
         duplex: root.line(&format!("{dir}/duplex")).filter(|text| text != "unknown"),
         driver: root.link_name(&format!("{dir}/device/driver")),
         operstate: root.line(&format!("{dir}/operstate")),
