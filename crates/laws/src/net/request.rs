@@ -412,8 +412,11 @@ mod tests {
             let many = closed_rate(facts, &of(Load::Closed)).range;
             assert!(few.low > 0.0 && few.likely <= many.likely && few.high <= many.high);
             let times = loads.each_ref().map(|of| service(facts, of, WINDOW_NS).range);
-            // Ends that load keeps awake answer sooner; beyond what they serve, queues grow.
-            assert!(times[1].likely <= times[0].likely && times[2].likely <= times[3].high);
+            // Between hosts load only adds queues; on one, ends that it keeps awake answer sooner.
+            match site.peer {
+                Some(_) => assert!(times.is_sorted_by(|a, b| a.likely <= b.likely)),
+                None => assert!(times[1].likely <= times[0].likely),
+            }
             assert!(times[3].high >= 5e7 && times[1].high <= times[2].high);
             for (load, service) in loads.iter().zip(times) {
                 let late = lateness(facts, load, WINDOW_NS).range;
