@@ -281,7 +281,7 @@ fn predictions(
 }
 
 fn stated(prediction: &Prediction, metric: &Metric) -> String {
-    match prediction.range {
+    match prediction.says(metric.unit) {
         Some(range) => format!(
             "{} ({} to {}), {}",
             render(range.likely, metric.unit),
@@ -289,6 +289,6 @@ fn stated(prediction: &Prediction, metric: &Metric) -> String {
             render(range.high, metric.unit),
             prediction.because
         ),
-        None => format!("not predicted: {}", prediction.because),
+        None => format!("not predictable from here, because: {}", prediction.why_not()),
     }
 }

@@ -109,7 +109,7 @@ fn asked(table: &Table, site: &Site, case: &Case) -> (Range, Unit) {
     let metric = metrics.find(|metric| metric.name == table.metric);
     let metric = metric.expect("the card has the metric");
     assert!(matches!(metric.unit, Unit::Ns | Unit::BPerS), "{}", table.metric);
-    let prediction = experiment.predict(site, None, case, metric);
+    let prediction = experiment.unscaled(site, None, case, metric);
     let prediction = prediction.expect("every case has a prior");
     let range = prediction.range.unwrap_or_else(|| panic!("{}: {}", case.id, prediction.because));
     (range, metric.unit)
@@ -121,7 +121,7 @@ fn page_faults_that_no_disk_can_have_answered_are_refused() {
         let case = Case::new(CaseId::new().with("fault", fault).with("readahead", "on"));
         let metrics = find("memory.fault").expect("in the catalogue").card().metrics;
         let metric = metrics.iter().find(|of| of.name == metric).expect("in the card");
-        let prediction = find("memory.fault").expect("above").predict(
+        let prediction = find("memory.fault").expect("above").unscaled(
             &site(report(machine)),
             None,
             &case,

@@ -8,6 +8,8 @@ mod fit;
 mod score;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod widths;
 
 use analysis::among::Machine;
 use bench::experiment::AnyExperiment;

@@ -3,7 +3,7 @@
 use super::bound::BoundCheck;
 use super::distribution::Density;
 use super::verdict::Verdict;
-use record::event::{Ending, Prediction};
+use record::event::{Ending, Prediction, Range};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::note::Notes;
@@ -284,6 +284,11 @@ impl Figure {
     /// Half of the interval's width.
     pub fn half_width(&self) -> Option<f64> {
         self.ci.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// The range to show first, where it says something.
+    pub fn shown_range(&self) -> Option<Range> {
+        self.shown_prediction()?.prediction.says(self.unit())
     }
 
     /// The prediction to show first: the prior, else the derived one.

@@ -445,6 +445,9 @@ pub fn settle_predictions(
         verdict: match (value, ci, &prediction.range) {
             (Some(_), ..) if impossible => Some(Verdict::Impossible),
             (Some(_), Some(ci), Some(range)) => Some(judge(ci, range, metric.unit, metric.better)),
+            (Some(_), _, range) if range.is_none_or(|range| !range.predicts(metric.unit)) => {
+                Some(Verdict::Unpredicted)
+            }
             _ => None,
         },
         prediction,

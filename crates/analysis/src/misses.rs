@@ -12,7 +12,7 @@ pub struct Miss<'run> {
     pub figure: &'run Figure,
     /// Which of its predictions was missed.
     pub of: PredictionKind,
-    /// On which side; never [`Verdict::Within`].
+    /// On which side; never [`Verdict::Within`] or [`Verdict::Unpredicted`].
     pub verdict: Verdict,
     /// What was predicted.
     pub range: Range,
@@ -25,13 +25,14 @@ pub struct Miss<'run> {
     pub is_certain: bool,
 }
 
-/// Predictions of a kind that could be judged: of measured figures, and of those beyond a bound.
+/// Predictions of a kind that say something and could be judged: of measured figures, and of those
+/// beyond a bound.
 pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
     let judged = match kind {
         PredictionKind::Prior => figure.prior.as_ref(),
         PredictionKind::Derived => figure.derived.as_ref(),
     }?;
-    let verdict = judged.verdict?;
+    let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Unpredicted)?;
     // A figure that failed for another reason is not judged.
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
@@ -63,6 +64,14 @@ pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
     all
 }
 
+/// The same of one kind of prediction.
+pub fn worst_of(figures: &[Figure], kind: PredictionKind, most: usize) -> Vec<Miss<'_>> {
+    let mut all: Vec<Miss> = figures.iter().filter_map(|figure| of(figure, kind)).collect();
+    sort(&mut all);
+    all.truncate(most);
+    all
+}
+
 /// Both kinds of prediction.
 const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Derived];
 
@@ -85,7 +94,7 @@ pub fn is_worse(miss: &Miss) -> bool {
         Verdict::Slower | Verdict::Impossible => true,
         Verdict::Above => better == Some(Better::Lower),
         Verdict::Below => better == Some(Better::Higher),
-        Verdict::Faster | Verdict::Within => false,
+        Verdict::Faster | Verdict::Within | Verdict::Unpredicted => false,
     }
 }
 

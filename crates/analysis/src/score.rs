@@ -1,10 +1,78 @@
 //! How good the predictions were: what the laws are judged by (METHOD §5).
+//!
+//! The interval score of a range is its width on a log scale, and [`MISSED`] times the distance by
+//! which the value misses it: smaller is better, and neither wide ranges nor bold ones pay. Beside
+//! it stands the score of knowing nothing of the machine: of the whole range that figures of the
+//! family and unit have over all recorded machines. What is not predicted scores as knowing nothing.
 
 use super::figure::{Figure, Judged};
 use super::verdict::Verdict;
-use record::event::{Ending, PredictionKind};
+use record::event::{Ending, PredictionKind, Range};
+use record::unit::Unit;
 use stats::quantile::median;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// 2/α of ranges that should hold nine values in ten.
+const MISSED: f64 = 20.0;
+
+/// Least and greatest figure of a family and a unit over all recorded machines; `scripts/fit` writes
+/// it.
+pub const NAIVE_TABLE: &str = include_str!("naive.csv");
+
+/// The logarithm of greatest over least.
+static NAIVE: LazyLock<BTreeMap<(&str, &str), f64>> = LazyLock::new(|| {
+    let row = |line: &'static str| {
+        let mut cells = line.split(',');
+        let (family, unit) = (cells.next()?, cells.next()?);
+        let mut number = || cells.next()?.parse::<f64>().ok();
+        let (least, most) = (number()?, number()?);
+        Some(((family, unit), (most / least).ln()))
+    };
+    NAIVE_TABLE.lines().skip(1).filter_map(row).collect()
+});
+
+/// A figure with what was predicted of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored<'a> {
+    /// Family.
+    pub family: &'a str,
+    /// Unit of value and range.
+    pub unit: Unit,
+    /// The printed value.
+    pub value: f64,
+    /// What was predicted.
+    pub range: Option<Range>,
+    /// Whether no correct figure is like this: it is outside, whatever was predicted.
+    pub is_impossible: bool,
+}
+
+impl Scored<'_> {
+    /// The range, where it says something.
+    pub fn predicted(&self) -> Option<Range> {
+        self.range.filter(|range| range.predicts(self.unit))
+    }
+
+    fn is_inside(&self) -> bool {
+        let holds = |range: Range| (range.low..=range.high).contains(&self.value);
+        !self.is_impossible && self.range.is_some_and(holds)
+    }
+
+    /// The factor by which the value misses the range; 1 inside.
+    pub fn missed_by(&self) -> f64 {
+        let factor = |range: Range| (self.value / range.high).max(range.low / self.value).max(1.0);
+        self.range.filter(|_| self.value > 0.0).map_or(1.0, factor)
+    }
+
+    /// Interval scores of the prediction and of knowing nothing; none of values and ranges that a
+    /// log scale lacks.
+    pub fn scores(&self) -> Option<(f64, f64)> {
+        let nothing = *NAIVE.get(&(self.family, self.unit.text())).filter(|_| self.value > 0.0)?;
+        let of = |range: Range| (range.high / range.low).ln() + MISSED * self.missed_by().ln();
+        let score = self.predicted().map_or(nothing, of);
+        score.is_finite().then_some((score, nothing))
+    }
+}
 
 /// The score of one kind of prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,52 +86,69 @@ pub struct Score {
 /// The score of a group of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Figures that have a value and a predicted interval.
+    /// Figures with a value and a prediction, whether that says anything or not.
     pub figures: usize,
-    /// Of these, inside the interval.
+    /// Of these, inside a range that says something.
     pub inside: usize,
-    /// Measured figures without a prediction.
+    /// Of these, inside their range, however wide.
+    pub in_range: usize,
+    /// Of these, without a range that says something: misses.
     pub unpredicted: usize,
-    /// Median of the intervals' high over low, where both are positive.
+    /// Median of the ranges' high over low, where both are positive.
     pub median_width: Option<f64>,
-    /// The intervals behind that median: those whose ends are both positive.
+    /// The ranges behind that median: those whose ends are both positive.
     pub with_width: usize,
+    /// Median of measured over likely.
+    pub bias: Option<f64>,
+    /// Mean interval score; smaller is better.
+    pub score: Option<f64>,
+    /// The same of knowing nothing.
+    pub nothing: Option<f64>,
 }
 
 impl Tally {
-    /// Share inside; `None` where there is nothing to judge.
+    /// Share inside a range that says something; `None` where there is nothing to judge.
     pub fn inside_share(&self) -> Option<f64> {
-        (self.figures > 0).then(|| self.inside as f64 / self.figures as f64)
+        self.share(self.inside)
+    }
+
+    /// The share that some of its figures are.
+    pub fn share(&self, some: usize) -> Option<f64> {
+        (self.figures > 0).then(|| some as f64 / self.figures as f64)
+    }
+
+    /// How many times the score of knowing nothing is worse.
+    pub fn narrower(&self) -> Option<f64> {
+        Some(self.nothing? / self.score?)
     }
 }
 
 /// Scores the prior or the derived predictions. A figure beyond its bound counts as outside; a
 /// figure that failed otherwise does not count.
 pub fn score(figures: &[Figure], of: PredictionKind) -> Score {
-    let judged: Vec<(&Figure, &Judged)> = figures
-        .iter()
-        .filter_map(|figure| {
-            let judged = match of {
-                PredictionKind::Prior => figure.prior.as_ref(),
-                PredictionKind::Derived => figure.derived.as_ref(),
-            }?;
-            let impossible = judged.verdict == Some(Verdict::Impossible);
-            let counts = figure.outcome == Ending::Measured || impossible;
-            (counts && figure.value.is_some()).then_some((figure, judged))
-        })
-        .collect();
-    let mut families: BTreeMap<String, Vec<(&Figure, &Judged)>> = BTreeMap::new();
-    for (figure, judged) in &judged {
-        let family = families.entry(figure.family().to_owned()).or_default();
-        family.push((figure, judged));
+    let scored: Vec<Scored> = figures.iter().filter_map(|figure| scored(figure, of)).collect();
+    let mut families: BTreeMap<&str, Vec<Scored>> = BTreeMap::new();
+    for one in &scored {
+        families.entry(one.family).or_default().push(*one);
     }
-    Score {
-        all: tally(judged.into_iter()),
-        by_family: families
-            .into_iter()
-            .map(|(family, judged)| (family, tally(judged.into_iter())))
-            .collect(),
-    }
+    let of_family = |(family, own): (&str, Vec<Scored>)| (family.to_owned(), tally(&own));
+    Score { all: tally(&scored), by_family: families.into_iter().map(of_family).collect() }
+}
+
+fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
+    let judged: &Judged = match of {
+        PredictionKind::Prior => figure.prior.as_ref(),
+        PredictionKind::Derived => figure.derived.as_ref(),
+    }?;
+    let is_impossible = judged.verdict == Some(Verdict::Impossible);
+    let counts = figure.outcome == Ending::Measured || is_impossible;
+    Some(Scored {
+        family: figure.family(),
+        unit: figure.unit(),
+        value: figure.value.filter(|_| counts)?,
+        range: judged.prediction.range,
+        is_impossible,
+    })
 }
 
 /// How far single estimates are off, which no figure can hold.
@@ -97,34 +182,41 @@ pub fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> {
     })
 }
 
-/// The share inside counts printed values, so that wide intervals of noisy figures cannot raise it.
-fn tally<'a>(all: impl Iterator<Item = (&'a Figure, &'a Judged)>) -> Tally {
-    let mut tally = Tally::default();
-    let mut widths = Vec::new();
-    for (figure, judged) in all {
-        let Some(range) = judged.prediction.range else {
-            tally.unpredicted += 1;
-            continue;
-        };
-        tally.figures += 1;
-        let is_possible = judged.verdict != Some(Verdict::Impossible);
-        let is_inside = |value: f64| range.low <= value && value <= range.high;
-        tally.inside += usize::from(is_possible && figure.value.is_some_and(is_inside));
-        if range.low > 0.0 && range.high > 0.0 {
-            widths.push(range.high / range.low);
-        }
+/// What some predictions came to. The share inside counts printed values, so that wide intervals of
+/// noisy figures cannot raise it.
+pub fn tally(all: &[Scored]) -> Tally {
+    let count = |is: fn(&Scored) -> bool| all.iter().filter(|one| is(one)).count();
+    let ranges = all.iter().filter_map(|one| Some((one.value, one.range?)));
+    let positive = ranges.clone().filter(|(_, range)| range.low > 0.0);
+    let widths: Vec<f64> = positive.map(|(_, range)| range.high / range.low).collect();
+    let ratios: Vec<f64> = ranges
+        .filter(|(value, range)| *value > 0.0 && range.likely > 0.0)
+        .map(|(value, range)| value / range.likely)
+        .collect();
+    let scores: Vec<(f64, f64)> = all.iter().filter_map(Scored::scores).collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| {
+        (!scores.is_empty()).then(|| scores.iter().map(of).sum::<f64>() / scores.len() as f64)
+    };
+    Tally {
+        figures: all.len(),
+        inside: count(|one| one.predicted().is_some() && one.is_inside()),
+        in_range: count(|one| one.is_inside()),
+        unpredicted: count(|one| one.predicted().is_none()),
+        median_width: median(&widths),
+        with_width: widths.len(),
+        bias: median(&ratios),
+        score: mean(|(ours, _)| *ours),
+        nothing: mean(|(_, nothing)| *nothing),
     }
-    tally.median_width = median(&widths);
-    tally.with_width = widths.len();
-    tally
 }
 
 #[cfg(test)]
 mod tests {
-    use super::score;
+    use super::{Scored, score, tally};
     use crate::figure::{Figure, Judged};
     use crate::verdict::Verdict;
     use record::event::{Ending, Prediction, PredictionKind, Range};
+    use record::unit::Unit;
 
     #[test]
     fn a_value_outside_is_a_miss_though_its_interval_overlaps() {
@@ -147,5 +239,27 @@ mod tests {
         ];
         let all = score(&figures, PredictionKind::Prior).all;
         assert_eq!((all.figures, all.inside), (3, 1));
+    }
+
+    #[test]
+    fn the_score_is_worse_for_wide_ranges_and_for_misses() {
+        let scored = |range: Option<(f64, f64)>| {
+            let range = range.map(|(low, high)| Range { low, likely: (low * high).sqrt(), high });
+            let (family, unit) = ("os", Unit::Ns);
+            Scored { family, unit, value: 100.0, range, is_impossible: false }
+        };
+        let score = |range| scored(range).scores().expect("a value above zero").0;
+        let nothing = scored(None).scores().expect("as above").1;
+        assert!((score(Some((50.0, 200.0))) - 4.0_f64.ln()).abs() < 1e-9);
+        assert!((score(Some((110.0, 220.0))) - 2.0_f64.ln() - 20.0 * 1.1_f64.ln()).abs() < 1e-9);
+        // Too wide, a time from zero on, and without a range: nothing is said.
+        for range in [Some((10.0, 101.0)), Some((0.0, 200.0)), None] {
+            assert_eq!(score(range), nothing, "{range:?}");
+        }
+        let all = tally(&[Some((50.0, 200.0)), Some((10.0, 1e3)), None].map(scored));
+        let counts = (all.figures, all.in_range, all.unpredicted, all.inside);
+        assert_eq!(counts, (3, 2, 2, 1));
+        assert_eq!(all.bias, Some(1.0));
+        assert!(all.narrower() > Some(1.0));
     }
 }

@@ -19,6 +19,8 @@ pub enum Verdict {
     Below,
     /// Beyond a bound that no correct figure passes.
     Impossible,
+    /// The range is so wide that it says nothing, or there is none: a miss in every score.
+    Unpredicted,
 }
 
 /// Every verdict with its spelling in files and reports.
@@ -29,6 +31,7 @@ pub const VERDICTS: &[(Verdict, &str)] = &[
     (Verdict::Above, "above prediction"),
     (Verdict::Below, "below prediction"),
     (Verdict::Impossible, "impossible"),
+    (Verdict::Unpredicted, "not predictable from here"),
 ];
 
 impl Verdict {
@@ -38,8 +41,12 @@ impl Verdict {
     }
 }
 
-/// The verdict of an interval: one that overlaps the range is within it, ends included.
+/// The verdict of an interval: one that overlaps the range is within it, ends included. A range that
+/// says nothing ([`Range::predicts`]) has a verdict of its own.
 pub fn judge((low, high): (f64, f64), range: &Range, unit: Unit, better: Better) -> Verdict {
+    if !range.predicts(unit) {
+        return Verdict::Unpredicted;
+    }
     if low <= range.high && high >= range.low {
         return Verdict::Within;
     }
@@ -86,6 +93,10 @@ mod tests {
             ((21.0, 22.0), Unit::Ratio, Better::Lower, Verdict::Above),
         ] {
             assert_eq!(judge(value, &range, unit, better), expected, "{value:?} {unit}");
+        }
+        let wide = Range { low: 10.0, likely: 15.0, high: 101.0 };
+        for value in [(12.0, 13.0), (500.0, 501.0)] {
+            assert_eq!(judge(value, &wide, Unit::Ns, Better::Lower), Verdict::Unpredicted);
         }
     }
 }

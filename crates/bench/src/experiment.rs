@@ -17,6 +17,7 @@ pub use view::ViewCard;
 use crate::fitted::Fitted;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
+use crate::widths::{self, Widths};
 use anyhow::Result;
 use host::Host;
 use record::case::{Case, Series};
@@ -412,6 +413,19 @@ pub trait AnyExperiment: Sync {
     /// (an unknown says why); with it the derived prediction, `None` where earlier figures add
     /// nothing. Called for measured metrics of measured cases and derived metrics of derived ones.
     fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let scale = Widths::fitted().scale(self.card().id, known.is_some());
+        let prediction = self.unscaled(site, known, case, metric)?;
+        Some(widths::scaled(prediction, scale, metric.unit))
+    }
+
+    /// The same as wide as its law makes it, whatever other machines measured.
+    fn unscaled(
         &self,
         site: &Site,
         known: Option<&Known>,

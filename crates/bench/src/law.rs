@@ -61,6 +61,8 @@ pub struct Law {
     conditions: Vec<Condition>,
     bound: Option<Bound>,
     unsourced: bool,
+    /// The reason of what is widest in it.
+    doubt: String,
 }
 
 const NOTHING: Range = range(0.0, 0.0, 0.0);
@@ -70,8 +72,10 @@ impl Law {
     pub fn term(share: Share, range: Range, because: impl Display) -> Law {
         let of = |own: Share| if own == share { range } else { NOTHING };
         let shares = Shares { hardware: of(Share::Hardware), software: of(Share::Software) };
-        let parts = vec![(share, because.to_string())];
-        Law { range, shares, parts, conditions: Vec::new(), bound: None, unsourced: false }
+        let doubt = because.to_string();
+        let parts = vec![(share, doubt.clone())];
+        let conditions = Vec::new();
+        Law { range, shares, parts, conditions, bound: None, unsourced: false, doubt }
     }
 
     /// What base hardware takes.
@@ -111,9 +115,7 @@ impl Law {
     #[must_use]
     pub fn after(mut self, other: &Law) -> Law {
         self.parts.splice(0..0, other.parts.iter().cloned());
-        self.count_in(&other.conditions);
-        self.unsourced |= other.unsourced;
-        self
+        self.beside(other)
     }
 
     /// Takes another law's reasons and conditions, behind its own; a reason that both have stands
@@ -122,8 +124,24 @@ impl Law {
     pub fn with(mut self, other: &Law) -> Law {
         let new = other.parts.iter().filter(|part| !self.parts.contains(part));
         self.parts.extend(new.cloned().collect::<Vec<_>>());
+        self.beside(other)
+    }
+
+    fn beside(mut self, other: &Law) -> Law {
         self.count_in(&other.conditions);
         self.unsourced |= other.unsourced;
+        if self.doubt.is_empty() {
+            self.doubt.clone_from(&other.doubt);
+        }
+        self
+    }
+
+    /// The reason of the wider of two terms, for their sum.
+    fn doubting(mut self, other: &Law) -> Law {
+        let span = |range: Range| range.high - range.low;
+        if span(other.range) > span(self.range) && !other.doubt.is_empty() {
+            self.doubt.clone_from(&other.doubt);
+        }
         self
     }
 
@@ -140,6 +158,10 @@ impl Law {
     /// Stretches both ends by factors of at least 1, and says why.
     #[must_use]
     pub fn widened(mut self, below: f64, above: f64, because: impl Display) -> Law {
+        let because = because.to_string();
+        if below * above * self.range.low > self.range.high && !because.is_empty() {
+            self.doubt.clone_from(&because);
+        }
         self.range.low /= below;
         self.range.high *= above;
         self.and(because)
@@ -246,6 +268,7 @@ impl Law {
             conditions: self.conditions,
             shares: is_whole.then_some(self.shares),
             unsourced: self.unsourced,
+            doubt: Some(self.doubt).filter(|doubt| !doubt.is_empty()),
         }
     }
 }
@@ -259,22 +282,24 @@ impl From<Law> for Prediction {
 impl Add for Law {
     type Output = Law;
 
-    fn add(mut self, other: Law) -> Law {
-        self.range = sum(self.range, other.range);
-        self.shares.hardware = sum(self.shares.hardware, other.shares.hardware);
-        self.shares.software = sum(self.shares.software, other.shares.software);
-        self.with(&other)
+    fn add(self, other: Law) -> Law {
+        let mut this = self.doubting(&other);
+        this.range = sum(this.range, other.range);
+        this.shares.hardware = sum(this.shares.hardware, other.shares.hardware);
+        this.shares.software = sum(this.shares.software, other.shares.software);
+        this.with(&other)
     }
 }
 
 impl Sub for Law {
     type Output = Law;
 
-    fn sub(mut self, other: Law) -> Law {
-        self.range = difference(self.range, other.range);
-        self.shares.hardware = difference(self.shares.hardware, other.shares.hardware);
-        self.shares.software = difference(self.shares.software, other.shares.software);
-        self.with(&other)
+    fn sub(self, other: Law) -> Law {
+        let mut this = self.doubting(&other);
+        this.range = difference(this.range, other.range);
+        this.shares.hardware = difference(this.shares.hardware, other.shares.hardware);
+        this.shares.software = difference(this.shares.software, other.shares.software);
+        this.with(&other)
     }
 }
 

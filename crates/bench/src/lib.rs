@@ -10,3 +10,4 @@ pub mod link;
 pub mod measure;
 pub mod pair;
 pub mod prepared;
+pub mod widths;

@@ -54,6 +54,10 @@ pub struct Prediction {
     /// Whether a number in it is from a table for which no source was looked up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsourced: bool,
+    /// What makes the range too wide to say anything ([`Range::predicts`]): its widest term or an
+    /// unknown fact. Records before it have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 impl Prediction {
@@ -66,7 +70,20 @@ impl Prediction {
             conditions: Vec::new(),
             shares: None,
             unsourced: false,
+            doubt: None,
         }
+    }
+
+    /// The range, where it says something.
+    pub fn says(&self, unit: Unit) -> Option<Range> {
+        self.range.filter(|range| range.predicts(unit))
+    }
+
+    /// Why it says nothing: its widest term, in older records its first one.
+    pub fn why_not(&self) -> &str {
+        let first = self.because.split("; ").next().unwrap_or_default();
+        let why = self.doubt.as_deref().unwrap_or(first);
+        why.strip_prefix("unknown: ").unwrap_or(why)
     }
 }
 
@@ -89,6 +106,14 @@ pub enum Condition {
     WriteCache,
     /// The file system's journal.
     Journal,
+    /// Safe returns, at every return of the kernel (speculative return stack overflow).
+    SafeReturns,
+    /// Return thunks that untrain the predictor, at every entry (retbleed).
+    UntrainedReturns,
+    /// Retpolines, at every indirect call of the kernel (Spectre v2).
+    Retpolines,
+    /// Buffers of the CPU that are cleared at every exit (MDS and its like).
+    ClearedBuffers,
     /// The core clock, and its deviation from the stated one.
     CoreClock,
     /// The kernel's clock source.

@@ -3,10 +3,12 @@
 
 mod crosscheck;
 
+use analysis::causes;
 use analysis::figure::{Condition as Sampled, Figure, Interval, Judged, Stats};
 use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::keys;
+use analysis::misses::{self, Miss};
 use analysis::score::{Score as Scored, Tally as Tallied, score};
 use crosscheck::FlatRival;
 use record::event::{
@@ -18,6 +20,9 @@ use record::run::Run;
 use record::unit::Unit;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Misses that are listed of each kind of prediction.
+const MISSES: usize = 10;
 
 /// Version of this shape: since 2 a value may be of a core alone (`condition`).
 const RESULT: u32 = 3;
@@ -99,7 +104,8 @@ struct FlatMetric {
     /// From the hardware description.
     prediction: Option<FlatPrediction>,
     /// Its verdict: `within`, `faster than predicted`, `slower than predicted`, `above prediction`,
-    /// `below prediction`, `impossible`; null without a range or value.
+    /// `below prediction`, `impossible`, `not predictable from here` (the range is wider than a factor
+    /// of 10, or there is none: a miss); null without a value.
     verdict: Option<String>,
     /// From earlier figures of the run.
     derived_prediction: Option<FlatPrediction>,
@@ -184,20 +190,52 @@ struct FlatKindScore {
     all: FlatTally,
     /// By family.
     by_family: BTreeMap<String, FlatTally>,
+    /// The largest misses, each with what may explain it.
+    #[cfg_attr(test, schemars(default))]
+    misses: Vec<FlatMiss>,
+}
+
+/// A figure that missed its prediction.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatMiss {
+    /// Experiment id.
+    experiment: String,
+    /// Symbolic parameters.
+    case: CaseId,
+    /// Metric name.
+    metric: String,
+    /// Its verdict.
+    verdict: String,
+    /// The factor between the value and the nearer end of the range; null without one.
+    factor: Option<f64>,
+    /// Names of the recorded conditions that may explain it: mitigations, steal, throttling …
+    causes: Vec<String>,
+    /// Those of them that the prediction counted in, with less than they cost here.
+    counted_in: Vec<Condition>,
 }
 
 /// The score of a group of predictions.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatTally {
-    /// Figures with value and predicted interval.
+    /// Figures with a value and a prediction.
     figures: usize,
-    /// Share of them inside the interval.
+    /// Share of them inside a predicted interval; unpredicted ones are misses.
     inside: Option<f64>,
     /// Median of high over low.
     median_width: Option<f64>,
-    /// Measured figures without a prediction.
+    /// Figures without a predicted interval, or with one that is wider than a factor of 10.
     unpredicted: usize,
+    /// Median of measured over likely.
+    bias: Option<f64>,
+    /// Mean interval score: the logarithm of high over low, and 20 times that of the factor by which
+    /// the value misses. Smaller is better.
+    interval_score: Option<f64>,
+    /// The same of the whole range that the family spans on recorded machines.
+    naive_score: Option<f64>,
+    /// The second over the first.
+    times_narrower: Option<f64>,
 }
 
 /// The flat result as JSON.
@@ -213,8 +251,8 @@ pub fn flat(run: &Run) -> FlatResult {
         peers: run.header.peers.clone(),
         findings: findings(run, &figures),
         score: FlatScore {
-            prior: of_score(score(&figures, PredictionKind::Prior)),
-            derived: of_score(score(&figures, PredictionKind::Derived)),
+            prior: of_score(run, &figures, PredictionKind::Prior),
+            derived: of_score(run, &figures, PredictionKind::Derived),
         },
         figures: keyed(run, figures),
         traces: run.traces.clone(),
@@ -316,13 +354,33 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
     }
 }
 
-fn of_score(score: Scored) -> FlatKindScore {
+fn of_score(run: &Run, figures: &[Figure], of: PredictionKind) -> FlatKindScore {
+    let Scored { all, by_family } = score(figures, of);
+    let families = by_family.into_iter();
     FlatKindScore {
-        all: of_tally(score.all),
-        by_family: score
-            .by_family
-            .into_iter()
-            .map(|(family, tally)| (family, of_tally(tally)))
+        all: of_tally(all),
+        by_family: families.map(|(family, tally)| (family, of_tally(tally))).collect(),
+        misses: misses::worst_of(figures, of, MISSES)
+            .iter()
+            .map(|miss| of_miss(run, miss))
+            .collect(),
+    }
+}
+
+fn of_miss(run: &Run, miss: &Miss) -> FlatMiss {
+    let conditions = miss.figure.prior.iter().flat_map(|judged| &judged.prediction.conditions);
+    let is_published = run.header.is_published() || !miss.is_certain;
+    let causes = if is_published { Vec::new() } else { causes::candidates(run, &[miss]) };
+    FlatMiss {
+        experiment: miss.figure.experiment.clone(),
+        case: miss.figure.case.clone(),
+        metric: miss.figure.metric_name().to_owned(),
+        verdict: miss.verdict.text().to_owned(),
+        factor: miss.factor,
+        causes: causes.iter().map(|cause| cause.name.to_owned()).collect(),
+        counted_in: conditions
+            .filter(|of| causes.iter().any(|cause| cause.counted_as == Some(**of)))
+            .copied()
             .collect(),
     }
 }
@@ -333,5 +391,9 @@ fn of_tally(tally: Tallied) -> FlatTally {
         inside: tally.inside_share(),
         median_width: tally.median_width,
         unpredicted: tally.unpredicted,
+        bias: tally.bias,
+        interval_score: tally.score,
+        naive_score: tally.nothing,
+        times_narrower: tally.narrower(),
     }
 }

@@ -222,7 +222,7 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
         for (family, tally) in tallies {
             if let Some(share) = tally.inside_share() {
                 let labels = [label("prediction", name), label("family", family)];
-                let help = "Share of the predicted figures within their predicted range";
+                let help = "Share of the figures within their predicted range; not predictable ones are misses";
                 let stem = "plumb_predictions_inside";
                 families.add(stem, "ratio", help, &labels, share);
             }

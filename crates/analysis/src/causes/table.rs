@@ -29,6 +29,8 @@ pub struct Cause {
     pub explains: &'static [Verdict],
     /// What predictions call the condition where they counted it in: it is then no cause of a miss.
     pub counted_as: Option<Counted>,
+    /// Whether it may cost more than what a prediction counted in, and so explains a miss anyway.
+    pub may_cost_more: bool,
     /// The condition.
     pub fact: Fact,
     /// The cause, as a clause.
@@ -89,7 +91,17 @@ const fn cause(
     fact: Fact,
     text: &'static str,
 ) -> Cause {
-    Cause { name, touches, explains, counted_as: None, fact, text, scope: Scope::All, advice: "" }
+    Cause {
+        name,
+        touches,
+        explains,
+        counted_as: None,
+        may_cost_more: false,
+        fact,
+        text,
+        scope: Scope::All,
+        advice: "",
+    }
 }
 
 impl Cause {
@@ -237,23 +249,29 @@ pub(super) const CAUSES: &[Cause] = &[
 /// Clock sources that are the processor's own counter.
 const DIRECT: &[&str] = &["tsc", "arch_sys_counter"];
 
-const fn mitigation(name: &'static str, fact: Fact, text: &'static str) -> Cause {
-    cause(name, KERNEL, SLOWER, fact, text)
+const fn mitigation(
+    name: &'static str,
+    counted_as: Counted,
+    fact: Fact,
+    text: &'static str,
+) -> Cause {
+    let cause = cause(name, KERNEL, SLOWER, fact, text).counted_as(counted_as);
+    Cause { may_cost_more: true, ..cause }
 }
 
 /// What most figures of a family share where they miss by one factor, the likeliest first. A
 /// prediction may have counted it in, but with less than it costs here.
 #[rustfmt::skip]
 pub(super) const IN_COMMON: &[Cause] = &[
-    mitigation("page_table_isolation", Host("/kernel/mitigations/meltdown", Contains("PTI")),
+    mitigation("page_table_isolation", Counted::PageTableIsolation, Host("/kernel/mitigations/meltdown", Contains("PTI")),
         "page-table isolation (meltdown), which switches page tables at every entry and exit"),
-    mitigation("safe_returns", Host("/kernel/mitigations/spec_rstack_overflow", Contains("afe RET")),
+    mitigation("safe_returns", Counted::SafeReturns, Host("/kernel/mitigations/spec_rstack_overflow", Contains("afe RET")),
         "safe returns (spec_rstack_overflow), which mispredict every return within the kernel"),
-    mitigation("untrained_returns", Host("/kernel/mitigations/retbleed", Contains("untrained return thunk")),
+    mitigation("untrained_returns", Counted::UntrainedReturns, Host("/kernel/mitigations/retbleed", Contains("untrained return thunk")),
         "untrained return thunks (retbleed), at every entry"),
-    mitigation("retpolines", Host("/kernel/mitigations/spectre_v2", Contains("etpoline")),
+    mitigation("retpolines", Counted::Retpolines, Host("/kernel/mitigations/spectre_v2", Contains("etpoline")),
         "retpolines (spectre_v2), at every indirect call of the kernel"),
-    mitigation("buffers_cleared", Host("/kernel/mitigations", Contains("Clear CPU buffers")),
+    mitigation("buffers_cleared", Counted::ClearedBuffers, Host("/kernel/mitigations", Contains("Clear CPU buffers")),
         "CPU buffers that the kernel clears at every exit (mds and its like)"),
     cause("nested_paging", MEMORY, SLOWER, GUEST,
         "nested paging (a TLB miss walks two page tables)").of(Scope::BeyondTlb),

@@ -5,7 +5,8 @@ use crate::figure::Figure;
 use crate::gather::gathered;
 use crate::misses::is_estimate;
 use crate::names::{Names, words};
-use record::event::{PlannedExperiment, Range, Shares};
+use crate::verdict::Verdict;
+use record::event::{PlannedExperiment, Prediction, Range, Shares};
 use record::key::CaseId;
 use record::quantity::digits;
 use record::shown::{range, shown};
@@ -98,7 +99,10 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     let words = words(metric);
     let found = found(figure);
     let Some(predicted) = predicted(figure) else {
-        return format!("no prediction for {words}{place}; measured {found}");
+        return match why_not(&[figure]) {
+            Some(why) => format!("{words}{place}: {why}; measured {found}"),
+            None => format!("no prediction for {words}{place}; measured {found}"),
+        };
     };
     let shares = shares(figure).map_or_else(String::new, |shares| bracketed(&shares));
     let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
@@ -156,7 +160,10 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
         return Some(format!("{words}{cases}: {measured}{}", furthest(names, figures)));
     }
     let Some(range) = first else {
-        return Some(format!("no prediction for {words} ({count} cases); {measured}"));
+        return Some(match why_not(figures) {
+            Some(why) => format!("{words} ({count} cases): {why}; {measured}"),
+            None => format!("no prediction for {words} ({count} cases); {measured}"),
+        });
     };
     let factor = match value(least) > 0.0 && !is_one {
         true if is_alike(value(least), value(most)) => ", about the same".to_owned(),
@@ -187,7 +194,10 @@ fn furthest(names: &Names, figures: &[&Figure]) -> String {
         )
     });
     let lacking = figures.iter().filter(|figure| predicted(figure).is_none()).count();
-    let lacking = (lacking > 0).then(|| format!("no prediction for {lacking} of them"));
+    let lacking = (lacking > 0).then(|| match why_not(figures) {
+        Some(why) => format!("{lacking} of them: {why}"),
+        None => format!("no prediction for {lacking} of them"),
+    });
     let parts: Vec<String> = furthest.into_iter().chain(lacking).collect();
     match parts.is_empty() {
         true => String::new(),
@@ -257,8 +267,16 @@ pub(super) fn found(figure: &Figure) -> String {
 
 /// `60 to 120 ns`.
 pub(super) fn predicted(figure: &Figure) -> Option<String> {
-    let range = figure.shown_prediction()?.prediction.range?;
+    let range = figure.shown_range()?;
     Some(predicted_by(figure, &range))
+}
+
+/// Why the first figure without a prediction has none: `not predictable from here, because: …`.
+pub(super) fn why_not(figures: &[&Figure]) -> Option<String> {
+    let mut lacking = figures.iter().filter(|figure| figure.shown_range().is_none());
+    let prediction = lacking.find_map(|figure| Some(&figure.shown_prediction()?.prediction));
+    let why = prediction.map(Prediction::why_not).filter(|why| !why.is_empty())?;
+    Some(format!("{}, because: {why}", Verdict::Unpredicted.text()))
 }
 
 /// The same of one of the figure's predictions.
@@ -276,7 +294,7 @@ fn likely_of(figure: &Figure) -> &'static str {
 
 /// The value over the likely one.
 pub(super) fn over_likely(figure: &Figure) -> Option<f64> {
-    let likely = figure.shown_prediction()?.prediction.range?.likely;
+    let likely = figure.shown_range()?.likely;
     let value = figure.value?;
     (value > 0.0 && likely > 0.0).then(|| value / likely)
 }

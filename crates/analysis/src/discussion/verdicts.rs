@@ -51,7 +51,38 @@ fn source(kind: PredictionKind) -> &'static str {
     }
 }
 
+/// The predictions that say something, and how many others say nothing: these are misses too.
 fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) -> Option<String> {
+    let told = that_say_something(run, names, figures, kind);
+    let is_mute = |figure: &&&Figure| {
+        let judged = match kind {
+            PredictionKind::Prior => figure.prior.as_ref(),
+            PredictionKind::Derived => figure.derived.as_ref(),
+        };
+        judged.is_some_and(|judged| judged.verdict == Some(Verdict::Unpredicted))
+    };
+    let mute = figures.iter().filter(is_mute).count();
+    let source = source(kind);
+    match (told, mute) {
+        (told, 0) => told,
+        // The first sentence says so.
+        (None, 1) if kind == PredictionKind::Prior && figures.len() == 1 => None,
+        (None, _) => Some(format!("{} no prediction {source}", has(mute))),
+        (Some(told), _) => Some(format!("{told}; {} none", has(mute))),
+    }
+}
+
+fn has(count: usize) -> String {
+    let has = if count == 1 { "has" } else { "have" };
+    format!("{} {has}", counted(count, "figure", "figures"))
+}
+
+fn that_say_something(
+    run: &Run,
+    names: &Names,
+    figures: &[&Figure],
+    kind: PredictionKind,
+) -> Option<String> {
     let judged: Vec<(&Figure, &Judged)> = figures
         .iter()
         .filter_map(|figure| Some((*figure, misses::judged(figure, kind)?)))

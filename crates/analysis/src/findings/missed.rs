@@ -167,7 +167,9 @@ fn told(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
         first if verdicts.iter().any(|other| *other != first) => ("off", "what was predicted"),
         Verdict::Slower => ("slower than", "predicted"),
         Verdict::Faster => ("faster than", "predicted"),
-        Verdict::Above | Verdict::Impossible | Verdict::Within => ("above", "prediction"),
+        Verdict::Above | Verdict::Impossible | Verdict::Within | Verdict::Unpredicted => {
+            ("above", "prediction")
+        }
         Verdict::Below => ("below", "prediction"),
     };
     let (most, whose) = match (sorted.len(), about) {

@@ -224,7 +224,7 @@ impl<E: Experiment> AnyExperiment for E {
         E::resolve(site, known, series)
     }
 
-    fn predict(
+    fn unscaled(
         &self,
         site: &Site,
         known: Option<&Known>,

@@ -37,7 +37,7 @@ fn a_derived_prediction_needs_the_measured_clock_and_is_narrower() {
         let case = case.unwrap_or_else(|| panic!("{} has no case {id}", card.id));
         let metric = card.metrics.iter().find(|one| one.name == metric).expect("a metric");
         let width = |known: Option<&Known>, case: &Case| {
-            let range = experiment.predict(site, known, case, metric)?.range?;
+            let range = experiment.unscaled(site, known, case, metric)?.range?;
             Some(range.high / range.low)
         };
         let mut known = Known::default();

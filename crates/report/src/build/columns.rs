@@ -1,5 +1,6 @@
 //! What tables say of a figure, a column each.
 
+use super::summary::UNPREDICTED;
 use crate::document::{Cell, Column, Tone};
 use crate::values;
 use analysis::figure::{Figure, Stats};
@@ -117,9 +118,9 @@ pub fn heads(shown: &[Quantity]) -> Vec<Column> {
 
 fn predicted(figure: &Figure) -> Cell {
     match (figure.shown_prediction(), &figure.metric) {
-        (Some(judged), Some(metric)) => match &judged.prediction.range {
-            Some(range) => Cell::plain(values::range(range, metric.unit)),
-            None => Cell::toned("unknown", Tone::Muted),
+        (Some(_), Some(metric)) => match figure.shown_range() {
+            Some(range) => Cell::plain(values::range(&range, metric.unit)),
+            None => Cell::toned(UNPREDICTED, Tone::Muted),
         },
         _ => Cell::absent(),
     }
@@ -155,18 +156,15 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
 /// The verdict, else the outcome.
 pub fn verdict(figure: &Figure) -> Cell {
     let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
-    let is_predicted =
-        figure.shown_prediction().is_some_and(|judged| judged.prediction.range.is_some());
     let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {
         (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
         (Ending::Failed, _) => ("failed", Tone::Bad),
         (Ending::Skipped, _) => ("skipped", Tone::Muted),
         (Ending::Measured, Some(Verdict::Within)) => (Verdict::Within.text(), Tone::Good),
+        (Ending::Measured, Some(Verdict::Unpredicted)) => (UNPREDICTED, Tone::Muted),
         (Ending::Measured, Some(verdict)) => (verdict.text(), Tone::Warn),
-        (Ending::Measured, None) if is_predicted && figure.ci.is_none() => {
-            ("no interval", Tone::Muted)
-        }
+        (Ending::Measured, None) if figure.shown_range().is_some() => ("no interval", Tone::Muted),
         (Ending::Measured, None) => ("unpredicted", Tone::Muted),
     };
     match disturbed {

@@ -313,6 +313,8 @@ fn is_spare(planned: &PlannedExperiment, rows: usize, figure: &Figure) -> bool {
     };
     let is_odd = figure.case.int(over).is_some_and(|at| !at.is_power_of_two());
     let is_fine = figure.outcome == Ending::Measured
-        && figure.shown_prediction().is_none_or(|judged| judged.verdict == Some(Verdict::Within));
+        && figure.shown_prediction().is_none_or(|judged| {
+            matches!(judged.verdict, Some(Verdict::Within | Verdict::Unpredicted))
+        });
     rows > MANY_ROWS && is_odd && is_fine
 }

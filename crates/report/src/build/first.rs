@@ -2,14 +2,11 @@
 //! latency ladder.
 
 use super::summary;
-use crate::document::{Block, Cell, Keys, Place, Row, Section, Table};
-use crate::values::{counted, percent};
+use crate::document::{Block, Cell, Keys, Place, Row, Section, Table, Tone};
 use analysis::figure::Figure;
 use analysis::keys::{Line, lines};
 use analysis::quality::quality;
-use analysis::score::score;
-use record::event::{Ending, PredictionKind, Range};
-use record::quantity::digits;
+use record::event::{Ending, Range};
 use record::run::Run;
 
 /// Least length of an axis, as a factor: what lies closer together is as good as one value.
@@ -53,32 +50,26 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
     pairs.extend(quality(run).map(|quality| ("quality", summary::told(&quality).text)));
-    let prior = score(figures, PredictionKind::Prior).all;
-    if let Some(inside) = prior.inside_share() {
-        let width = prior.median_width.map_or_else(String::new, |width| {
-            format!("; a predicted range typically spans a factor of {}", digits(width))
-        });
-        let of = counted(prior.figures, "figure");
-        pairs.push((
-            "score",
-            format!("{} of {of} fell in the predicted range{width}", percent(inside)),
-        ));
-    }
+    pairs.extend(summary::scores(figures).into_iter().map(|score| ("predicted", score)));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
 fn range_of(line: &Line) -> Option<Range> {
     let (_, figure) = line.figures.first()?;
-    figure.shown_prediction().and_then(|judged| judged.prediction.range)
+    figure.shown_range()
 }
 
 fn cells(line: &Line) -> Row {
     let row = summary::row(line);
+    let predicted = match row.because {
+        Some(why) => Cell::toned(format!("not predictable from here, because: {why}"), Tone::Muted),
+        None => Cell::plain(row.predicted),
+    };
     Row::of(vec![
         Cell::plain(row.heading),
         Cell::plain(row.measured),
         Cell::plain(row.interval),
-        Cell::plain(row.predicted),
+        predicted,
         row.verdict,
     ])
 }

@@ -30,7 +30,7 @@ pub fn section(figures: &[Figure]) -> Section {
 fn spread(figure: &Figure) -> Option<Spread> {
     let (value, stats) = (figure.value?, figure.stats.as_ref()?);
     let unit = figure.unit();
-    let range = figure.shown_prediction().and_then(|judged| judged.prediction.range);
+    let range = figure.shown_range();
     let mode = |mode: &analysis::figure::ModeShare| {
         let centre = values::plain(mode.centre, unit);
         (mode.centre, format!("{centre}, {} of the samples", values::percent(mode.share)))
@@ -61,7 +61,7 @@ fn text(figure: &Figure) -> String {
             format!("{name} {least}{}", values::plain(value, unit))
         }));
     }
-    let range = figure.shown_prediction().and_then(|judged| judged.prediction.range);
+    let range = figure.shown_range();
     parts.extend(range.map(|range| format!("best guess {}", render(range.likely, unit))));
     match parts.is_empty() {
         true => String::new(),

@@ -94,7 +94,7 @@ pub(super) fn grids(
 
 /// What was predicted of all cells: colours have no band.
 fn predicted(figures: &[&Figure]) -> Option<Range> {
-    let ranges = figures.iter().filter_map(|figure| figure.shown_prediction()?.prediction.range);
+    let ranges = figures.iter().filter_map(|figure| figure.shown_range());
     ranges.reduce(|all, one| Range {
         low: all.low.min(one.low),
         high: all.high.max(one.high),

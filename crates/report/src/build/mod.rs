@@ -30,8 +30,8 @@ use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::health::health;
-use analysis::score::{off, score};
-use record::event::{Ending, PredictionKind};
+use analysis::score::off;
+use record::event::Ending;
 use record::quantity::digits;
 use record::run::Run;
 
@@ -103,7 +103,6 @@ fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
 
 fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     let count = |ending: Ending| figures.iter().filter(|figure| figure.outcome == ending).count();
-    let prior = score(figures, PredictionKind::Prior).all;
     if run.header.is_published() {
         return published(count(Ending::Measured), count(Ending::Skipped), figures);
     }
@@ -113,24 +112,8 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         count(Ending::Skipped),
         count(Ending::Failed)
     )];
-    if let Some(inside) = prior.inside_share() {
-        let width = prior.median_width.map_or_else(String::new, |width| {
-            format!(" (the ranges typically span a factor of {})", digits(width))
-        });
-        parts.push(format!(
-            "{} of {} predictions from the machine's description and state before the run hold{width}",
-            percent(inside),
-            prior.figures
-        ));
-    }
-    let derived = score(figures, PredictionKind::Derived).all;
-    if let Some(inside) = derived.inside_share() {
-        parts.push(format!(
-            "{} of {} from earlier figures of the run do",
-            percent(inside),
-            derived.figures
-        ));
-    }
+    let scores = summary::scores(figures).into_iter();
+    parts.extend(scores.map(|score| format!("predictions {score}")));
     let health = health(run);
     if let Some(share) = health.disturbed_share() {
         parts.push(format!("{} of {} rounds were disturbed", percent(share), health.rounds));

@@ -208,7 +208,7 @@ pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
         text.push_str(&format!(", {cycles} cycles"));
     }
     if let Some(judged) = figure.shown_prediction()
-        && let Some(range) = &judged.prediction.range
+        && let Some(range) = &figure.shown_range()
     {
         text.push_str(&format!("; predicted {}", values::range(range, metric.unit)));
         if let Some(verdict) = judged.verdict {

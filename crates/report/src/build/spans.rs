@@ -87,7 +87,7 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) ->
 fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Series> {
     let mut own = shown.figures.iter();
     let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
-    let range = figure.shown_prediction()?.prediction.range.filter(|_| figure.unit().is_time())?;
+    let range = figure.shown_range().filter(|_| figure.unit().is_time())?;
     let point = Point { x: range.low, y: range.high, ends: None, hover: String::new() };
     let name = format!("{}: predicted end", metric.replace('_', " "));
     Some(Series::new(name, Shape::Spans, vec![point]))

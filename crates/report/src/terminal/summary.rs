@@ -27,6 +27,7 @@ const HEADINGS: [&str; COLUMN_COUNT] = ["", "measured", "interval", "predicted",
 const COLUMN_COUNT: usize = 5;
 const INTERVAL: usize = 2;
 const PREDICTED: usize = 3;
+const VERDICT: usize = 4;
 
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
@@ -39,6 +40,10 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
     }
     if let Some(quality) = &summary.quality {
         head.extend(labelled("QUALITY", quality, look));
+    }
+    let labels = std::iter::once("SCORE").chain(std::iter::repeat(""));
+    for (label, score) in labels.zip(&summary.score) {
+        head.extend(labelled(label, &Cell::plain(score), look));
     }
     let next = labelled("NEXT", &Cell::plain(next.join(" · ")), look);
     let (table, room) = match &summary.experiments {
@@ -112,10 +117,15 @@ fn table(rows: &[Row], look: Look) -> Vec<String> {
     let fit = Fit::of(rows, look.width);
     let line = |group: &str, cells: [&Cell; COLUMN_COUNT]| {
         let mut line = format!("{group:<GROUP$} ");
+        let spills = spills(&cells.map(Cell::clone));
         for (at, cell) in cells.into_iter().enumerate().filter(|(at, _)| fit.widths[*at] > 0) {
-            let text = fit.shortened(&cell.text, at);
+            let text = match (at, spills) {
+                (PREDICTED, true) => continue,
+                (VERDICT, true) => cut(&cell.text, look.width.saturating_sub(letters(&line))),
+                _ => fit.shortened(&cell.text, at),
+            };
             line.push_str(&marked(&text, cell.tone));
-            line.push_str(&" ".repeat(fit.widths[at] + 2 - letters(&text)));
+            line.push_str(&" ".repeat((fit.widths[at] + 2).saturating_sub(letters(&text))));
         }
         paint(line.trim_end(), look)
     };
@@ -135,8 +145,23 @@ fn table(rows: &[Row], look: Look) -> Vec<String> {
 /// Heading, measured, interval, predicted, verdict.
 fn cells(row: &Row) -> [Cell; COLUMN_COUNT] {
     let of = |text: &String| Cell::plain(text);
-    let Row { heading, measured, interval, predicted, verdict, .. } = row;
-    [of(heading), of(measured), of(interval), of(predicted), verdict.clone()]
+    let Row { heading, measured, interval, predicted, because, verdict, .. } = row;
+    let why = because.as_ref().map(|why| format!("{}: {why}", verdict.text));
+    let verdict = why.map_or_else(|| verdict.clone(), |why| Cell::toned(why, verdict.tone));
+    [of(heading), of(measured), of(interval), of(predicted), verdict]
+}
+
+/// Whether the verdict also has the place of the prediction, which there is none of.
+fn spills([.., predicted, verdict]: &[Cell; COLUMN_COUNT]) -> bool {
+    predicted.text.is_empty() && verdict.text.contains(": ")
+}
+
+/// A text as far as there is room.
+fn cut(text: &str, room: usize) -> String {
+    match letters(text) > room {
+        true => text.chars().take(room.saturating_sub(1)).chain(NO_ROOM.chars()).collect(),
+        false => text.to_owned(),
+    }
 }
 
 fn letters(text: &str) -> usize {
@@ -154,7 +179,8 @@ impl Fit {
     fn of(rows: &[Row], room: usize) -> Fit {
         let cells: Vec<[Cell; COLUMN_COUNT]> = rows.iter().map(cells).collect();
         let longest = |at: usize| {
-            let own = cells.iter().map(|cells| letters(&cells[at].text));
+            let own = cells.iter().filter(|cells| at != VERDICT || !spills(cells));
+            let own = own.map(|cells| letters(&cells[at].text));
             own.fold(letters(HEADINGS[at]), usize::max)
         };
         let mut widths: [usize; COLUMN_COUNT] = std::array::from_fn(longest);
@@ -178,7 +204,7 @@ impl Fit {
     fn shortened(&self, text: &str, at: usize) -> String {
         match (letters(text) > self.widths[at], at) {
             (false, _) => text.to_owned(),
-            (true, 0) => text.chars().take(self.widths[0] - 1).chain(NO_ROOM.chars()).collect(),
+            (true, 0) => cut(text, self.widths[0]),
             (true, _) => NO_ROOM.to_owned(),
         }
     }
@@ -197,13 +223,19 @@ mod tests {
             heading: format!("figure {at}, 1 thread / all"),
             measured: "51.0 / 102 Gflop/s".to_owned(),
             interval: "±0.7 %".to_owned(),
-            predicted: "31–62 / 39–121 Gflop/s".to_owned(),
+            predicted: if at == 7 {
+                String::new()
+            } else {
+                "31–62 / 39–121 Gflop/s".to_owned()
+            },
+            because: (at == 7).then(|| "an unknown disk ".repeat(9)),
             verdict: Cell::toned("within", Tone::Good),
             notes: if at == 3 { vec!["two modes".to_owned()] } else { Vec::new() },
         };
         Summary {
             title: "plumb standard · 6 min 4 s · a machine".to_owned(),
             quality: Some(Cell::toned("fair: the core was shared 22 % of the time", Tone::Warn)),
+            score: vec!["before the run: 2.1 times narrower".to_owned(); 2],
             rows: (0..32).map(row).collect(),
             experiments: None,
             look_at: (0..findings).map(|_| Cell::plain("word ".repeat(70))).collect(),

@@ -106,7 +106,7 @@ fn a_stated_peak_bounds_the_bus_and_gives_an_efficiency() {
     let case = Case::new(of(Copy, Memory).id());
     let told = |site: &Site, name: &str| -> Prediction {
         let metric = METRICS.iter().find(|metric| metric.name == name).unwrap();
-        EXPERIMENT.predict(site, None, &case, metric).unwrap()
+        EXPERIMENT.unscaled(site, None, &case, metric).unwrap()
     };
     assert!(told(&site, "efficiency").range.is_none());
     let ratio = told(&site, "bus_bandwidth").range.unwrap().likely

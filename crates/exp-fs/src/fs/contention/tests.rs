@@ -103,7 +103,7 @@ fn figures_of_the_same_run_narrow_what_is_said() {
     let competing = Competing { readers: As::Processes, size: 64 << 10, pattern, competitors: 9 };
     let predict = |id: CaseId, known: &Known, name: &str| {
         let metric = CARD.metrics.iter().find(|metric| metric.name == name).expect("listed");
-        let told = EXPERIMENT.predict(&site, Some(known), &Case::new(id), metric);
+        let told = EXPERIMENT.unscaled(&site, Some(known), &Case::new(id), metric);
         told.map(|told| told.range.expect("an interval"))
     };
     assert!(predict(competing.id(), &Known::default(), "latency").is_none());

@@ -29,7 +29,7 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it() {
     let site = site(1 << 40);
     let of = |call: &str, known: Option<&Known>| {
         let id = case(&format!("call={call},entries=1000"));
-        EXPERIMENT.predict(&site, known, &Case::new(id), &CARD.metrics[0])
+        EXPERIMENT.unscaled(&site, known, &Case::new(id), &CARD.metrics[0])
     };
     assert!(of("stat", Some(&Known::default())).is_none());
     let known = known(&[

@@ -119,7 +119,7 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
         let offered = offer(path, Preset::Thorough).expect("is remote");
         for case in &offered.series[0].cases {
             for metric in CARD.metrics {
-                let prior = EXPERIMENT.predict(&site, None, case, metric);
+                let prior = EXPERIMENT.unscaled(&site, None, case, metric);
                 let prior =
                     prior.unwrap_or_else(|| panic!("{path} {}: no {}", case.id, metric.name));
                 let Some(range) = prior.range else {
@@ -140,7 +140,7 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
             let mut derived = CARD
                 .metrics
                 .iter()
-                .map(|metric| EXPERIMENT.predict(&site, Some(&known), case, metric));
+                .map(|metric| EXPERIMENT.unscaled(&site, Some(&known), case, metric));
             assert!(derived.all(|prediction| prediction.is_none()));
         }
     }

@@ -133,7 +133,7 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
     // Whatever has a prediction has samples, but what kernels and devices may not count.
     for case in check(&EXPERIMENT, &site, Preset::Quick).series[0].cases.iter() {
         for metric in CARD.metrics.iter().filter(|metric| !EXPERIMENT.may_lack(metric)) {
-            let told = EXPERIMENT.predict(&site, None, case, metric);
+            let told = EXPERIMENT.unscaled(&site, None, case, metric);
             let told = told.is_some_and(|prediction| prediction.range.is_some());
             let mut found = samples.iter();
             let some = found.any(|found| found.case == case.id && found.metric == metric.name);

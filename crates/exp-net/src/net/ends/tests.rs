@@ -137,7 +137,7 @@ pub fn complete(experiment: &dyn AnyExperiment, rehearsed: &Rehearsed) -> Vec<Ca
         let case = Case::new(id.clone());
         let metrics = experiment.card().metrics.iter();
         for metric in metrics.filter(|metric| !metric.derived && !experiment.may_lack(metric)) {
-            let prior = experiment.predict(&site, None, &case, metric);
+            let prior = experiment.unscaled(&site, None, &case, metric);
             let is_told = prior.is_some_and(|prior| prior.range.is_some());
             let found = rehearsed.of(id, &metric.name);
             assert_eq!(found.is_some(), is_told, "{id} {}", metric.name);

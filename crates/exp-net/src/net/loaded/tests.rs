@@ -63,7 +63,7 @@ fn a_time_out_that_is_set_bounds_what_is_predicted() {
         let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
         let metric = &EXPERIMENT.card().metrics[1];
         assert_eq!(metric.name, "round_trip");
-        let told = EXPERIMENT.predict(&site, None, &series.cases[0], metric);
+        let told = EXPERIMENT.unscaled(&site, None, &series.cases[0], metric);
         told.unwrap().range.unwrap().high
     };
     assert!(high(&[]) > 1e6);

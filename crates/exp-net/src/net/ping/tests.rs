@@ -63,7 +63,7 @@ fn case(far: &str, message: u64, arrivals: &str) -> Case {
 
 fn told(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
     let metric = CARD.metrics.iter().find(|metric| metric.name == name);
-    EXPERIMENT.predict(site, known, case, metric.expect("in the card"))
+    EXPERIMENT.unscaled(site, known, case, metric.expect("in the card"))
 }
 
 /// What net.rtt's cases look like.

@@ -66,7 +66,7 @@ fn a_longer_pause_is_predicted_as_such() {
         let params = params(EXPERIMENT.card(), Preset::Thorough, &set);
         let offer = EXPERIMENT.series(&site, &params).unwrap();
         let case = &offer.series[0].cases[0];
-        let told = EXPERIMENT.predict(&site, None, case, metric("cpu_far"));
+        let told = EXPERIMENT.unscaled(&site, None, case, metric("cpu_far"));
         told.unwrap().range.unwrap().likely
     };
     // A polling end works through the pause.

@@ -55,7 +55,7 @@ fn what_a_parent_is_given_leaves_the_law_and_is_told() {
         let offer = offered(&EXPERIMENT, &site, Preset::Quick, &[(name, text)]);
         for series in &offer.series {
             assert_eq!(series.setting(name), Some(value));
-            let told = EXPERIMENT.predict(&site, None, &series.cases[0], &CARD.metrics[0]);
+            let told = EXPERIMENT.unscaled(&site, None, &series.cases[0], &CARD.metrics[0]);
             assert!(told.expect("told").range.is_none());
         }
     }

@@ -60,7 +60,7 @@ fn a_row_is_a_setting_that_costs_time() {
 fn an_emptied_tlb_costs_processes_and_not_threads() {
     let likely = |site: &Site, parties: Parties| {
         let case = Case::new(same_cpu(parties));
-        let told = EXPERIMENT.predict(site, None, &case, &CARD.metrics[2]);
+        let told = EXPERIMENT.unscaled(site, None, &case, &CARD.metrics[2]);
         told.and_then(|told| told.range).expect("a range").likely
     };
     let site = recorded("epyc-7763-2s");

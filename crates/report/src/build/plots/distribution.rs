@@ -81,9 +81,7 @@ fn picture(
 
 /// What was predicted of the medians of all lines, from the least to the greatest.
 fn predicted(own: &[(&Figure, &Stats)]) -> Option<Series> {
-    let ranges = own.iter().filter_map(|(figure, _)| {
-        figure.shown_prediction().and_then(|judged| judged.prediction.range)
-    });
+    let ranges = own.iter().filter_map(|(figure, _)| figure.shown_range());
     let ends = ranges.map(|range| (range.low, range.high));
     let ends = ends.reduce(|(low, high), (a, b)| (f64::min(low, a), f64::max(high, b)))?;
     let point = Point { x: MEDIAN, y: ends.0, ends: Some(ends), hover: String::new() };

@@ -14,7 +14,7 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     let (mut ranges, mut of_family) = (Vec::new(), Vec::new());
     let judged = figures.iter().filter_map(|figure| {
         let judged = figure.prior.as_ref()?;
-        let range = judged.prediction.range.filter(|range| range.likely > 0.0)?;
+        let range = judged.prediction.says(figure.unit()).filter(|range| range.likely > 0.0)?;
         let value = figure.value.filter(|value| *value > 0.0)?;
         let counts =
             figure.outcome == Ending::Measured || judged.verdict == Some(Verdict::Impossible);

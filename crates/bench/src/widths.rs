@@ -1,0 +1,153 @@
+//! How wide predictions are: a law's own width, which says what it does not know, times a scale that
+//! the figures of recorded machines set (METHOD §5). `scripts/fit` writes the table.
+//!
+//! The scale of an experiment's priors, or of its predictions from earlier figures, is the quantile
+//! of the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
+//! states four times the log width is wrong by about twice as much, not by four times: [`POWER`]
+//! leaves the least interval score on machines that were left out.
+
+use record::event::{Prediction, Range, Shares};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Which power of a law's own log width counts.
+const POWER: f64 = 0.5;
+
+/// No law is more certain than this: clocks and loops differ by so much.
+const LEAST: f64 = 1.02;
+
+/// The scales by experiment and family, of priors and of derived predictions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Widths(pub BTreeMap<String, [Option<f64>; 2]>);
+
+static FITTED: LazyLock<Widths> = LazyLock::new(|| Widths::read(TABLE));
+
+/// Name, scale of priors, scale of derived predictions.
+pub const TABLE: &str = include_str!("widths.csv");
+
+impl Widths {
+    /// What the recorded machines give.
+    pub fn fitted() -> &'static Widths {
+        &FITTED
+    }
+
+    /// From a table; its first line names the columns.
+    fn read(table: &str) -> Widths {
+        let row = |line: &str| {
+            let mut cells = line.split(',');
+            let name = cells.next()?.to_owned();
+            let mut scale = || cells.next()?.parse().ok();
+            Some((name, [scale(), scale()]))
+        };
+        Widths(table.lines().skip(1).filter_map(row).collect())
+    }
+
+    /// The table, as [`Widths::read`] reads it.
+    pub fn table(&self) -> String {
+        let cell =
+            |scale: &Option<f64>| scale.map_or_else(String::new, |scale| format!("{scale:.2}"));
+        let row = |(name, [prior, derived]): (&String, &[Option<f64>; 2])| {
+            format!("{name},{},{}\n", cell(prior), cell(derived))
+        };
+        std::iter::once("name,prior,derived\n".to_owned()).chain(self.0.iter().map(row)).collect()
+    }
+
+    /// The scale of an experiment, else of its family.
+    pub fn scale(&self, experiment: &str, is_derived: bool) -> f64 {
+        let family = experiment.split('.').next().unwrap_or_default();
+        let names = [experiment, family].into_iter();
+        let mut scales = names.filter_map(|name| self.0.get(name)?[usize::from(is_derived)]);
+        scales.next().unwrap_or(1.0)
+    }
+}
+
+/// The width of one side of a range, by the factor between its end and the likely value.
+fn spread(factor: f64) -> f64 {
+    factor.max(LEAST).ln().powf(POWER)
+}
+
+/// How far a value is from the likely one, in widths of that side; none on no logarithmic scale.
+pub fn residual(range: Range, value: f64) -> Option<f64> {
+    let side =
+        if value < range.likely { range.likely / range.low } else { range.high / range.likely };
+    (range.low > 0.0 && value > 0.0).then(|| (value / range.likely).ln().abs() / spread(side))
+}
+
+/// A prediction with its width times a scale. Exact values, and ranges from zero on or across it,
+/// stay what they are; so do bounds, and a share that cannot pass one.
+pub fn scaled(prediction: Prediction, scale: f64, unit: Unit) -> Prediction {
+    let stretched = |range: Range| {
+        let Range { low, likely, high } = range;
+        let side = |factor: f64| if factor > 1.0 { (scale * spread(factor)).exp() } else { 1.0 };
+        if low <= 0.0 {
+            return range;
+        }
+        let most = if unit == Unit::Ratio && high <= 1.0 { 1.0 } else { f64::INFINITY };
+        Range {
+            low: likely / side(likely / low),
+            high: (likely * side(high / likely)).min(most),
+            ..range
+        }
+    };
+    let range = prediction.range.map(stretched);
+    let shares = prediction
+        .shares
+        .map(|of| Shares { hardware: stretched(of.hardware), software: stretched(of.software) });
+    let doubt = prediction.doubt.filter(|_| range.is_some_and(|range| !range.predicts(unit)));
+    Prediction { range, shares, doubt, ..prediction }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{POWER, Widths, residual, scaled, spread};
+    use record::event::{Prediction, Range};
+    use record::unit::Unit;
+
+    fn range(low: f64, likely: f64, high: f64) -> Range {
+        Range { low, likely, high }
+    }
+
+    #[test]
+    fn a_value_at_the_end_of_a_scaled_range_has_the_scale_as_its_residual() {
+        for (of, scale) in [(range(50.0, 100.0, 400.0), 0.5), (range(99.9, 100.0, 1e4), 2.0)] {
+            let prediction = scaled(Prediction::new(Some(of), ""), scale, Unit::Ns);
+            let wide = prediction.range.expect("it had one");
+            assert_eq!(wide.likely, of.likely);
+            for end in [wide.low, wide.high] {
+                let residual = residual(of, end).expect("a positive value");
+                assert!((residual - scale).abs() < 1e-9, "{residual} {scale}");
+            }
+        }
+        assert_eq!(spread(1.0), spread(1.01));
+        assert!((spread(std::f64::consts::E) - 1.0).abs() < 1e-12 && POWER <= 1.0);
+        assert_eq!(residual(range(0.0, 1.0, 2.0), 1.0), None);
+    }
+
+    #[test]
+    fn what_has_no_factor_keeps_its_shape_and_a_share_its_limit() {
+        let wide = |of: Range, unit| scaled(Prediction::new(Some(of), ""), 3.0, unit).range;
+        for of in [range(0.0, 0.1, 0.5), range(-1.0, 1.0, 2.0), range(5.0, 5.0, 5.0)] {
+            assert_eq!(wide(of, Unit::Ratio), Some(of));
+        }
+        assert_eq!(wide(range(0.5, 0.9, 1.0), Unit::Ratio).map(|of| of.high), Some(1.0));
+        assert!(wide(range(0.5, 0.9, 1.0), Unit::Ns).is_some_and(|of| of.high > 1.0));
+        let said = |high| {
+            let of = Prediction {
+                doubt: Some(String::new()),
+                ..Prediction::new(Some(range(1.0, 2.0, high)), "")
+            };
+            scaled(of, 1.0, Unit::Ns).doubt.is_some()
+        };
+        assert_eq!((said(4.0), said(400.0)), (false, true));
+    }
+
+    #[test]
+    fn an_experiment_without_a_row_has_its_familys_scale() {
+        let widths = Widths::read("name,prior,derived\nos,2,\nos.ipc,3,4\n");
+        let scale = |id, is_derived| widths.scale(id, is_derived);
+        assert_eq!((scale("os.ipc", false), scale("os.ipc", true)), (3.0, 4.0));
+        assert_eq!((scale("os.fork", false), scale("os.fork", true)), (2.0, 1.0));
+        assert_eq!(scale("net.rtt", false), 1.0);
+    }
+}
