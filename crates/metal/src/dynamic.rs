@@ -77,7 +77,9 @@ impl Wanted {
                  packages can",
                 self.name
             ),
-            false => format!("{} is not installed (none of {})", self.name, self.sonames.join(", ")),
+            false => {
+                format!("{} is not installed (none of {})", self.name, self.sonames.join(", "))
+            }
         };
         io::Error::new(io::ErrorKind::NotFound, told)
     }

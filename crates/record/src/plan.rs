@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 512;
 const EXPERIMENTS_MAX: usize = 250;
 
 /// What a run is going to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Experiments in catalogue order.
     pub experiments: Vec<PlannedExperiment>,

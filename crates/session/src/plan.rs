@@ -99,12 +99,7 @@ impl Planned {
     /// Nothing, in a preset.
     pub fn nothing(preset: Preset) -> Planned {
         Planned {
-            plan: Plan {
-                experiments: Vec::new(),
-                stages: Vec::new(),
-                looks: Vec::new(),
-                eta_s: 0.0,
-            },
+            plan: Plan::default(),
             work: Vec::new(),
             asked_from: preset.asked_from(),
             ahead_until: preset.ahead_until(),
@@ -140,9 +135,11 @@ pub fn plan(
     budget: Duration,
     site: &Site,
 ) -> Result<Planned, NothingToDo> {
+    let of = |family: &'static Family| family.experiments.iter().map(move |e| (family, *e));
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = families
         .iter()
-        .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
+        .copied()
+        .flat_map(of)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
     let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));
@@ -151,12 +148,11 @@ pub fn plan(
     planned.plan.looks = preset.looks().to_vec();
     planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
-        let params = settings.params(experiment.card(), preset);
-        let quick =
-            (preset > Preset::Quick).then(|| settings.params(experiment.card(), Preset::Quick));
+        let of = |preset| settings.params(experiment.card(), preset);
+        let params = of(preset);
+        let quick = (preset > Preset::Quick).then(|| of(Preset::Quick));
         let mut entry = entry(experiment);
-        let mut left_out = None;
-        let mut offers = 0;
+        let (mut left_out, mut offers) = (None, 0);
         for site in far_sites(experiment.card(), &params, site)? {
             let offer_at = |params: &Params| offer(family, experiment, selection, params, &site);
             match offer_at(&params) {
@@ -183,9 +179,8 @@ pub fn plan(
         planned.plan.experiments.push(entry);
     }
     if planned.work.is_empty() && planned.skipped.is_empty() {
-        return Err(NothingToDo(
-            "no experiment matches the selectors: `plumb list` shows all".to_owned(),
-        ));
+        let nothing = "no experiment matches the selectors: `plumb list` shows all";
+        return Err(NothingToDo(nothing.to_owned()));
     }
     if let Some(excess) = planned.plan.excess() {
         return Err(NothingToDo(format!("the plan has {excess}: narrow it by selectors or --set")));
@@ -225,8 +220,8 @@ impl Planned {
                 }
                 for mut series in offer.series {
                     if let Some(peer) = &site.peer {
-                        series.name =
-                            format!("{} {}", peer.name, series.name).trim_end().to_owned();
+                        let name = format!("{} {}", peer.name, series.name);
+                        series.name = name.trim_end().to_owned();
                     }
                     let cost = experiment.round_cost(site, &series) + ROUND_OVERHEAD;
                     entry.series.push(PlannedSeries {
@@ -237,11 +232,10 @@ impl Planned {
                         round_cost_s: cost.as_secs_f64(),
                     });
                     self.plan.stages[stage].push(series.label());
-                    let preparation = experiment.prepare_cost(site, &series);
                     let ids = series.cases.iter().map(|case| case.id.clone());
                     self.work.push(Work {
                         in_quick: ids.filter(|id| in_quick.contains(id)).collect(),
-                        preparation,
+                        preparation: experiment.prepare_cost(site, &series),
                         experiment,
                         series,
                         stage,

@@ -5,6 +5,9 @@ use super::{Bench, Body, Instruction, OPERAND, START};
 /// What one operation does to a word.
 type Step<Word> = fn(Word) -> Word;
 
+/// What an instruction of a name leaves after so many operations, where software can say.
+type Known = fn(&str, u64) -> Option<u64>;
+
 const INTEGER: [(&str, Step<u64>); 9] = [
     ("add_i64", |value| value.wrapping_add(OPERAND)),
     ("sub_i64", |value| value.wrapping_sub(OPERAND)),
@@ -59,7 +62,7 @@ impl Bench {
     /// cannot say: whether a second run leaves the same. Panics: the processor lacks the instruction.
     pub fn is_right(&mut self, instruction: &Instruction, n: u64) -> bool {
         let name = instruction.name;
-        let bodies: [(Option<Body>, fn(&str, u64) -> Option<u64>); 2] =
+        let bodies: [(Option<Body>, Known); 2] =
             [(instruction.latency, chained), (instruction.throughput, spread)];
         bodies.iter().all(|(body, answer)| {
             let Some(body) = body else { return true };
