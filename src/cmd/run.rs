@@ -250,8 +250,8 @@ fn same(one: &Path, other: &Path) -> bool {
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOPPING {
-        // As `nohup` leaves SIGHUP.
-        if metal::signal::is_ignored(signal) {
+        // As `nohup` leaves it. A shell's background ignores SIGINT too, but who sends it means it.
+        if signal == signal_hook::consts::SIGHUP && metal::signal::is_ignored(signal) {
             continue;
         }
         // The kernel sends it for each write beyond a limit, also while plumb cleans up.

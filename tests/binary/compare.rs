@@ -3,6 +3,7 @@
 use crate::plumb::{Answer, Here, event, lines};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 const ECHO: [&str; 3] = ["selftest.echo", "--preset", "quick"];
 
@@ -154,22 +155,28 @@ fn last_alone_is_compared_with_the_run_before_it() {
     let first = here.records().remove(0);
     let text = fs::read_to_string(&first).unwrap();
     // A later run of the same machine, and a still later one of another.
-    let later = |time: &str, change: &dyn Fn(&mut Value)| {
+    let started = |path: &Path, time: &str, change: &dyn Fn(&mut Value)| {
         let (header, rest) = text.split_once('\n').unwrap();
         let mut header: Value = serde_json::from_str(header).unwrap();
         header["started"] = time.into();
-        header["run"] = time.into();
         change(&mut header);
-        let path = here.path(&format!("store/{}.jsonl", &time[..10]));
         fs::write(path, lines([&header]) + rest).unwrap();
     };
-    later("2999-01-01T00:00:00Z", &|_| {});
+    let later = |time: &str, change: &dyn Fn(&mut Value)| {
+        let path = here.path(&format!("store/{}.jsonl", &time[..10]));
+        started(&path, time, &|header| {
+            header["run"] = time.into();
+            change(header);
+        });
+    };
+    started(&first, "2001-01-01T00:00:00Z", &|_| {});
+    later("2001-01-02T00:00:00Z", &|_| {});
     let json = here.plumb(&["compare", "last", "--format", "json"]);
     let result: Value = serde_json::from_str(&json.out).unwrap();
     let named = first.file_stem().unwrap().to_str().unwrap();
     assert_eq!(result["base"]["run"], named);
-    assert_eq!(result["against"][0]["new"]["run"], "2999-01-01T00:00:00Z");
-    later("2999-02-01T00:00:00Z", &|header| header["identity"] = "another".into());
+    assert_eq!(result["against"][0]["new"]["run"], "2001-01-02T00:00:00Z");
+    later("2001-01-03T00:00:00Z", &|header| header["identity"] = "another".into());
     assert_eq!(here.plumb(&["compare", "last"]).code, Some(2));
 }
 

@@ -11,8 +11,9 @@ use record::key::{CaseId, Value};
 use record::view::Cases;
 use std::collections::HashMap;
 
-/// Cells of a matrix that is drawn however few of them have figures.
-const CELLS_FREE: usize = 1024;
+/// Cells of a matrix that is drawn however few of them have figures: of the pairs of 256 CPUs a run
+/// measures some.
+const CELLS_FREE: usize = 256 * 256;
 /// Cells of a larger one for each of its figures, at most: a record of a diagonal would be small, and
 /// its matrix large.
 const CELLS_PER_FIGURE: usize = 8;
@@ -102,8 +103,8 @@ fn predicted(figures: &[&Figure]) -> Option<Range> {
     })
 }
 
-/// The table; `None` where no figure has both parameters, or most cells would be empty. Cases that differ in further parameters
-/// share a cell, one value after the other.
+/// The table; `None` where no figure has both parameters, or most cells would be empty. Cases that
+/// differ in further parameters share a cell, one value after the other.
 pub fn table(
     planned: &PlannedExperiment,
     figures: &[&Figure],
