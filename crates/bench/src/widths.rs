@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// Which power of a law's own log width counts.
 const POWER: f64 = 0.5;
 
-/// No law is more certain than this: clocks and loops differ by so much.
+/// No law that is not a limit is more certain than this: clocks and loops differ by so much.
 const LEAST: f64 = 1.02;
 
 /// The scales by experiment and family, of priors and of derived predictions.
@@ -79,14 +79,15 @@ pub fn residual(range: Range, value: f64) -> Option<f64> {
 pub fn scaled(prediction: Prediction, scale: f64, unit: Unit) -> Prediction {
     let stretched = |range: Range| {
         let Range { low, likely, high } = range;
-        let side = |factor: f64| if factor > 1.0 { (scale * spread(factor)).exp() } else { 1.0 };
+        let side = |factor: f64| (scale * spread(factor)).exp();
         if low <= 0.0 {
             return range;
         }
         let most = if unit == Unit::Ratio && high <= 1.0 { 1.0 } else { f64::INFINITY };
         Range {
-            low: likely / side(likely / low),
-            high: (likely * side(high / likely)).min(most),
+            // A law that states an end so closely knows a limit: a shaper's rate, a tick.
+            low: if likely / low > LEAST { likely / side(likely / low) } else { low },
+            high: if high / likely > LEAST { likely * side(high / likely) } else { high }.min(most),
             ..range
         }
     };
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_value_at_the_end_of_a_scaled_range_has_the_scale_as_its_residual() {
-        for (of, scale) in [(range(50.0, 100.0, 400.0), 0.5), (range(99.9, 100.0, 1e4), 2.0)] {
+        for (of, scale) in [(range(50.0, 100.0, 400.0), 0.5), (range(97.0, 100.0, 1e4), 2.0)] {
             let prediction = scaled(Prediction::new(Some(of), ""), scale, Unit::Ns);
             let wide = prediction.range.expect("it had one");
             assert_eq!(wide.likely, of.likely);
@@ -127,7 +128,12 @@ mod tests {
     #[test]
     fn what_has_no_factor_keeps_its_shape_and_a_share_its_limit() {
         let wide = |of: Range, unit| scaled(Prediction::new(Some(of), ""), 3.0, unit).range;
-        for of in [range(0.0, 0.1, 0.5), range(-1.0, 1.0, 2.0), range(5.0, 5.0, 5.0)] {
+        for of in [
+            range(0.0, 0.1, 0.5),
+            range(-1.0, 1.0, 2.0),
+            range(5.0, 5.0, 5.0),
+            range(9.9, 10.0, 10.1),
+        ] {
             assert_eq!(wide(of, Unit::Ratio), Some(of));
         }
         assert_eq!(wide(range(0.5, 0.9, 1.0), Unit::Ratio).map(|of| of.high), Some(1.0));
