@@ -100,7 +100,7 @@ fn a_report_shows_what_a_selector_names() {
 #[test]
 fn every_body_of_this_machine_is_right() {
     let all = Here::new().ends(0, &["self-check", "--all"]);
-    assert!(all.out.lines().filter(|line| line.starts_with("right  ")).count() > 250, "{all:?}");
+    assert!(all.out.lines().filter(|line| line.starts_with("right  ")).count() > 200, "{all:?}");
 }
 
 #[test]
