@@ -250,7 +250,7 @@ fn same(one: &Path, other: &Path) -> bool {
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOPPING {
-        // As `nohup` leaves it. A shell's background ignores SIGINT too, but who sends it means it.
+        // As `nohup` leaves it. A shell's background ignores SIGINT too; plumb still ends at one.
         if signal == signal_hook::consts::SIGHUP && metal::signal::is_ignored(signal) {
             continue;
         }

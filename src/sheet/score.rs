@@ -1,6 +1,6 @@
 //! How well the laws predict the machines of `data/sheets` and the published ones (METHOD §5):
-//! `scripts/score` prints it. Each machine is scored with coefficients and widths that never saw its
-//! CPU model.
+//! `scripts/score` prints it. Each machine is scored with coefficients that never saw its CPU
+//! model, and with widths from the residuals of the others.
 
 use super::fit::fit;
 use super::widths;

@@ -1,4 +1,4 @@
-//! As in a container without privileges: nobody, without /sys, with a root that cannot be written.
+//! As in a container without privileges: as user nobody, without /sys, with a root that cannot be written.
 
 use crate::plumb::{Here, answer, events};
 use std::path::Path;

@@ -32,7 +32,7 @@ fn a_killed_worker_costs_one_round() {
 
 #[test]
 fn a_signal_ends_a_run_cleanly() {
-    // Who runs the tests with nohup runs plumb with it.
+    // Tests that run under nohup run plumb under it.
     let kept = metal::signal::is_ignored(1);
     if kept {
         skips::part("signal", "SIGHUP");

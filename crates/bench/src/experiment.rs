@@ -255,7 +255,7 @@ pub struct DirFacts {
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
     pub allowance_bytes: u64,
-    /// The shares of those among whom this is divided: the selected experiments
+    /// The sum of the shares that this is divided by: the selected experiments
     /// ([`crate::device::shares`]).
     pub shares: u64,
 }

@@ -2,7 +2,7 @@
 //!
 //! Laws are products of physics and coefficients: a term of a law has its own (`safe returns`), and
 //! so has a group of figures (`os.switch switch`). `scripts/fit` finds them on the machines of
-//! `data/sheets` and the published ones and writes `fitted.csv`; nobody edits it. What is not in
+//! `data/sheets` and the published ones and writes `fitted.csv`; do not edit it by hand. What is not in
 //! the table has the coefficient 1. A machine is judged by coefficients that were fitted without it.
 
 use crate::law::scaled;

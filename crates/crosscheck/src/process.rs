@@ -209,8 +209,8 @@ pub(super) fn end_strays() {
     }
 }
 
-/// The plumb by whose crosscheck a process was started, in its environment; `None` for one of
-/// another place, whose numbers are others.
+/// The process number of the plumb whose crosscheck started a process, from its environment. `None`
+/// for another place: its process numbers mean other processes.
 fn owner(environment: &[u8], here: &Place) -> Option<u32> {
     let mut all = environment.split(|byte| *byte == 0);
     let mark = all.find_map(|one| one.strip_prefix(format!("{MARK}=").as_bytes()))?;

@@ -241,8 +241,8 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
 }
 
 /// What the core's width limits, in ns, on a core that others use at the same time. `clock.loop` saw
-/// that: where its empty loop took longer than the core's design does, its figure is none of the core
-/// alone, and neither are those that follow. Independent instructions get between all and that much
+/// that: where its empty loop took longer than the core's design does, others used the core then, and
+/// may use it during the figures that follow. Independent instructions get between all and that much
 /// less of the width; chains of dependent ones get what they need. Where figures are those alone, the
 /// loop takes what the design says.
 fn crowded(facts: Facts, law: Law) -> Law {

@@ -59,7 +59,7 @@ impl Service {
         range(800.0, 1450.0, 2700.0),
         "a path of two components walked, a file made, a descriptor taken",
     );
-    /// `close` of it.
+    /// `close` of that file.
     pub const CLOSE: Service = Service::new(
         1.0,
         range(140.0, 310.0, 620.0),

@@ -21,7 +21,7 @@ pub fn open_shared(path: &Path) -> io::Result<File> {
         options.read(true).write(true).mode(SHARED);
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags).open(path)
     };
-    // Opened before it is made: kernels that protect sticky directories let nobody make a file that
+    // Opened before it is made: kernels that protect sticky directories refuse to create a file that
     // another user already has there.
     let file = match open(0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Records of which something was changed by accident.
+//! Records with accidental changes.
 
 use record::codec::{self, read};
 use record::event::Raw;

@@ -2,7 +2,7 @@
 
 use crate::document::{Block, Document, Table};
 
-/// Rows of a table: pages and terminals become slow with more, and nobody reads them. A standard run
+/// Rows of a table: pages and terminals become slow with more. A standard run
 /// has some 1,700 figures.
 const ROWS_MAX: usize = 5_000;
 

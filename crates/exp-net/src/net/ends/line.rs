@@ -227,7 +227,7 @@ pub(super) mod tests {
         Gate::new(secret()).codes(1)
     }
 
-    /// Somebody on the way, who has not the secret, and repeats, leaves out and changes what is said.
+    /// An attacker on the way without the secret: repeats, leaves out and changes messages.
     #[test]
     fn a_message_that_is_not_the_other_ends_next_one_is_told() {
         let hear = |said: &[u8]| {
