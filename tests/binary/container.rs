@@ -3,13 +3,14 @@
 use crate::plumb::{Here, answer, events};
 use std::path::Path;
 
-/// Hides and locks what such a container hides and locks, copies plumb to the only place that can be
+/// Hides and locks what such a container hides and locks, shows plumb in the only place that can be
 /// written, and becomes nobody without any capability.
 const APART: &str = r#"
 set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=1777,size=256m tmpfs /mnt
-cp "$PLUMB" /mnt/plumb
+touch /mnt/plumb
+mount --bind "$PLUMB" /mnt/plumb
 mount -t tmpfs -o ro tmpfs /sys
 mount -o remount,bind,ro /
 if touch /mine 2>/dev/null; then exit 9; fi
