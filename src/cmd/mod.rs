@@ -7,6 +7,7 @@ mod completions;
 mod crosscheck;
 mod doctor;
 mod explain;
+mod fleet;
 mod list;
 mod output;
 mod plan;
@@ -53,6 +54,7 @@ enum Command {
     Trend(trend::Args),
     Crosscheck(crosscheck::Args),
     Agent(agent::Args),
+    Fleet(fleet::Args),
     Doctor(doctor::Args),
     SelfCheck(self_check::Args),
     Completions(completions::Args),
@@ -147,6 +149,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Trend(args) => trend::run(args),
         Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Fleet(args) => fleet::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::SelfCheck(args) => self_check::run(args),
         Command::Completions(args) => completions::run(args),
