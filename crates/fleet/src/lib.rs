@@ -1,5 +1,22 @@
 //! Many machines: a sweep over a fleet, its record, and which node or link is slower than its peers.
+//!
+//! A sweep is N copies of `plumb fleet node`, started by whatever starts programs there ([`place`]).
+//! Rank 0 decides ([`rank0`]) what a [`recipe`] asks for, and writes the record ([`book`]); the
+//! others execute orders ([`wire`]) that reach them over a tree ([`tree`], [`relay`]). A node
+//! measures by starting its own binary ([`serve`]).
 #![forbid(unsafe_code)]
 
+pub mod book;
+pub mod drawn;
+pub mod matchings;
 pub mod place;
+pub mod plan;
+pub mod rank0;
+pub mod read;
+pub mod recipe;
+pub mod relay;
+pub mod secret;
+pub mod serve;
 pub mod sweep;
+pub mod tree;
+pub mod wire;
