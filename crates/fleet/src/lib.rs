@@ -9,6 +9,7 @@
 pub mod book;
 pub mod drawn;
 pub mod matchings;
+pub mod model;
 pub mod place;
 pub mod plan;
 pub mod rank0;
