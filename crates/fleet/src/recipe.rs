@@ -2,7 +2,9 @@
 //! so that a sweep that is resumed does the same.
 
 use crate::matchings::{Edge, isolated, matchings, steps_for};
+use crate::model::Suspects;
 use crate::sweep::{Header, Purpose, Stage};
+use analysis::gather::distinct;
 
 /// How long a sweep waits, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,27 +79,6 @@ pub struct Step {
     pub jobs: Vec<Job>,
 }
 
-/// A node or link that stands out, to be measured again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// A node, in these experiments, so many times.
-    Node {
-        /// The node.
-        rank: u32,
-        /// Experiments by id.
-        experiments: Vec<String>,
-        /// Repetitions.
-        times: u32,
-    },
-    /// A path, with nothing else running.
-    Path {
-        /// The near end.
-        from: u32,
-        /// The far end.
-        to: u32,
-    },
-}
-
 impl Recipe {
     /// The steps of the phase `alone`: one, of all nodes.
     pub fn alone(&self) -> Vec<Step> {
@@ -125,27 +106,22 @@ impl Recipe {
     }
 
     /// The steps of the phase `suspects`, numbered from `first`: all nodes that stand out at the
-    /// same time, once for each repetition, then one path after the other.
-    pub fn suspects(&self, doubts: &[Doubt], first: u32) -> Vec<Step> {
+    /// same time, once for each repetition, then one pair after the other.
+    pub fn suspects(&self, suspects: &Suspects, first: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        let rounds = doubts.iter().map(|doubt| match doubt {
-            Doubt::Node { times, .. } => *times,
-            Doubt::Path { .. } => 0,
-        });
-        for again in 1..=rounds.max().unwrap_or(0) {
-            let jobs = doubts.iter().filter_map(|doubt| match doubt {
-                Doubt::Node { rank, experiments, times } if again <= *times => {
-                    Some(Job::Alone { rank: *rank, again, experiments: experiments.clone() })
-                }
-                _ => None,
+        let repetitions = if suspects.nodes.is_empty() { 0 } else { Suspects::REPETITIONS };
+        for again in 1..=repetitions {
+            let jobs = suspects.nodes.iter().map(|node| Job::Alone {
+                rank: node.rank,
+                again,
+                experiments: distinct(node.keys.iter().map(|key| key.experiment.clone())),
             });
             steps.push(Step { number: 0, phase: Stage::Suspects, jobs: jobs.collect() });
         }
-        let paths = doubts.iter().filter_map(|doubt| match doubt {
-            Doubt::Path { from, to } => Some((*from, *to)),
-            Doubt::Node { .. } => None,
-        });
-        steps.extend(paths.map(|path| step(0, Purpose::Suspect, vec![path])));
+        for pair in &suspects.pairs {
+            let once = step(0, Purpose::Suspect, vec![(pair.from, pair.to)]);
+            steps.extend((0..pair.times).map(|_| once.clone()));
+        }
         for (number, step) in (first..).zip(&mut steps) {
             step.number = number;
         }

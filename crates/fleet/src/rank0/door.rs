@@ -40,6 +40,9 @@ impl Rank0 {
     /// Why a node does not take part, and whether its rank is absent for that reason.
     fn refusal(&self, hello: &Hello) -> Option<(String, bool)> {
         let header = &self.recipe.header;
+        if self.is_over() {
+            return Some(("the sweep is over".to_owned(), false));
+        }
         if hello.plumb != header.plumb {
             let why = format!(
                 "it has plumb {}, rank 0 has {}: install the same version on all nodes",

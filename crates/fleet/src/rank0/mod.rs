@@ -6,8 +6,9 @@ mod door;
 mod members;
 mod work;
 
+use crate::model::Suspects;
 use crate::read::Sweep;
-use crate::recipe::{Doubt, Recipe};
+use crate::recipe::Recipe;
 use crate::sweep::{Absent, End, Event, Node, Phase, Stage};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
@@ -34,7 +35,7 @@ pub enum Act {
     Place(u32, Down),
     /// A line for the user.
     Say(String),
-    /// The nodes and links that stand out are wanted: [`Rank0::doubts`] answers.
+    /// The nodes and links that stand out are wanted: [`Rank0::suspects`] answers.
     Doubt,
     /// The sweep is over.
     Over,
@@ -231,12 +232,12 @@ impl Rank0 {
     }
 
     /// The nodes and links that stand out, after [`Act::Doubt`].
-    pub fn doubts(&mut self, doubts: &[Doubt], now: Duration) {
+    pub fn suspects(&mut self, suspects: &Suspects, now: Duration) {
         self.now = now;
         if !matches!(self.course, Course::Doubts) {
             return;
         }
-        let steps = self.recipe.suspects(doubts, self.work.steps_begun());
+        let steps = self.recipe.suspects(suspects, self.work.steps_begun());
         self.begin(Stage::Suspects, steps);
         self.tick(now);
     }

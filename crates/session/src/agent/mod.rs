@@ -24,7 +24,7 @@ pub mod listen;
 pub mod message;
 pub mod office;
 mod plain;
-mod reach;
+pub mod reach;
 pub mod seal;
 pub mod server;
 mod ssh;
