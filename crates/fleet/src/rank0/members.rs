@@ -105,7 +105,7 @@ impl Rank0 {
     /// Those that did not come back in time are lost.
     pub(super) fn give_up_awaited(&mut self) {
         let now = self.now;
-        let over = |member: &super::Member| member.awaited_until().is_some_and(|at| now >= at);
+        let over = |member: &Member| member.awaited_until().is_some_and(|at| now >= at);
         let late: Vec<u32> =
             self.members.iter().filter(|(_, of)| over(of)).map(|(rank, _)| *rank).collect();
         let grace_s = self.recipe.limits.grace_s;
