@@ -1,6 +1,7 @@
 //! `plumb fleet`: many machines measured as one.
 
 mod compare;
+mod follow;
 mod kubernetes;
 mod node;
 mod plan;

@@ -226,7 +226,7 @@ fn told(
 }
 
 /// A path as a POSIX shell takes it back; `~/` at its beginning stays the home directory.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
     if let Some(below) = word.strip_prefix("~/") {
         format!("~/{}", quoted(below))
