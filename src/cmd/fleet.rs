@@ -9,6 +9,7 @@ mod report;
 mod resume;
 mod run;
 mod slurm;
+mod ssh;
 
 use crate::cmd::Failure;
 use clap::Subcommand;

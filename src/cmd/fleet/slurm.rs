@@ -43,9 +43,9 @@ pub struct JobArgs {
     /// Longest time of the sweep; a node that takes longer is ended
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "1h")]
     time: Duration,
-    /// The plumb binary where the job starts, which is copied to each node [default: this one]
+    /// The plumb binary where nodes start: with Slurm it is copied to each node [default: this one, over ssh: `plumb`]
     #[arg(long, value_name = "FILE")]
-    plumb: Option<PathBuf>,
+    pub plumb: Option<PathBuf>,
     /// Directory that every node has for itself, for the copy
     #[arg(long, value_name = "DIR", default_value = "/tmp")]
     scratch: String,

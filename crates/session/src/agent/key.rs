@@ -44,16 +44,22 @@ impl Key {
     /// exists or cannot be made.
     pub fn write(&self, path: &Path) -> Result<()> {
         let shown = path.display();
-        let mut text = String::with_capacity(DIGITS + 1);
-        for byte in self.0 {
-            write!(text, "{byte:02x}").context("writing a text")?;
-        }
-        text.push('\n');
+        let text = self.digits() + "\n";
         file::make(path, file::SECRET, There::Kept, |file| file.write_all(text.as_bytes()))
             .map(drop)
             .with_context(|| {
                 format!("cannot create {shown}; name a new file in an existing directory")
             })
+    }
+
+    /// Its digits, for a channel that nobody else reads.
+    pub fn digits(&self) -> String {
+        let mut text = String::with_capacity(DIGITS + 1);
+        for byte in self.0 {
+            // A text takes all.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
     }
 
     /// Reads the key of a file that has one. Errors: as [`Keys::open`], or it has several.
