@@ -9,6 +9,7 @@ use crate::nodelist;
 use crate::place::Place;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Port at which nodes meet where nothing else is said. Below what Linux gives to clients.
 pub const MEET_PORT: u16 = 7412;
@@ -103,22 +104,38 @@ pub fn label(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Where rank 0 is: as the script or the manifest says; the first host of the job's step; the pod
-/// with index 0; or, without a list of hosts, where srun was started.
+/// Where rank 0 is: as the script or the manifest says; the first host of the job's step; or the pod
+/// with index 0.
 fn meet<'env>(get: impl Fn(&str) -> Option<&'env str>) -> Result<Option<String>> {
     if let Some(meet) = get(MEET) {
         return Ok(Some(with_port(meet)));
     }
-    let list = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"].into_iter().find_map(&get);
-    if let Some(list) = list {
-        return Ok(nodelist::hosts(list)?.first().map(|host| with_port(host)));
+    let lists = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"].map(&get);
+    if let Some(list) = lists.into_iter().flatten().next() {
+        let first = nodelist::hosts(list)?.into_iter().next().unwrap_or_default();
+        return Ok(Some(with_port(launcher(&first, lists[1], get).unwrap_or(&first))));
     }
     let pod = get("JOB_COMPLETION_INDEX").zip(get("HOSTNAME")).and_then(|(index, host)| {
         // The host name of an Indexed Job's pod is the job's, a hyphen, and the index.
         let job = host.strip_suffix(index)?.strip_suffix('-')?;
         Some(format!("{job}-0.{}:{MEET_PORT}", get(SERVICE)?))
     });
-    Ok(pod.or_else(|| get("SLURM_LAUNCH_NODE_IPADDR").map(with_port)))
+    Ok(pod)
+}
+
+/// The address of the step's first host, where Slurm says it: the batch script runs on the first host
+/// of the job, and so does the srun that it starts. Not every site gives its nodes' names addresses.
+fn launcher<'env>(
+    first: &str,
+    job: Option<&str>,
+    get: impl Fn(&str) -> Option<&'env str>,
+) -> Option<&'env str> {
+    let is_same = job.and_then(|job| nodelist::hosts(job).ok()).is_some_and(|job| job[0] == first);
+    let is_batch = is_same && get("ENVIRONMENT") == Some("BATCH");
+    let address = get("SLURM_LAUNCH_NODE_IPADDR").filter(|_| is_batch)?;
+    // A host may have its own name at loopback.
+    let is_reached = address.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback());
+    is_reached.then_some(address)
 }
 
 /// A host with [`MEET_PORT`] where it has no port.
@@ -182,6 +199,19 @@ mod tests {
         is(&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), 2, 4, "n1:7412", "slurm");
         is(&format!("{step} PLUMB_FLEET_MEET=10.0.0.1"), 2, 4, "10.0.0.1:7412", "slurm");
         is(&format!("{step} PLUMB_FLEET_MEET=fd00::1"), 2, 4, "[fd00::1]:7412", "slurm");
+    }
+
+    #[test]
+    fn a_batch_job_knows_the_address_of_its_first_node() {
+        let step = "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_NODELIST=n[1-2] ENVIRONMENT=BATCH";
+        for (more, meet) in [
+            ("SLURM_JOB_NODELIST=n[1-3] SLURM_LAUNCH_NODE_IPADDR=10.0.0.1", "10.0.0.1:7412"),
+            ("SLURM_JOB_NODELIST=n[1-3] SLURM_LAUNCH_NODE_IPADDR=127.0.1.1", "n1:7412"),
+            ("SLURM_JOB_NODELIST=n[0-3] SLURM_LAUNCH_NODE_IPADDR=10.0.0.9", "n1:7412"),
+            ("SLURM_JOB_NODELIST=n[1-3]", "n1:7412"),
+        ] {
+            is(&format!("{step} {more}"), 1, 2, meet, "slurm");
+        }
     }
 
     #[test]
