@@ -1,6 +1,7 @@
 //! `plumb fleet`: many machines measured as one.
 
 mod compare;
+mod follow;
 mod kubernetes;
 mod node;
 mod plan;
@@ -8,6 +9,7 @@ mod report;
 mod resume;
 mod run;
 mod slurm;
+mod ssh;
 
 use crate::cmd::Failure;
 use clap::Subcommand;

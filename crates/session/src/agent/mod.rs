@@ -27,7 +27,7 @@ mod plain;
 pub mod reach;
 pub mod seal;
 pub mod server;
-mod ssh;
+pub mod ssh;
 pub mod stdio;
 pub mod url;
 
