@@ -10,6 +10,7 @@ mod resume;
 mod run;
 mod slurm;
 mod ssh;
+mod sweep;
 
 use crate::cmd::Failure;
 use clap::Subcommand;

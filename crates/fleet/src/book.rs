@@ -40,11 +40,8 @@ pub fn settle(sweep: &mut Sweep) {
     sweep.pairs = last_of(pairs, |of| (of.from, of.to, of.step, of.key.clone()));
     let known: BTreeSet<(u32, u32, u32)> =
         sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).collect();
-    let again: BTreeSet<(u32, String)> = sweep
-        .figures
-        .iter()
-        .map(|figure| (figure.rank, figure.key.experiment.clone()))
-        .collect();
+    let again: BTreeSet<(u32, String)> =
+        sweep.figures.iter().map(|figure| (figure.rank, figure.key.experiment.clone())).collect();
     let measured: BTreeSet<u32> =
         sweep.nodes.keys().copied().filter(|rank| has_measured(sweep, *rank)).collect();
     let is_missing = |absent: &Absent| match (absent.phase, absent.step.zip(absent.to)) {
@@ -82,9 +79,19 @@ pub struct Book {
     path: PathBuf,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
+    /// Whether each line also goes to the standard output.
+    is_shown: bool,
 }
 
 impl Book {
+    /// A record that goes to the standard output, line by line, and into a new file of a directory,
+    /// for what is read from it. Errors: the file cannot be made.
+    pub fn to_output(dir: &Path) -> Result<Book> {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let name = format!("plumb-fleet-{:016x}.jsonl", fastrand::u64(..));
+        Ok(Book { is_shown: true, ..Book::create(&dir.join(name))? })
+    }
+
     /// Makes the file of a new sweep; it must not exist. Errors: it exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Book> {
         let shown = path.display();
@@ -95,7 +102,7 @@ impl Book {
         lock(&file, path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         file::sync_directory(parent.unwrap_or(Path::new(".")))?;
-        Ok(Book { file, path: path.to_owned(), cut: None })
+        Ok(Book { file, path: path.to_owned(), cut: None, is_shown: false })
     }
 
     /// Opens the file of a sweep to continue it, and reads it. Nothing changes before the first
@@ -115,7 +122,7 @@ impl Book {
             );
         }
         let cut = sweep.torn.then_some(sweep.whole_bytes);
-        Ok((Book { file, path: path.to_owned(), cut }, sweep))
+        Ok((Book { file, path: path.to_owned(), cut, is_shown: false }, sweep))
     }
 
     /// Where it is.
@@ -129,7 +136,12 @@ impl Book {
         seal(&mut line);
         line.push(b'\n');
         let cut = self.cut.take().map_or(Ok(()), |length| self.file.set_len(length));
-        cut.and_then(|()| self.file.write_all(&line))
+        let shown = match self.is_shown {
+            true => std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()),
+            false => Ok(()),
+        };
+        cut.and(shown)
+            .and_then(|()| self.file.write_all(&line))
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 

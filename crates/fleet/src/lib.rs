@@ -8,10 +8,10 @@
 
 pub mod book;
 pub mod drawn;
-pub mod matchings;
-pub mod model;
 pub mod engine;
 pub mod hosts;
+pub mod matchings;
+pub mod model;
 pub mod nodelist;
 pub mod place;
 pub mod plan;
@@ -21,6 +21,8 @@ pub mod recipe;
 pub mod relay;
 pub mod secret;
 pub mod serve;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod simulated;
 pub mod sweep;
 pub mod tree;
 pub mod wire;

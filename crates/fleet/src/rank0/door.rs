@@ -165,10 +165,8 @@ impl Rank0 {
                 }
                 // Its connection to rank 0 ends when it goes there: that is no loss.
                 self.parents.remove(&rank);
-                self.acts.push_back(Act::Place(
-                    rank,
-                    Down::Move { to: parent, at, sweep, generation },
-                ));
+                self.acts
+                    .push_back(Act::Place(rank, Down::Move { to: parent, at, sweep, generation }));
                 self.await_move(rank);
             }
             None if is_settled => {}
@@ -190,7 +188,8 @@ impl Rank0 {
 
 fn is_short(hello: &Hello) -> bool {
     let properties = [&hello.stratum, &hello.labels];
-    let texts = properties.iter().flat_map(|all| all.iter()).flat_map(|(name, value)| [name, value]);
+    let texts =
+        properties.iter().flat_map(|all| all.iter()).flat_map(|(name, value)| [name, value]);
     properties.iter().all(|all| all.len() <= PROPERTIES_MAX)
         && texts.chain([&hello.name, &hello.machine]).all(|text| text.chars().count() <= TEXT_MAX)
 }

@@ -12,11 +12,11 @@ use crate::recipe::Recipe;
 use crate::sweep::{Absent, End, Event, Node, Phase, Stage};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
-pub use work::HOST;
 use members::{Member, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
+pub use work::HOST;
 use work::Work;
 
 /// How often rank 0 looks where nothing can be late.
@@ -104,7 +104,9 @@ impl Done {
         let ended = sweep.phases.iter().filter(|phase| phase.ended);
         let figures = sweep.figures.iter().filter(|figure| figure.again > 0);
         Done {
-            records: records.filter_map(|(rank, node)| Some((*rank, node.record.clone()?))).collect(),
+            records: records
+                .filter_map(|(rank, node)| Some((*rank, node.record.clone()?)))
+                .collect(),
             again: figures.map(|figure| (figure.rank, figure.again)).collect(),
             pairs: sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).collect(),
             phases: ended.map(|phase| phase.phase).collect(),

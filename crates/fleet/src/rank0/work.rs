@@ -211,7 +211,8 @@ impl Rank0 {
     /// A node gives an order up by itself; it is lost if it does not even report that.
     fn deadline_after(&mut self, within_s: f64) -> Duration {
         let slack_s = self.recipe.limits.gather_s + self.recipe.limits.grace_s;
-        let deadline = self.now + Duration::try_from_secs_f64(within_s + slack_s).unwrap_or(FOREVER);
+        let deadline =
+            self.now + Duration::try_from_secs_f64(within_s + slack_s).unwrap_or(FOREVER);
         self.look_at(deadline);
         deadline
     }

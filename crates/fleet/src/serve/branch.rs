@@ -118,7 +118,8 @@ impl<'a> Branch<'a> {
     }
 
     fn is_over(&self) -> bool {
-        let is_late = |(until, _): &(Instant, _)| Instant::now() >= *until || self.door.lines() == 0;
+        let is_late =
+            |(until, _): &(Instant, _)| Instant::now() >= *until || self.door.lines() == 0;
         self.leaving.as_ref().is_some_and(is_late)
     }
 
@@ -132,7 +133,8 @@ impl<'a> Branch<'a> {
     /// Connects to the parent, or to rank 0, where there is no connection. Errors: it is of no use
     /// to try again.
     fn connect(&mut self, stop: &AtomicBool) -> Result<()> {
-        let is_due = self.uplink.is_none() && self.leaving.is_none() && Instant::now() >= self.again_at;
+        let is_due =
+            self.uplink.is_none() && self.leaving.is_none() && Instant::now() >= self.again_at;
         if !is_due {
             return Ok(());
         }

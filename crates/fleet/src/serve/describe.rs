@@ -13,7 +13,10 @@ pub fn stratum(host: &Host) -> BTreeMap<String, String> {
         ("cpus", Some(cpu.cpus.len().to_string())),
         ("microcode", cpu.microcode.clone()),
         ("memory", Some(memory(host)).filter(|text| !text.is_empty())),
-        ("nic", list(host.net.interfaces.iter().filter(|of| !of.is_virtual && !of.loopback).map(nic))),
+        (
+            "nic",
+            list(host.net.interfaces.iter().filter(|of| !of.is_virtual && !of.loopback).map(nic)),
+        ),
         ("disk", list(host.block.disks.iter().filter_map(|disk| disk.model.clone()))),
         ("kernel", host.kernel.release.clone()),
         ("product", host.kernel.virtualisation.product.clone()),

@@ -176,7 +176,9 @@ impl Door {
             while let Some(up) = line.taken::<Up>()? {
                 happened.push(Happened::Said(link, up));
             }
-            Ok::<bool, session::agent::channel::Lost>(line.slow_at().is_none_or(|at| Instant::now() < at))
+            Ok::<bool, session::agent::channel::Lost>(
+                line.slow_at().is_none_or(|at| Instant::now() < at),
+            )
         };
         if !matches!(heard(), Ok(true)) {
             self.lines.remove(&link);

@@ -129,6 +129,8 @@ mod tests {
         assert!(figures.iter().all(|figure| (figure.rank, figure.again) == (3, 1)));
         assert!(figures.iter().any(|figure| figure.estimate.scatter.is_some()));
         assert!(pair(&run).len() >= figures.len());
-        assert!(absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty()));
+        assert!(
+            absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty())
+        );
     }
 }

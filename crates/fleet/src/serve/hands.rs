@@ -119,7 +119,8 @@ impl<'a> Hands<'a> {
                 let key = Key::random()?;
                 let file = self.key_file(order, &key)?;
                 let at = SocketAddr::new(self.options.address()?, 0).to_string();
-                let mut args = ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
+                let mut args =
+                    ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
                 self.pin(&mut args);
                 (Task::Far(self.spawn(&args)?, false, OneTime(key.digits())), within_s)
             }
@@ -128,7 +129,12 @@ impl<'a> Hands<'a> {
                 let file = self.key_file(order, &key)?;
                 let record = self.work.path().join(format!("pair-{order}.jsonl"));
                 let mut args = self.run_args(&preset, &record)?;
-                args.extend(["--peer".to_owned(), format!("tcp://{at}"), "--key-file".to_owned(), file]);
+                args.extend([
+                    "--peer".to_owned(),
+                    format!("tcp://{at}"),
+                    "--key-file".to_owned(),
+                    file,
+                ]);
                 self.select(&mut args, selectors)?;
                 (Task::Near(self.spawn(&args)?, record), within_s)
             }
@@ -166,9 +172,10 @@ impl<'a> Hands<'a> {
     fn run_args(&self, preset: &str, record: &Path) -> Result<Vec<String>> {
         ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
         let record = record.display().to_string();
-        let mut args: Vec<String> = ["run", "--preset", preset, "--quiet", "--yes", "--wait", "--out"]
-            .map(str::to_owned)
-            .to_vec();
+        let mut args: Vec<String> =
+            ["run", "--preset", preset, "--quiet", "--yes", "--wait", "--out"]
+                .map(str::to_owned)
+                .to_vec();
         args.push(record);
         self.pin(&mut args);
         Ok(args)
@@ -280,7 +287,9 @@ impl Task {
     fn process(&self) -> Option<&Process> {
         match self {
             Task::Drawn(..) => None,
-            Task::Alone(process, ..) | Task::Far(process, ..) | Task::Near(process, _) => Some(process),
+            Task::Alone(process, ..) | Task::Far(process, ..) | Task::Near(process, _) => {
+                Some(process)
+            }
         }
     }
 
@@ -329,7 +338,8 @@ impl Process {
     /// Where an agent listens, once it has said so.
     fn listening(&self) -> Option<SocketAddr> {
         let said = String::from_utf8_lossy(&self.said);
-        let line = said.lines().find_map(|line| Some(line.split_once(LISTENS)?.1.trim().to_owned()));
+        let line =
+            said.lines().find_map(|line| Some(line.split_once(LISTENS)?.1.trim().to_owned()));
         line?.parse().ok()
     }
 
