@@ -215,11 +215,14 @@ const plumbPicture = (() => {
         linecolor: theme.line };
     };
     const shades = data.cells.flat().filter((value) => value !== null).map(shade);
-    const low = shades.reduce((a, b) => Math.min(a, b), Infinity);
-    const span = shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    // Ratios have colours on both sides of 1, as far as the scale reaches.
+    const scale = data.reach ? theme.ratio : theme.heat;
+    const low = data.reach ? -Math.log10(data.reach) : shades.reduce((a, b) => Math.min(a, b), Infinity);
+    const span = data.reach ? -2 * low : shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    const share = (value) => Math.max(0, Math.min(1, (shade(value) - low) / span));
     const texts = columns.length > WITH_TEXT ? [] : data.cells.flatMap((row, i) => row.flatMap((value, j) =>
       value === null ? [] : [{ x: j, y: i, text: String(value), showarrow: false,
-        font: { size: 12, color: on(theme.heat, (shade(value) - low) / span) } }]));
+        font: { size: 12, color: on(scale, share(value)) } }]));
     const unit = data.unit ? ` (${data.unit})` : "";
     const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
     return {
@@ -227,7 +230,8 @@ const plumbPicture = (() => {
         type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: gap, ygap: gap, hoverongaps: false,
         hovertext: data.cells.map((row, i) => row.map((value, j) =>
           plain(`${data.rows.label} ${rows[i]}, ${data.columns.label} ${columns[j]}: ${text(value)}`))),
-        hovertemplate: "%{hovertext}<extra></extra>", colorscale: theme.heat.map((colour, i) => [i / 2, colour]),
+        hovertemplate: "%{hovertext}<extra></extra>", colorscale: scale.map((colour, i) => [i / 2, colour]),
+        zmin: low, zmax: low + span,
         colorbar: { title: { text: plain(`${data.label}${unit}`), side: "right" }, thickness: 12, outlinewidth: 0,
           tickfont: { size: 11 }, ...(data.log ? { tickmode: "array", tickvals: data.ticks.map(Math.log10),
             ticktext: data.ticks.map(String) } : { nticks: 5 }) },

@@ -275,6 +275,7 @@ fn no_text_of_a_record_steers_who_shows_it() {
         columns: ("c\u{7}".to_owned(), vec!["b\u{202e}".to_owned()]),
         label: "l\u{1b}".to_owned(),
         unit: record::unit::Unit::Ns,
+        shades: crate::document::Shades::Values,
         cells: vec![vec![Some(1.0)]],
     };
     document.sections[0].blocks.push(crate::document::Block::Grid(grid).for_all());
