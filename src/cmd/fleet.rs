@@ -4,6 +4,7 @@ mod compare;
 mod kubernetes;
 mod node;
 mod plan;
+mod records;
 mod report;
 mod resume;
 mod run;

@@ -15,8 +15,10 @@ use record::event::{End, Ending, PredictionKind};
 use record::run::Run;
 
 mod families;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod strict;
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
 pub use families::{Families, identifier, label, unit};
 
@@ -24,7 +26,7 @@ pub use families::{Families, identifier, label, unit};
 /// (`…_low`, `…_high`), as the format knows none. Values that are no numbers are left out.
 pub fn render(run: &Run) -> String {
     let figures = figures(run);
-    let mut families = Families::of(MACHINE, &run.header.identity);
+    let mut families = Families::of(vec![label(MACHINE, &run.header.identity)]);
     about_the_run(&mut families, run);
     about_the_figures(&mut families, run, &figures);
     for figure in &figures {
@@ -182,7 +184,8 @@ fn add_figure(families: &mut Families, figure: &Figure) {
     families.add_with_ends(&stem, unit(metric.unit), &metric.doc, &labels, values);
 }
 
-fn seconds_since_1970(text: &str) -> Option<f64> {
+/// Seconds since 1970 of a time as RFC 3339 writes it.
+pub fn seconds_since_1970(text: &str) -> Option<f64> {
     let at = humantime::parse_rfc3339(text).ok()?;
     let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_secs_f64())

@@ -12,8 +12,9 @@ mod tests;
 
 pub use around::Difference;
 
-use crate::model::strata::strata;
+use crate::model::strata;
 use crate::read::Sweep;
+use crate::report::names::stratum as stratum_name;
 use crate::values::{About, Value, What, values};
 pub use crate::values::Side;
 use analysis::compare::Direction;
@@ -173,7 +174,7 @@ pub fn compare<'sweep>(base: &'sweep Sweep, new: &'sweep Sweep) -> Comparison<'s
                 let base = by_rank.get(&of_base[name])?;
                 Some(changed(name, *base, *new_by_rank.get(&of_new[name])?))
             });
-            figures.extend(in_one(what, about, &stratum.name, changes.collect()));
+            figures.extend(in_one(what, about, &stratum_name(stratum), changes.collect()));
         }
     }
     judge(&mut figures);

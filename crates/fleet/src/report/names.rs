@@ -4,7 +4,9 @@ use crate::model::{At, Role, Stratum, Subject};
 use crate::read::Sweep;
 use record::key::{CaseId, Key};
 use record::metric::Better;
+use record::event::Range;
 use record::quantity::digits;
+use record::shown::range;
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,6 +112,14 @@ pub(super) fn at(sweep: &Sweep, at: At) -> String {
     }
 }
 
+/// The nodes that are accused.
+pub(super) fn ends(at: At) -> Vec<u32> {
+    match at {
+        At::Node(rank) => vec![rank],
+        At::Link(from, to) => vec![from, to],
+    }
+}
+
 /// Some nodes by name: `node-00, node-01, … and 12 more`.
 pub(super) fn nodes(sweep: &Sweep, ranks: &[u32]) -> String {
     let names = ranks.iter().map(|rank| node(sweep, *rank)).collect::<Vec<String>>();
@@ -157,6 +167,11 @@ pub fn worse(unit: Unit, better: Better) -> &'static str {
         Better::Higher => "less",
         Better::Lower | Better::None => "more",
     }
+}
+
+/// A predicted range: `60 – 120 ns`.
+pub(super) fn span((low, high): (f64, f64), unit: Unit) -> String {
+    range(&Range { low, likely: (low * high).abs().sqrt(), high }, unit)
 }
 
 /// A count with its noun: `1 node`, `2 nodes`.

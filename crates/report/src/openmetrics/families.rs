@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Families by name, so that the samples of each stand together.
 pub struct Families {
-    of_all: String,
+    of_all: Vec<String>,
     by_name: BTreeMap<String, Family>,
 }
 
@@ -19,9 +19,9 @@ struct Family {
 }
 
 impl Families {
-    /// Without samples yet; each is to have this label.
-    pub fn of(name: &str, text: &str) -> Families {
-        Families { of_all: label(name, text), by_name: BTreeMap::new() }
+    /// Without samples yet; each is to have these labels.
+    pub fn of(labels: Vec<String>) -> Families {
+        Families { of_all: labels, by_name: BTreeMap::new() }
     }
 
     /// One more sample. `stem` is the name without its unit. A value that is no number is left out, and
@@ -35,9 +35,8 @@ impl Families {
             "" => stem,
             unit => format!("{stem}_{unit}"),
         };
-        let labels: Vec<&str> = std::iter::once(self.of_all.as_str())
-            .chain(labels.iter().map(String::as_str))
-            .collect();
+        let labels: Vec<&str> =
+            self.of_all.iter().chain(labels).map(String::as_str).collect();
         let labels = labels.join(",");
         let line = format!("{name}{{{labels}}} {}\n", number(value));
         let family = self.by_name.entry(name).or_insert_with(|| Family {
