@@ -236,8 +236,6 @@ pub struct Grid {
 pub enum Shades {
     /// The values, or their logarithms where the values are far apart.
     Values,
-    /// The logarithms.
-    Logarithms,
     /// How far a ratio is from 1, below it in another colour than above it.
     Ratios,
 }

@@ -2,10 +2,10 @@
 
 use super::View;
 use super::answer::{by, by_place, charge, figure, interval, sure, tone, value};
-use super::names::{at, ends, listed, node, span};
+use super::names::{at, ends, span};
 use super::nodes::z;
 use crate::model::{At, Charge, Verdict};
-use report::document::{Block, Cell, Column, Row, Section, Table};
+use report::document::{Block, Cell, Row, Section, Table};
 
 /// Nodes and links whose evidence is shown.
 const SHOWN: usize = 50;
@@ -33,7 +33,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
     Some(Section::new("accused", "The evidence", blocks))
 }
 
-const HOW: &str = "z is the distance from the median of the peers in robust standard deviations, the lesser of both measurements. q is the share of false accusations to expect among all that are at least as certain. Slower, unstable and degraded are said only of what stood out twice: in the sweep and when it was measured again with nothing else running.";
+const HOW: &str = "Peers is their median, and of how many. z is the distance from the median of the peers in robust standard deviations, the lesser of both measurements. q is the share of false accusations to expect among all that are at least as certain. Slower, unstable and degraded are said only of what stood out twice: in the sweep and when it was measured again with nothing else running.";
 
 /// `node-07 (rank 7, rack r0, switch s0, 10.0.0.8)`.
 fn heading(view: &View, of: At) -> String {
@@ -47,17 +47,10 @@ fn heading(view: &View, of: At) -> String {
 }
 
 fn table(view: &View, own: &[&Verdict]) -> Table {
-    let partners = own.iter().any(|verdict| !verdict.evidence.partners.is_empty());
-    let headings = [
-        "figure", "is", "#by", "#95 % interval", "#measured", "#peers' median", "#peers", "#predicted",
-        "#z", "#p", "#q", "how sure",
-    ];
-    let mut columns = Column::list(&headings);
-    columns.extend(partners.then(|| Column::text("again with")));
     let rows = own.iter().take(FIGURES).map(|verdict| {
         let evidence = &verdict.evidence;
         let predicted = evidence.predicted.filter(|_| verdict.charge != Charge::Unstable);
-        let mut cells = vec![
+        Row::of(vec![
             Cell::plain(figure(view, verdict)),
             Cell::toned(charge(verdict.charge), tone(verdict.charge)),
             Cell::toned(by(verdict), tone(verdict.charge)),
@@ -67,16 +60,15 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
             Cell::plain(evidence.peers.to_string()),
             Cell::of(predicted.map(|ends| span(ends, verdict.unit))),
             Cell::plain(z(evidence.z)),
-            Cell::plain(chance(evidence.p)),
             Cell::plain(chance(evidence.q)),
-            sure(verdict),
-        ];
-        let names: Vec<String> =
-            evidence.partners.iter().map(|rank| node(view.sweep, *rank)).collect();
-        cells.extend(partners.then(|| Cell::of((!names.is_empty()).then(|| listed(&names)))));
-        Row::of(cells)
+            sure(view, verdict),
+        ])
     });
-    Table { caption: String::new(), columns, rows: rows.collect() }
+    let headings = [
+        "figure", "is", "#by", "#95 %", "#measured", "#peers", "#of", "#predicted", "#z", "#q",
+        "how sure",
+    ];
+    Table::new("", &headings, rows)
 }
 
 /// A probability: `0.0021`, `3e-9`.

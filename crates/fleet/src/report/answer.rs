@@ -6,10 +6,11 @@ use super::missing::lost;
 use super::names::{self, at, counted, duration, listed, node, percent, size, span, times, worse};
 use crate::model::{At, Below, Charge, Verdict};
 use analysis::findings::Severity;
+use record::key::Key;
 use record::metric::Kind;
 use record::shown::shown;
 use report::document::{Block, Cell, Row, Section, Table, Tone};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Accused nodes and links that are shown where room is short.
 const SHOWN: usize = 20;
@@ -39,9 +40,16 @@ pub(super) fn title(view: &View) -> String {
     )
 }
 
-/// The verdict in a sentence or two.
+/// What was compared, in a sentence.
 pub(super) fn summary(view: &View) -> String {
-    format!("{}.", verdict(view))
+    let alone: BTreeSet<&Key> = view.sweep.figures.iter().map(|figure| &figure.key).collect();
+    let pairs: BTreeSet<&Key> = view.sweep.pairs.iter().map(|pair| &pair.key).collect();
+    format!(
+        "{} of each node alone and {} of each pair, compared between nodes with the same hardware and \
+         kernel.",
+        counted(alone.len(), "figure"),
+        counted(pairs.len(), "figure")
+    )
 }
 
 pub(super) fn section(view: &View) -> Section {
@@ -145,7 +153,7 @@ fn table(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Table {
             Cell::plain(interval(first)),
             Cell::plain(value(first, first.evidence.value)),
             Cell::plain(value(first, first.evidence.peers_median)),
-            sure(first),
+            sure(view, first),
         ];
         Row { cells, is_spare: place >= SHOWN }
     };
@@ -199,13 +207,14 @@ pub(super) fn value(verdict: &Verdict, value: f64) -> String {
     }
 }
 
-/// Whether it was measured again, and with how many others.
-pub(super) fn sure(verdict: &Verdict) -> Cell {
+/// Whether it was measured again, and with which others.
+pub(super) fn sure(view: &View, verdict: &Verdict) -> Cell {
     let evidence = &verdict.evidence;
-    let again = match (evidence.repetitions, evidence.partners.len()) {
+    let names: Vec<String> = evidence.partners.iter().map(|rank| node(view.sweep, *rank)).collect();
+    let again = match (evidence.repetitions, names.is_empty()) {
         (0, _) => "not measured again".to_owned(),
-        (times, 0) => format!("again {times}×"),
-        (times, partners) => format!("again {times}×, {}", counted(partners, "partner")),
+        (times, true) => format!("again {times}×"),
+        (times, false) => format!("again {times}×, with {}", listed(&names)),
     };
     match verdict.charge {
         Charge::Suspect => Cell::toned(format!("not confirmed: {again}"), Tone::Warn),
@@ -242,7 +251,7 @@ fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String
         accused.iter().any(|one| is_one(&one))
     };
     let notes = by_text.into_iter().take(ADVISED).map(|((_, text), names)| {
-        let severity = if severity(&names) { Severity::Error } else { Severity::Warning };
+        let severity = if severity(&names) { Severity::Warning } else { Severity::Note };
         (severity, format!("{}: {text}.{}", listed(&names), beside(view, &names)))
     });
     notes.collect()

@@ -1,8 +1,8 @@
 //! The figures of a sweep as comma-separated values, one a row, with the node as a column.
 
 use super::View;
-use super::names::node;
-use super::nodes::stratum;
+use super::names::{node, stratum};
+use super::nodes::strata;
 use crate::model::{At, Charge, Role, Standing};
 use crate::sweep::{Estimate, Node, Purpose};
 use record::key::Key;
@@ -66,7 +66,11 @@ pub fn render(view: &View, params: &[&str]) -> String {
         standing: None,
         verdict: Some(At::Link(pair.from, pair.to)).filter(|_| pair.purpose == Purpose::Matching),
     });
-    let rows = figures.chain(pairs).map(|one| row(view, &one, params));
+    let strata: HashMap<u32, String> = strata(view)
+        .into_iter()
+        .map(|(rank, at)| (rank, stratum(&view.judgement.strata[at])))
+        .collect();
+    let rows = figures.chain(pairs).map(|one| row(view, &one, params, &strata));
     table(names.iter().map(String::as_str), rows)
 }
 
@@ -120,7 +124,12 @@ fn purpose(purpose: Purpose) -> &'static str {
     }
 }
 
-fn row(view: &View, one: &One, params: &[&str]) -> Vec<String> {
+fn row(
+    view: &View,
+    one: &One,
+    params: &[&str],
+    strata: &HashMap<u32, String>,
+) -> Vec<String> {
     let header = &view.sweep.header;
     let own = view.sweep.nodes.get(&one.rank);
     let label = |name: &str| own.and_then(|node| node.labels.get(name).cloned()).unwrap_or_default();
@@ -130,7 +139,7 @@ fn row(view: &View, one: &One, params: &[&str]) -> Vec<String> {
         node(view.sweep, one.rank),
         one.rank.to_string(),
         one.far.map_or_else(String::new, |far| node(view.sweep, far)),
-        stratum(view, one.rank).unwrap_or_default(),
+        strata.get(&one.rank).cloned().unwrap_or_default(),
     ];
     cells.extend(LABELS.map(label));
     cells.push(own.map_or_else(String::new, others));

@@ -13,6 +13,7 @@ mod nodes;
 pub mod openmetrics;
 mod strata;
 #[cfg(test)]
+#[cfg(test)]
 mod tests;
 
 use crate::model::{Judgement, judge};

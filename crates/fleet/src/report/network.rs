@@ -2,7 +2,7 @@
 
 use super::View;
 use super::names::{counted, node, percent};
-use super::nodes::{drawn, left_out_of, worst};
+use super::nodes::DRAWN;
 use crate::sweep::{Pair, Purpose};
 use record::key::Key;
 use record::metric::Better;
@@ -173,41 +173,75 @@ fn alone(view: &View, key: &Key) -> Option<f64> {
 
 /// Near end by far end, for the first figures.
 fn matrices(view: &View, keys: &[&Key]) -> Vec<Block> {
-    let all = drawn(view, &worst(view));
-    let mut blocks = Vec::new();
-    let mut is_cut = false;
-    for key in keys.iter().take(MATRICES) {
-        let own: Vec<&Pair> = of(&view.sweep.pairs, Purpose::Matching)
-            .filter(|pair| pair.key == **key && pair.estimate.value > 0.0)
-            .collect();
-        let met: BTreeSet<u32> = own.iter().flat_map(|pair| [pair.from, pair.to]).collect();
-        let ranks: Vec<u32> = all.iter().copied().filter(|rank| met.contains(rank)).collect();
-        is_cut |= ranks.len() < met.len();
-        blocks.extend(matrix(view, key, &own, &ranks).map(Block::Grid));
+    let blocks = blocks(view);
+    let mut all = vec![Block::text(HOW_TO_READ)];
+    if let Some(first) = blocks.first().filter(|first| first.len() > 1) {
+        let text = format!(
+            "Each row and column stands for {} nodes, neighbours by their labels and ranks; a cell is the slowest pair between them. The CSV file has every pair.",
+            first.len()
+        );
+        all.push(Block::text(text));
     }
-    if is_cut {
-        blocks.push(Block::text(left_out_of(view.sweep.nodes.len(), all.len())));
-    }
+    all.extend(keys.iter().take(MATRICES).filter_map(|key| matrix(view, key, &blocks)).map(Block::Grid));
     if keys.len() > MATRICES {
         let text = format!("The matrices of {} more figures are left out; the CSV file has them.", keys.len() - MATRICES);
-        blocks.push(Block::text(text));
+        all.push(Block::text(text));
     }
-    blocks
+    all
 }
 
-fn matrix(view: &View, key: &Key, pairs: &[&Pair], ranks: &[u32]) -> Option<Grid> {
-    let first = pairs.first().filter(|_| ranks.len() > 1)?;
-    let by_ends: HashMap<(u32, u32), f64> =
-        pairs.iter().map(|pair| ((pair.from, pair.to), pair.estimate.value)).collect();
-    let names: Vec<String> = ranks.iter().map(|rank| node(view.sweep, *rank)).collect();
-    let row = |from: &u32| ranks.iter().map(|to| by_ends.get(&(*from, *to)).copied()).collect();
+const HOW_TO_READ: &str = "Each cell is the speed from one node to another over that of the median pair: 1 is as the median, 0.5 is half the rate (for times: twice as long). Empty cells were not measured.";
+
+/// The nodes that rows and columns stand for, neighbours by label and rank together: one each, or so
+/// many that a picture has room.
+fn blocks(view: &View) -> Vec<Vec<u32>> {
+    let mut ranks: Vec<u32> = view.sweep.nodes.keys().copied().collect();
+    ranks.sort_by_key(|rank| view.sweep.nodes.get(rank).map(|node| (&node.labels, *rank)));
+    let each = ranks.len().div_ceil(DRAWN).max(1);
+    ranks.chunks(each).map(<[u32]>::to_vec).collect()
+}
+
+/// The pairs of the matchings, each over the median pair.
+fn matrix(view: &View, key: &Key, blocks: &[Vec<u32>]) -> Option<Grid> {
+    let own: Vec<&Pair> = of(&view.sweep.pairs, Purpose::Matching)
+        .filter(|pair| pair.key == *key && pair.estimate.value > 0.0)
+        .collect();
+    let first = own.first().filter(|_| blocks.len() > 1)?;
+    let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
+    let median = median(&values)?;
+    let place: HashMap<u32, usize> = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(at, block)| block.iter().map(move |rank| (*rank, at)))
+        .collect();
+    let mut cells = vec![vec![None; blocks.len()]; blocks.len()];
+    for pair in own.iter() {
+        let Some((from, to)) = place.get(&pair.from).zip(place.get(&pair.to)) else { continue };
+        let speed = match pair.better {
+            Better::Lower => median / pair.estimate.value,
+            Better::Higher | Better::None => pair.estimate.value / median,
+        };
+        let cell: &mut Option<f64> = &mut cells[*from][*to];
+        *cell = Some(cell.map_or(speed, |slowest| slowest.min(speed)));
+    }
+    let names: Vec<String> = blocks.iter().map(|block| name(view, block)).collect();
+    let median = shown(median, None, first.unit).value;
     Some(Grid {
-        title: view.titles.key(key),
+        title: format!("{}: each pair beside the median, {median}", view.titles.key(key)),
         rows: ("from".to_owned(), names.clone()),
         columns: ("to".to_owned(), names),
-        label: key.metric.replace('_', " "),
-        unit: first.unit,
-        shades: Shades::Logarithms,
-        cells: ranks.iter().map(row).collect(),
+        label: "speed / median".to_owned(),
+        unit: Unit::Ratio,
+        shades: Shades::Ratios,
+        cells,
     })
+}
+
+/// `node-03`, or the first and last of several.
+fn name(view: &View, block: &[u32]) -> String {
+    match block {
+        [] => String::new(),
+        [one] => node(view.sweep, *one),
+        [first, .., last] => format!("{} … {}", node(view.sweep, *first), node(view.sweep, *last)),
+    }
 }

@@ -1,8 +1,8 @@
 //! Every node beside its peers: the heat map, and a row for each node.
 
 use super::View;
-use super::names::{self, ends, node};
-use crate::model::{Charge, Standing};
+use super::names::{ends, node};
+use crate::model::{Charge, Standing, level_effect};
 use crate::sweep::Node;
 use record::metric::Kind;
 use record::unit::Unit;
@@ -46,10 +46,10 @@ pub(super) fn section(view: &View) -> Option<Section> {
     Some(Section::new("nodes", "The nodes beside their peers", blocks))
 }
 
-const HOW_TO_READ: &str = "Each cell is a node's speed in one figure over the median of its stratum: 1 is as its peers, 0.8 is a fifth slower (for times: 1.25 times as long). White cells were not measured.";
+const HOW_TO_READ: &str = "Each cell is a node's speed in one figure over the median of its stratum: 1 is as its peers, 0.8 is a fifth slower (for times: 1.25 times as long). Empty cells were not measured.";
 
 /// What a picture leaves out of so many nodes.
-pub(super) fn left_out_of(nodes: usize, drawn: usize) -> String {
+fn left_out_of(nodes: usize, drawn: usize) -> String {
     format!(
         "{} of {nodes} nodes are drawn: those that are accused, and those furthest from their peers. The table and the CSV file have all.",
         drawn
@@ -57,7 +57,7 @@ pub(super) fn left_out_of(nodes: usize, drawn: usize) -> String {
 }
 
 /// By node where it is worst: the standing with the greatest z, or the greatest factor without one.
-pub(super) fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
+fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
     let mut all: HashMap<u32, &Standing> = HashMap::new();
     let key = |standing: &Standing| (standing.z.unwrap_or(f64::NEG_INFINITY), standing.factor);
     for standing in &view.judgement.standings {
@@ -71,7 +71,7 @@ pub(super) fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
 }
 
 /// The nodes of pictures, in the order of the strata: all, or the accused and the furthest.
-pub(super) fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
+fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
     let accused: BTreeSet<u32> =
         view.judgement.verdicts.iter().flat_map(|verdict| ends(verdict.at)).collect();
     let mut ranks: Vec<u32> = view.sweep.nodes.keys().copied().collect();
@@ -82,11 +82,15 @@ pub(super) fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
         });
         ranks.truncate(DRAWN);
     }
-    let strata = view.judgement.strata.iter().enumerate();
-    let of: HashMap<u32, usize> =
-        strata.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect();
+    let of = strata(view);
     ranks.sort_by_key(|rank| (of.get(rank).copied(), *rank));
     ranks
+}
+
+/// The index of each node's stratum.
+pub(super) fn strata(view: &View) -> HashMap<u32, usize> {
+    let strata = view.judgement.strata.iter().enumerate();
+    strata.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect()
 }
 
 /// The heat map of some nodes, and how many figures it leaves out.
@@ -116,7 +120,7 @@ fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
         title: "Speed of each node beside its peers".to_owned(),
         rows: (String::new(), titles.collect()),
         columns: ("node".to_owned(), ranks.iter().map(|rank| node(view.sweep, *rank)).collect()),
-        label: "speed / median of the stratum".to_owned(),
+        label: "speed / peers".to_owned(),
         unit: Unit::Ratio,
         shades: Shades::Ratios,
         cells: cells.collect(),
@@ -130,13 +134,14 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     let labels: BTreeSet<&String> = nodes.clone().flat_map(|node| node.labels.keys()).collect();
     let several = view.judgement.strata.len() > 1;
     let mut columns = vec![Column::text("node"), Column::number("rank")];
-    columns.extend(several.then(|| Column::text("stratum")));
+    columns.extend(several.then(|| Column::number("stratum")));
     columns.extend(labels.iter().map(|name| Column::text(name)));
     columns.extend(Column::list(&["worst in", "#speed / peers", "#z", "verdict"]));
+    let strata = strata(view);
     let row = |node: &Node| {
         let of = worst.get(&node.rank);
         let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];
-        cells.extend(several.then(|| Cell::of(stratum(view, node.rank))));
+        cells.extend(several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))));
         cells.extend(labels.iter().map(|name| Cell::of(node.labels.get(*name).cloned())));
         cells.push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
         cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
@@ -173,14 +178,9 @@ fn order(charge: Charge) -> u8 {
     }
 }
 
-/// What a node's stratum is called.
-pub(super) fn stratum(view: &View, rank: u32) -> Option<String> {
-    let own = view.judgement.strata.iter().find(|stratum| stratum.ranks.contains(&rank))?;
-    Some(names::stratum(own))
-}
-
 /// By kind of figure the least difference of a node from its peers that half of the figures would
-/// show in this sweep: how far from the centre the correction for so many comparisons asks for.
+/// show in this sweep: what the correction for so many comparisons asks for, and twice (on the log
+/// scale) the least effect of an accusation.
 pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
     let standings = view.judgement.standings.iter();
     let compared: Vec<&Standing> = standings.filter(|standing| standing.z.is_some()).collect();
@@ -199,7 +199,9 @@ pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
         let scale = median(&scales).filter(|scale| *scale > 0.0 && !subject.is_scatter);
         let kind = kinds.get(&subject.key).copied().unwrap_or(Kind::Io);
         if let Some(scale) = scale {
-            by_kind.entry(super::answer::name_of(kind)).or_default().push((asked * scale).exp() - 1.0);
+            // A node at the least effect of an accusation is found every second time.
+            let least = (asked * scale).exp().max(level_effect(kind).powi(2));
+            by_kind.entry(super::answer::name_of(kind)).or_default().push(least - 1.0);
         }
     }
     by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).collect()

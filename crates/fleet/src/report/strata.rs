@@ -25,7 +25,7 @@ pub(super) fn section(view: &View) -> Section {
             blocks.push(Block::text(text).for_all());
         }
     }
-    Section::new("strata", "Strata: nodes with the same hardware and kernel", blocks)
+    Section::new("strata", "Strata", blocks)
 }
 
 /// Nodes that have too few peers to be compared.
@@ -40,19 +40,20 @@ fn alike(first: &Stratum, strata: usize) -> String {
     let facts: Vec<String> = facts.map(|(name, text)| format!("{name} {text}")).collect();
     match (facts.is_empty(), strata) {
         (true, _) => format!("The nodes form {}; they have no fact in common.", counted(strata, "stratum").replace("stratums", "strata")),
-        (false, 1) => format!("All nodes are alike: {}.", facts.join("; ")),
-        (false, many) => format!("All nodes have: {}. In the rest they form {many} strata.", facts.join("; ")),
+        (false, 1) => format!("All nodes are each other's peers: {}.", facts.join("; ")),
+        (false, many) => format!("All nodes have: {}. In the rest they form {many} strata, whose nodes are compared with each other.", facts.join("; ")),
     }
 }
 
 fn table(view: &View) -> Table {
     let strata = &view.judgement.strata;
     let differs = strata.first().map_or(&[][..], |first| first.differs.as_slice());
-    let mut columns = vec![Column::number("nodes")];
+    let mut columns = Column::list(&["#stratum", "#nodes"]);
     columns.extend(differs.iter().map(|name| Column::text(name)));
     columns.extend(Column::list(&["compared", "which"]));
     let rows = strata.iter().take(LISTED).enumerate().map(|(at, stratum)| {
-        let mut cells = vec![Cell::plain(stratum.ranks.len().to_string())];
+        let mut cells =
+            vec![Cell::plain((at + 1).to_string()), Cell::plain(stratum.ranks.len().to_string())];
         cells.extend(differs.iter().map(|name| Cell::of(stratum.facts.get(name).cloned())));
         cells.push(match stratum.ranks.len() > PEERS_LEAST {
             true => Cell::plain("with each other"),

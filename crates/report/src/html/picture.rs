@@ -276,7 +276,6 @@ fn cells(grid: &Grid) -> Value {
     let is_log = low > 0.0
         && match grid.shades {
             Shades::Values => high / low > LOG_COLOURS,
-            Shades::Logarithms => high > low,
             Shades::Ratios => true,
         };
     let reach = (is_log && grid.shades == Shades::Ratios)

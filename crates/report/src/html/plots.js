@@ -8,6 +8,8 @@ const plumbPicture = (() => {
   const MANY = 400;
   // Columns up to which the cells of a matrix carry their values.
   const WITH_TEXT = 12;
+  // Rows up to which each has room for its name.
+  const FEW_ROWS = 40;
 
   // The library reads markup of its own in texts: nothing that a run says may be taken for it.
   const plain = (text) => String(text).replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
@@ -206,6 +208,8 @@ const plumbPicture = (() => {
     const shade = (value) => value === null ? null : data.log ? Math.log10(value) : value;
     const [rows, columns] = [data.rows.names, data.columns.names];
     const cell = Math.max(2, Math.min(44, (width - 190) / columns.length));
+    // Few rows have names of their own, however narrow their cells are.
+    const high = Math.max(cell, rows.length <= FEW_ROWS ? 18 : 0);
     const gap = cell < 8 ? 0 : 1;
     const ticks = (axis, room) => {
       const step = [1, 2, 5, 10, 20, 50, 100].find((step) => axis.names.length / step <= room) ?? 200;
@@ -224,7 +228,7 @@ const plumbPicture = (() => {
       value === null ? [] : [{ x: j, y: i, text: String(value), showarrow: false,
         font: { size: 12, color: on(scale, share(value)) } }]));
     const unit = data.unit ? ` (${data.unit})` : "";
-    const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
+    const height = Math.max(data.reach ? 260 : 180, Math.min(720, high * rows.length) + 130);
     return {
       traces: [{
         type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: gap, ygap: gap, hoverongaps: false,

@@ -204,7 +204,7 @@ fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
             Cell::of(ends.map(|(low, high)| interval((low.exp(), high.exp())))),
             value(node.base),
             value(node.new),
-            Cell::of(one.factor().map(|factor| word(one.unit, one.better, factor))),
+            others(one),
         ];
         Row { cells, is_spare: at >= SHOWN }
     };
@@ -212,6 +212,16 @@ fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
         ["node", "figure", "#B beside the others", "#95 % interval", "#A", "#B", "#the others"];
     let caption = "Nodes that went another way than the others of their stratum";
     Table::new(caption, &headings, apart.iter().take(ROWS).enumerate().map(row))
+}
+
+/// What the others of a stratum have in common.
+fn others(one: &Compared) -> Cell {
+    match (one.factor(), one.interval()) {
+        (Some(_), Some((low, high))) if low <= 1.0 && high >= 1.0 => {
+            Cell::toned("no change", Tone::Muted)
+        }
+        (factor, _) => Cell::of(factor.map(|factor| word(one.unit, one.better, factor))),
+    }
 }
 
 fn cannot_see(comparison: &Comparison) -> String {
