@@ -83,7 +83,8 @@ impl Fleet {
         events.push(phase(Stage::Meet, 0.0, false));
         events.extend((0..self.size).map(|rank| Event::Node(self.node(rank))));
         events.extend([phase(Stage::Meet, 2.1, true), phase(Stage::Alone, 2.1, false)]);
-        for (rank, of) in (0..self.size).flat_map(|rank| OF_NODES.iter().map(move |of| (rank, of))) {
+        for (rank, of) in (0..self.size).flat_map(|rank| OF_NODES.iter().map(move |of| (rank, of)))
+        {
             events.push(self.figure(rank, of, 0, &mut draw));
         }
         events.extend(self.absent());
@@ -110,6 +111,7 @@ impl Fleet {
             steps,
             seed: 7,
             starter: "slurm".to_owned(),
+            simulated: false,
         }
     }
 
@@ -256,13 +258,7 @@ impl Fleet {
     }
 
     /// All figures of a pair.
-    fn meet(
-        &self,
-        step: u32,
-        purpose: Purpose,
-        way: (u32, u32),
-        draw: &mut Draw,
-    ) -> Vec<Event> {
+    fn meet(&self, step: u32, purpose: Purpose, way: (u32, u32), draw: &mut Draw) -> Vec<Event> {
         OF_PAIRS.iter().map(|of| self.pair(step, purpose, way, of, draw)).collect()
     }
 

@@ -57,6 +57,13 @@ pub struct Header {
     pub seed: u64,
     /// What started the nodes: `slurm`, `kubernetes`, `mpi`, `ssh` or `options`.
     pub starter: String,
+    /// Whether the figures are drawn and not measured: a rehearsal of the sweep itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub simulated: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A node that joined.

@@ -19,14 +19,16 @@ use std::path::PathBuf;
 /// A change on all nodes is a finding if it is significant after correction for the number of figures
 /// and larger than 1.5 % (hardware) or 4 % (os, io).
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
+#[command(
+    after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
     usage error, or a rule without a tested figure; 3 failure; 5 undecided: most figures of a rule \
     cannot show a change of its size.
 
 Examples:
   plumb fleet compare before.jsonl after.jsonl
   plumb fleet compare before.jsonl after.jsonl --all --format html -o comparison.html
-  plumb fleet compare before.jsonl after.jsonl --fail-on slower:5%@memory --fail-on apart")]
+  plumb fleet compare before.jsonl after.jsonl --fail-on slower:5%@memory --fail-on apart"
+)]
 pub struct Args {
     /// The record of the base sweep, A
     #[arg(required_unless_present = "schema")]

@@ -56,7 +56,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let titles = records::titles([&sweep]);
     let view = View::of(&sweep, titles);
     let text = match args.format {
-        Format::Terminal => terminal::render(&build(&view, args.full), records::look(args.out.as_ref())),
+        Format::Terminal => {
+            terminal::render(&build(&view, args.full), records::look(args.out.as_ref()))
+        }
         Format::Html => html::render(&build(&view, true), html::Print::Full),
         Format::Markdown => markdown::render(&build(&view, true)),
         Format::Csv => csv::render(&view, &crate::cmd::report::parameters()),

@@ -56,9 +56,11 @@ pub fn common(changes: &[f64], own: &[f64]) -> Option<Common> {
     let cut = (TRIMMED * count as f64) as usize;
     let kept = &sorted[cut..count - cut];
     let log = Moments::of(kept).mean()?;
-    let winsorized: Vec<f64> = sorted.iter().map(|at| at.clamp(kept[0], kept[kept.len() - 1])).collect();
+    let winsorized: Vec<f64> =
+        sorted.iter().map(|at| at.clamp(kept[0], kept[kept.len() - 1])).collect();
     let left = kept.len() as f64;
-    let of_nodes = Moments::of(&winsorized).variance()? * (count as f64 - 1.0) / (left * (left - 1.0));
+    let of_nodes =
+        Moments::of(&winsorized).variance()? * (count as f64 - 1.0) / (left * (left - 1.0));
     // Equal changes of few nodes are chance: the error is no less than the intervals make it.
     let of_intervals = Moments::of(own).mean().unwrap_or(0.0) / count as f64;
     let error = of_nodes.max(of_intervals).sqrt();
@@ -205,9 +207,12 @@ mod tests {
                 let mut p = Vec::new();
                 for _ in 0..12 {
                     let changes = drawn(count, 0.014, &mut draw);
-                    p.extend(apart(&changes, &vec![1e-4; count]).into_iter().map(|of| of.unwrap().p));
+                    p.extend(
+                        apart(&changes, &vec![1e-4; count]).into_iter().map(|of| of.unwrap().p),
+                    );
                 }
-                accused += usize::from(benjamini_hochberg(&p, super::super::NODE_RATE).contains(&true));
+                accused +=
+                    usize::from(benjamini_hochberg(&p, super::super::NODE_RATE).contains(&true));
                 let mut changes = drawn(count, 0.014, &mut draw);
                 changes[0] -= 0.25;
                 p[0] = apart(&changes, &vec![1e-4; count])[0].unwrap().p;

@@ -22,12 +22,18 @@ pub(super) fn section(view: &View) -> Option<Section> {
         blocks.push(Block::Subheading(heading(view, *at_)).for_all());
         blocks.push(Block::Table(table(view, own)).for_all());
         if own.len() > FIGURES {
-            let text = format!("{} more figures are left out; the JSON file has all.", own.len() - FIGURES);
+            let text = format!(
+                "{} more figures are left out; the JSON file has all.",
+                own.len() - FIGURES
+            );
             blocks.push(Block::text(text).for_all());
         }
     }
     if accused.len() > SHOWN {
-        let text = format!("{} more nodes and links are left out; the JSON file has all.", accused.len() - SHOWN);
+        let text = format!(
+            "{} more nodes and links are left out; the JSON file has all.",
+            accused.len() - SHOWN
+        );
         blocks.push(Block::text(text).for_all());
     }
     Some(Section::new("accused", "The evidence", blocks))
@@ -40,7 +46,8 @@ fn heading(view: &View, of: At) -> String {
     let places = ends(of).into_iter().map(|rank| {
         let Some(node) = view.sweep.nodes.get(&rank) else { return format!("rank {rank}") };
         let labels = node.labels.iter().map(|(name, text)| format!("{name} {text}"));
-        let all = std::iter::once(format!("rank {rank}")).chain(labels).chain([node.address.clone()]);
+        let all =
+            std::iter::once(format!("rank {rank}")).chain(labels).chain([node.address.clone()]);
         all.collect::<Vec<String>>().join(", ")
     });
     format!("{} ({})", at(view.sweep, of), places.collect::<Vec<String>>().join(" → "))
@@ -65,7 +72,16 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
         ])
     });
     let headings = [
-        "figure", "is", "#by", "#95 %", "#measured", "#peers", "#of", "#predicted", "#z", "#q",
+        "figure",
+        "is",
+        "#by",
+        "#95 %",
+        "#measured",
+        "#peers",
+        "#of",
+        "#predicted",
+        "#z",
+        "#q",
         "how sure",
     ];
     Table::new("", &headings, rows)

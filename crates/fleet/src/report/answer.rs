@@ -33,7 +33,7 @@ pub(super) fn title(view: &View) -> String {
     let whole = sweep.nodes.len().saturating_sub(lost(sweep).len());
     format!(
         "Fleet sweep {}: {whole} of {}, {}, {}{took}",
-        header.id,
+        header.id.strip_prefix("sweep-").unwrap_or(&header.id),
         counted(header.size as usize, "node"),
         header.preset,
         header.starter
@@ -86,8 +86,24 @@ fn verdict(view: &View) -> String {
     let links = count(Charge::DegradedLink);
     let suspects = count(Charge::Suspect);
     let parts = [
-        (slower, format!("{} {} slower than {} peers", counted(slower, "node"), is(slower), peers(slower))),
-        (unstable, format!("{} {} less stable than {} peers", counted(unstable, "node"), is(unstable), peers(unstable))),
+        (
+            slower,
+            format!(
+                "{} {} slower than {} peers",
+                counted(slower, "node"),
+                is(slower),
+                peers(slower)
+            ),
+        ),
+        (
+            unstable,
+            format!(
+                "{} {} less stable than {} peers",
+                counted(unstable, "node"),
+                is(unstable),
+                peers(unstable)
+            ),
+        ),
         (links, format!("{} {} degraded", counted(links, "link"), is(links))),
         (suspects, format!("{} not confirmed", counted(suspects, "suspect"))),
         (lost(view.sweep).len(), format!("{} lost", counted(lost(view.sweep).len(), "node"))),
@@ -110,6 +126,10 @@ fn nothing(view: &View) -> &'static str {
 
 fn head(view: &View) -> Vec<(String, String)> {
     let mut pairs = vec![("VERDICT".to_owned(), verdict(view))];
+    if view.sweep.header.simulated {
+        let text = "the figures are drawn, not measured: a rehearsal of the sweep itself";
+        pairs.push(("NOT MEASURED".to_owned(), text.to_owned()));
+    }
     let below: Vec<String> =
         view.judgement.below.iter().take(BELOW_SHOWN).map(|below| predicted(view, below)).collect();
     if !below.is_empty() {
@@ -125,7 +145,9 @@ fn head(view: &View) -> Vec<(String, String)> {
 /// `all 16 nodes of AMD EPYC 7713: memory.bandwidth: DRAM read, all is 1.3× slower than predicted`.
 fn predicted(view: &View, below: &Below) -> String {
     let named = match (below.is_whole, view.judgement.strata.get(below.stratum)) {
-        (true, Some(stratum)) => format!("{} ({})", counted(below.nodes, "node"), names::stratum(stratum)),
+        (true, Some(stratum)) => {
+            format!("{} ({})", counted(below.nodes, "node"), names::stratum(stratum))
+        }
         _ => names::nodes(view.sweep, &below.ranks),
     };
     format!(
@@ -224,9 +246,18 @@ pub(super) fn sure(view: &View, verdict: &Verdict) -> Cell {
 
 /// What to look at, by the start of the experiment's name.
 const ADVICE: [(&str, &str); 6] = [
-    ("memory.", "Check that all its memory modules are present and run at their rated speed, and look for corrected errors"),
-    ("cpu.", "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it"),
-    ("clock.", "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it"),
+    (
+        "memory.",
+        "Check that all its memory modules are present and run at their rated speed, and look for corrected errors",
+    ),
+    (
+        "cpu.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
+    (
+        "clock.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
     ("fs.", "Check the health and free space of its disk, and the mount options"),
     ("net.", "Check its network card: link rate, PCIe width, error counters (`ethtool -S`)"),
     ("noise.", "Look for services, timers and interrupts that run only there"),
@@ -234,7 +265,8 @@ const ADVICE: [(&str, &str); 6] = [
 const ADVICE_ELSE: &str =
     "Look for other kernel settings, mitigations and programs than its peers have";
 const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path, and their counters for errors and dropped packets";
-const ADVICE_UNSTABLE: &str = "Look for other programs and for throttling; `plumb doctor` there names both";
+const ADVICE_UNSTABLE: &str =
+    "Look for other programs and for throttling; `plumb doctor` there names both";
 const ADVICE_SUSPECT: &str = "Not confirmed: measure it again before anybody opens it (`plumb fleet resume`, or another sweep)";
 
 fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
@@ -305,7 +337,9 @@ fn cannot_see(view: &View) -> String {
     let least = super::nodes::least_seen(view);
     let said: Vec<String> = kinds
         .iter()
-        .filter_map(|(kind, name)| Some(format!("{} ({name})", percent(*least.get(name_of(*kind))?))))
+        .filter_map(|(kind, name)| {
+            Some(format!("{} ({name})", percent(*least.get(name_of(*kind))?)))
+        })
         .collect();
     let alone = super::strata::too_small(view);
     let small = match alone {

@@ -12,14 +12,43 @@ use std::collections::HashMap;
 
 /// Columns before the parameters of cases.
 const FIRST: [&str; 13] = [
-    "sweep", "started", "node", "rank", "far_node", "stratum", "rack", "switch", "zone",
-    "instance_type", "labels", "phase", "experiment",
+    "sweep",
+    "started",
+    "node",
+    "rank",
+    "far_node",
+    "stratum",
+    "rack",
+    "switch",
+    "zone",
+    "instance_type",
+    "labels",
+    "phase",
+    "experiment",
 ];
 /// Columns behind them.
 const LAST: [&str; 21] = [
-    "other", "metric", "unit", "better", "kind", "value", "ci_low", "ci_high", "rounds", "scatter",
-    "predicted_low", "predicted_high", "repetition", "step", "of_peers", "z", "verdict", "factor",
-    "factor_low", "factor_high", "plumb",
+    "other",
+    "metric",
+    "unit",
+    "better",
+    "kind",
+    "value",
+    "ci_low",
+    "ci_high",
+    "rounds",
+    "scatter",
+    "predicted_low",
+    "predicted_high",
+    "repetition",
+    "step",
+    "of_peers",
+    "z",
+    "verdict",
+    "factor",
+    "factor_low",
+    "factor_high",
+    "plumb",
 ];
 /// Labels with columns of their own.
 const LABELS: [&str; 4] = ["rack", "switch", "zone", "instance_type"];
@@ -124,15 +153,11 @@ fn purpose(purpose: Purpose) -> &'static str {
     }
 }
 
-fn row(
-    view: &View,
-    one: &One,
-    params: &[&str],
-    strata: &HashMap<u32, String>,
-) -> Vec<String> {
+fn row(view: &View, one: &One, params: &[&str], strata: &HashMap<u32, String>) -> Vec<String> {
     let header = &view.sweep.header;
     let own = view.sweep.nodes.get(&one.rank);
-    let label = |name: &str| own.and_then(|node| node.labels.get(name).cloned()).unwrap_or_default();
+    let label =
+        |name: &str| own.and_then(|node| node.labels.get(name).cloned()).unwrap_or_default();
     let mut cells = vec![
         header.id.clone(),
         header.started.clone(),
@@ -145,7 +170,9 @@ fn row(
     cells.push(own.map_or_else(String::new, others));
     cells.extend([one.phase.to_owned(), one.key.experiment.clone()]);
     let case = &one.key.case;
-    cells.extend(params.iter().map(|name| case.get(name).map_or_else(String::new, ToString::to_string)));
+    cells.extend(
+        params.iter().map(|name| case.get(name).map_or_else(String::new, ToString::to_string)),
+    );
     let other = case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
     cells.push(other.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; "));
     cells.push(one.key.metric.clone());

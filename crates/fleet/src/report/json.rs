@@ -41,6 +41,8 @@ pub struct FlatSweep {
     seed: u64,
     /// What started the nodes.
     starter: String,
+    /// Whether the figures are drawn and not measured: a rehearsal of the sweep itself.
+    simulated: bool,
     /// How it ended; null where it did not.
     end: Option<End>,
     /// Phases that began and ended.
@@ -245,6 +247,7 @@ fn flat(view: &View) -> FlatSweep {
         steps: header.steps,
         seed: header.seed,
         starter: header.starter,
+        simulated: header.simulated,
         end: sweep.end.clone(),
         phases: phases
             .map(|of| FlatPhase { phase: of.phase, ended: of.ended, at_s: of.at_s })

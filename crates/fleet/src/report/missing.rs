@@ -16,7 +16,8 @@ const DAMAGED: usize = 10;
 /// The nodes that were lost and did not return: measured nothing after that.
 pub(super) fn lost(sweep: &Sweep) -> Vec<&Absent> {
     let mut by_rank: BTreeMap<u32, &Absent> = BTreeMap::new();
-    for absent in sweep.absents.iter().filter(|absent| absent.lost && !has_returned(sweep, absent)) {
+    for absent in sweep.absents.iter().filter(|absent| absent.lost && !has_returned(sweep, absent))
+    {
         by_rank.insert(absent.rank, absent);
     }
     by_rank.into_values().collect()
@@ -93,7 +94,9 @@ pub(super) fn section(view: &View) -> Option<Section> {
             blocks.push(Block::text(text).for_all());
         }
     }
-    blocks.extend(silent(sweep).into_iter().chain(damaged(sweep)).map(|text| Block::text(text).for_all()));
+    blocks.extend(
+        silent(sweep).into_iter().chain(damaged(sweep)).map(|text| Block::text(text).for_all()),
+    );
     blocks.extend(untested(view).map(|table| Block::Table(table).on_page()));
     (!blocks.is_empty()).then(|| Section::new("missing", "What was not measured, and why", blocks))
 }
@@ -113,10 +116,16 @@ fn silent(sweep: &Sweep) -> Option<String> {
     let is_known = |rank: &u32| {
         sweep.nodes.contains_key(rank) || sweep.absents.iter().any(|absent| absent.rank == *rank)
     };
-    let silent: Vec<String> =
-        (0..sweep.header.size).filter(|rank| !is_known(rank)).map(|rank| rank.to_string()).collect();
+    let silent: Vec<String> = (0..sweep.header.size)
+        .filter(|rank| !is_known(rank))
+        .map(|rank| rank.to_string())
+        .collect();
     (!silent.is_empty()).then(|| {
-        format!("{} did not join, without a reason in the record: rank {}.", counted(silent.len(), "node"), listed(&silent))
+        format!(
+            "{} did not join, without a reason in the record: rank {}.",
+            counted(silent.len(), "node"),
+            listed(&silent)
+        )
     })
 }
 
@@ -130,10 +139,14 @@ fn damaged(sweep: &Sweep) -> Option<String> {
         said.push(format!("{count} of the record are damaged and left out: {}.", lines.join(", ")));
     }
     if sweep.torn {
-        said.push("The last line is incomplete (its writer was killed) and is left out.".to_owned());
+        said.push(
+            "The last line is incomplete (its writer was killed) and is left out.".to_owned(),
+        );
     }
     if sweep.end.is_none() {
-        said.push("The sweep did not end: `plumb fleet resume` measures what is missing.".to_owned());
+        said.push(
+            "The sweep did not end: `plumb fleet resume` measures what is missing.".to_owned(),
+        );
     }
     (!said.is_empty()).then(|| said.join(" "))
 }
@@ -145,7 +158,11 @@ fn untested(view: &View) -> Option<Table> {
         by_why.entry(why).or_default().push(view.titles.key(key));
     }
     let rows = by_why.iter().map(|(why, keys)| {
-        Row::of(vec![Cell::plain(keys.len().to_string()), Cell::plain(*why), Cell::plain(listed(keys))])
+        Row::of(vec![
+            Cell::plain(keys.len().to_string()),
+            Cell::plain(*why),
+            Cell::plain(listed(keys)),
+        ])
     });
     let caption = "Figures that were measured and not compared over nodes";
     (!by_why.is_empty()).then(|| Table::new(caption, &["#figures", "why", "which"], rows))
@@ -212,6 +229,9 @@ fn clocks(sweep: &Sweep) -> Option<String> {
         .map(|node| format!("{} by {}", node.name, duration(node.clock_offset_s.abs())))
         .collect();
     (!off.is_empty()).then(|| {
-        format!("Wall clocks differ from that of rank 0: {}. Figures do not depend on them.", listed(&off))
+        format!(
+            "Wall clocks differ from that of rank 0: {}. Figures do not depend on them.",
+            listed(&off)
+        )
     })
 }

@@ -13,7 +13,6 @@ mod nodes;
 pub mod openmetrics;
 mod strata;
 #[cfg(test)]
-#[cfg(test)]
 mod tests;
 
 use crate::model::{Judgement, judge};
@@ -56,3 +55,5 @@ pub fn build(view: &View, whole: bool) -> Document {
     }
     Document { title: answer::title(view), summary: answer::summary(view), sections }
 }
+#[cfg(test)]
+mod show_tmp;

@@ -2,9 +2,9 @@
 
 use crate::model::{At, Role, Stratum, Subject};
 use crate::read::Sweep;
+use record::event::Range;
 use record::key::{CaseId, Key};
 use record::metric::Better;
-use record::event::Range;
 use record::quantity::digits;
 use record::shown::range;
 use record::unit::Unit;
@@ -36,11 +36,16 @@ impl Titles {
         }
         let (mut by_key, mut first) = (BTreeMap::new(), BTreeMap::new());
         for of_one in by_experiment.values() {
-            for key in of_one {
-                let title = match card(key) {
+            let named: Vec<Option<(usize, String)>> = of_one.iter().map(|key| card(key)).collect();
+            for (key, name) in of_one.iter().zip(&named) {
+                let title = match name {
                     Some((place, title)) => {
-                        first.insert((place, *key), (*key).clone());
-                        title
+                        first.insert((*place, *key), (*key).clone());
+                        // A card names its key figure by a part of the case: several may have it.
+                        match named.iter().flatten().filter(|(_, other)| other == title).count() {
+                            1 => title.clone(),
+                            _ => format!("{title}: {}", self::title(key, of_one)),
+                        }
                     }
                     None => title(key, of_one),
                 };
@@ -120,10 +125,32 @@ pub(super) fn ends(at: At) -> Vec<u32> {
     }
 }
 
-/// Some nodes by name: `node-00, node-01, … and 12 more`.
+/// Some nodes by name: `node-00 to node-15, node-20, … and 12 more`.
 pub(super) fn nodes(sweep: &Sweep, ranks: &[u32]) -> String {
-    let names = ranks.iter().map(|rank| node(sweep, *rank)).collect::<Vec<String>>();
-    listed(&names)
+    let names: Vec<String> = ranks.iter().map(|rank| node(sweep, *rank)).collect();
+    listed(&runs(&names))
+}
+
+/// Names that end in numbers in a row, as one.
+fn runs(names: &[String]) -> Vec<String> {
+    let follows = |one: &String, next: &String| {
+        let (stem, number) = numbered(one);
+        let (next_stem, next_number) = numbered(next);
+        stem == next_stem
+            && one.len() <= next.len()
+            && number.is_some_and(|number| Some(number + 1) == next_number)
+    };
+    let spelled = |run: &[String]| match run {
+        [first, .., last] if run.len() > 2 => vec![format!("{first} to {last}")],
+        _ => run.to_vec(),
+    };
+    names.chunk_by(follows).flat_map(spelled).collect()
+}
+
+/// A name without the number at its end, and that number.
+fn numbered(name: &str) -> (&str, Option<u64>) {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    (stem, name[stem.len()..].parse().ok())
 }
 
 /// Some names, the first of many.
@@ -196,7 +223,7 @@ pub fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Titles, duration, listed, size};
+    use super::{Titles, duration, listed, runs, size};
     use record::key::{CaseId, Key};
 
     #[test]
@@ -221,6 +248,9 @@ mod tests {
         let names: Vec<String> = (0..20).map(|at| format!("n{at}")).collect();
         assert_eq!(listed(&names), "n0, n1, n2, n3, n4, n5 and 14 more");
         assert_eq!(listed(&names[..7]), "n0, n1, n2, n3, n4, n5, n6");
+        let spare = ["spare-1", "spare-3", "login"].map(str::to_owned);
+        let all = [&names[8..12], &spare[..]].concat();
+        assert_eq!(runs(&all), ["n8 to n11", "spare-1", "spare-3", "login"]);
         assert_eq!([size(1.0123), size(1.414), size(12.34)], ["1.012", "1.41", "12.3"]);
         assert_eq!(duration(241.4), "4 min 1 s");
         assert_eq!([duration(9.6), duration(7322.0)], ["10 s", "2 h 2 min"]);

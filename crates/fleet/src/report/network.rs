@@ -72,7 +72,8 @@ fn levels(view: &View, keys: &[&Key]) -> Table {
         let unit = own.first()?.unit;
         let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
         let at = |q: f64| quantile(&values, q).map(|value| shown(value, None, unit).value);
-        let mut cells = vec![Cell::plain(view.titles.key(key)), Cell::plain(values.len().to_string())];
+        let mut cells =
+            vec![Cell::plain(view.titles.key(key)), Cell::plain(values.len().to_string())];
         cells.extend([0.0, 0.05, 0.5, 0.95, 1.0].map(|q| Cell::of(at(q))));
         Some(Row::of(cells))
     });
@@ -97,7 +98,14 @@ fn shared(view: &View, keys: &[&Key]) -> Option<Table> {
 }
 
 /// One row: what, of how many pairs, measured and alone.
-fn row(view: &View, key: &Key, what: &str, unit: Unit, (measured, alone): (f64, f64), of: usize) -> Row {
+fn row(
+    view: &View,
+    key: &Key,
+    what: &str,
+    unit: Unit,
+    (measured, alone): (f64, f64),
+    of: usize,
+) -> Row {
     let text = |value: f64| Cell::plain(shown(value, None, unit).value);
     Row::of(vec![
         Cell::plain(what),
@@ -125,7 +133,14 @@ fn contention(view: &View, key: &Key) -> Option<Row> {
     let alone = median(&alone)?;
     let measured = alone * median(&ratios)?;
     let unit = own(Purpose::Isolated).next()?.unit;
-    Some(row(view, key, "contention: all pairs of a step at once", unit, (measured, alone), both.len()))
+    Some(row(
+        view,
+        key,
+        "contention: all pairs of a step at once",
+        unit,
+        (measured, alone),
+        both.len(),
+    ))
 }
 
 /// Pairs across a cut, all at once, beside the median pair.
@@ -182,9 +197,14 @@ fn matrices(view: &View, keys: &[&Key]) -> Vec<Block> {
         );
         all.push(Block::text(text));
     }
-    all.extend(keys.iter().take(MATRICES).filter_map(|key| matrix(view, key, &blocks)).map(Block::Grid));
+    all.extend(
+        keys.iter().take(MATRICES).filter_map(|key| matrix(view, key, &blocks)).map(Block::Grid),
+    );
     if keys.len() > MATRICES {
-        let text = format!("The matrices of {} more figures are left out; the CSV file has them.", keys.len() - MATRICES);
+        let text = format!(
+            "The matrices of {} more figures are left out; the CSV file has them.",
+            keys.len() - MATRICES
+        );
         all.push(Block::text(text));
     }
     all
@@ -195,8 +215,13 @@ const HOW_TO_READ: &str = "Each cell is the speed from one node to another over 
 /// The nodes that rows and columns stand for, neighbours by label and rank together: one each, or so
 /// many that a picture has room.
 fn blocks(view: &View) -> Vec<Vec<u32>> {
-    let mut ranks: Vec<u32> = view.sweep.nodes.keys().copied().collect();
-    ranks.sort_by_key(|rank| view.sweep.nodes.get(rank).map(|node| (&node.labels, *rank)));
+    let mut by_label: BTreeMap<&BTreeMap<String, String>, Vec<u32>> = BTreeMap::new();
+    for node in view.sweep.nodes.values() {
+        by_label.entry(&node.labels).or_default().push(node.rank);
+    }
+    let mut groups: Vec<Vec<u32>> = by_label.into_values().collect();
+    groups.sort_by_key(|ranks| ranks[0]);
+    let ranks = groups.concat();
     let each = ranks.len().div_ceil(DRAWN).max(1);
     ranks.chunks(each).map(<[u32]>::to_vec).collect()
 }

@@ -7,8 +7,8 @@ use crate::sweep::Node;
 use record::metric::Kind;
 use record::unit::Unit;
 use report::document::{Block, Cell, Column, Grid, Row, Section, Shades, Table, Tone};
-use stats::quantile::median;
 use statrs::distribution::{ContinuousCDF, Normal};
+use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Nodes of a picture: more would have no width.
@@ -32,7 +32,9 @@ pub(super) fn section(view: &View) -> Option<Section> {
     blocks.push(Block::text(HOW_TO_READ).on_page());
     blocks.push(Block::Grid(grid).on_page());
     if left_out > 0 {
-        let text = format!("{left_out} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all.");
+        let text = format!(
+            "{left_out} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
+        );
         blocks.push(Block::text(text).on_page());
     }
     if drawn.len() < view.sweep.nodes.len() {
@@ -40,7 +42,10 @@ pub(super) fn section(view: &View) -> Option<Section> {
     }
     blocks.push(Block::Table(table(view, &worst)).for_all());
     if view.sweep.nodes.len() > ROWS {
-        let text = format!("{} more nodes are left out; the CSV file has all.", view.sweep.nodes.len() - ROWS);
+        let text = format!(
+            "{} more nodes are left out; the CSV file has all.",
+            view.sweep.nodes.len() - ROWS
+        );
         blocks.push(Block::text(text).for_all());
     }
     Some(Section::new("nodes", "The nodes beside their peers", blocks))
@@ -141,9 +146,12 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     let row = |node: &Node| {
         let of = worst.get(&node.rank);
         let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];
-        cells.extend(several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))));
+        cells.extend(
+            several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))),
+        );
         cells.extend(labels.iter().map(|name| Cell::of(node.labels.get(*name).cloned())));
-        cells.push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
+        cells
+            .push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
         cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
         cells.push(Cell::of(of.and_then(|of| of.z).map(z)));
         cells.push(charge(view, node.rank));

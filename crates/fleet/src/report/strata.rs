@@ -21,7 +21,9 @@ pub(super) fn section(view: &View) -> Section {
         blocks.push(Block::Table(table(view)).for_all());
         if strata.len() > LISTED {
             let more = strata.len() - LISTED;
-            let text = format!("{more} more strata are left out; the CSV file has the stratum of each node.");
+            let text = format!(
+                "{more} more strata are left out; the CSV file has the stratum of each node."
+            );
             blocks.push(Block::text(text).for_all());
         }
     }
@@ -39,9 +41,15 @@ fn alike(first: &Stratum, strata: usize) -> String {
     let facts = first.facts.iter().filter(|(name, _)| !first.differs.contains(name));
     let facts: Vec<String> = facts.map(|(name, text)| format!("{name} {text}")).collect();
     match (facts.is_empty(), strata) {
-        (true, _) => format!("The nodes form {}; they have no fact in common.", counted(strata, "stratum").replace("stratums", "strata")),
+        (true, _) => format!(
+            "The nodes form {}; they have no fact in common.",
+            counted(strata, "stratum").replace("stratums", "strata")
+        ),
         (false, 1) => format!("All nodes are each other's peers: {}.", facts.join("; ")),
-        (false, many) => format!("All nodes have: {}. In the rest they form {many} strata, whose nodes are compared with each other.", facts.join("; ")),
+        (false, many) => format!(
+            "All nodes have: {}. In the rest they form {many} strata, whose nodes are compared with each other.",
+            facts.join("; ")
+        ),
     }
 }
 

@@ -447,6 +447,9 @@ mod tests {
         assert_eq!((&near["reach"], &near["log"]), (&json!(1.25), &json!(true)));
         assert_eq!(near["ticks"], json!([0.8, 0.9, 1.0, 1.1, 1.25]));
         // A figure may be zero: it has no logarithm.
-        assert_eq!((&of([0.0, 1.0])["log"], &of([0.0, 1.0])["reach"]), (&json!(false), &json!(null)));
+        assert_eq!(
+            (&of([0.0, 1.0])["log"], &of([0.0, 1.0])["reach"]),
+            (&json!(false), &json!(null))
+        );
     }
 }

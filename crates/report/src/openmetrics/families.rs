@@ -26,7 +26,14 @@ impl Families {
 
     /// One more sample. `stem` is the name without its unit. A value that is no number is left out, and
     /// so is a second one with the same labels.
-    pub fn add(&mut self, stem: &str, unit: &'static str, help: &str, labels: &[String], value: f64) {
+    pub fn add(
+        &mut self,
+        stem: &str,
+        unit: &'static str,
+        help: &str,
+        labels: &[String],
+        value: f64,
+    ) {
         if !value.is_finite() {
             return;
         }
@@ -35,8 +42,7 @@ impl Families {
             "" => stem,
             unit => format!("{stem}_{unit}"),
         };
-        let labels: Vec<&str> =
-            self.of_all.iter().chain(labels).map(String::as_str).collect();
+        let labels: Vec<&str> = self.of_all.iter().chain(labels).map(String::as_str).collect();
         let labels = labels.join(",");
         let line = format!("{name}{{{labels}}} {}\n", number(value));
         let family = self.by_name.entry(name).or_insert_with(|| Family {

@@ -4,8 +4,8 @@ pub mod csv;
 pub mod json;
 
 use super::names::{Titles, counted, listed, percent, size};
-use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
 use crate::compare::paired::NODES_LEAST;
+use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
 use analysis::compare::Direction;
 use record::metric::{Better, Kind};
 use record::shown::shown;
@@ -54,7 +54,8 @@ fn answer(comparison: &Comparison, titles: &Titles) -> Section {
         blocks.push(Block::Table(nodes(&apart, titles)).for_all());
         blocks.extend(left_out(apart.len()));
     }
-    let mut foot = vec![pair("CANNOT SEE", cannot_see(comparison)), pair("AROUND", beside(comparison))];
+    let mut foot =
+        vec![pair("CANNOT SEE", cannot_see(comparison)), pair("AROUND", beside(comparison))];
     if !comparison.missing.is_empty() {
         let missing: Vec<String> = comparison.missing.keys().map(|key| titles.key(key)).collect();
         foot.push(pair("MISSING IN B", listed(&missing)));
@@ -248,7 +249,8 @@ fn cannot_see(comparison: &Comparison) -> String {
 }
 
 fn difference(one: &Difference) -> String {
-    let nodes = one.nodes.map_or_else(String::new, |count| format!(" on {}", counted(count, "node")));
+    let nodes =
+        one.nodes.map_or_else(String::new, |count| format!(" on {}", counted(count, "node")));
     format!("{} {} → {}{nodes}", one.name, one.base, one.new)
 }
 
