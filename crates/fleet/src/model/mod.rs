@@ -14,7 +14,7 @@ mod confirm;
 mod first;
 mod fit;
 mod judge;
-mod peers;
+pub(crate) mod peers;
 mod select;
 mod strata;
 mod suspects;
