@@ -38,7 +38,10 @@ const CUT: usize = 6;
 fn cluster() -> Cluster {
     // The slow node has five peers before any is lost.
     let cluster = Cluster::start(7, |node| match node {
-        OTHER => Special { group: None, files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())] },
+        OTHER => Special {
+            group: None,
+            files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
+        },
         _ => Special::default(),
     });
     for node in cluster.network.hosts() {
@@ -152,18 +155,19 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     assert!(secrets.is_empty(), "{secrets:?}");
 }
 
-/// Ranks of the nodes that a report accuses, confirmed.
+/// Ranks of the nodes that a report accuses, confirmed; of a link the end that is not the slow node.
 fn accused(report: &str) -> Vec<u64> {
     let report: Value = serde_json::from_str(report).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap().iter();
     let confirmed = verdicts.filter(|verdict| verdict["charge"] != "suspect");
-    confirmed
-        .flat_map(|verdict| match &verdict["at"]["node"] {
-            Value::Number(rank) => vec![rank.as_u64().unwrap()],
-            // The node's cable is both ends' path.
-            _ => vec![rank(SLOW)],
-        })
-        .collect()
+    let ranks = confirmed.map(|verdict| match &verdict["at"]["link"] {
+        Value::Array(ends) => {
+            let ends: Vec<u64> = ends.iter().map(|end| end.as_u64().unwrap()).collect();
+            if ends.contains(&rank(SLOW)) { rank(SLOW) } else { ends[0] }
+        }
+        _ => verdict["at"]["node"].as_u64().unwrap(),
+    });
+    ranks.collect()
 }
 
 /// A node drains where the user says so, and not before.
@@ -184,7 +188,8 @@ fn only_on_request(cluster: &Cluster, record: &str) {
 fn a_run_submits_a_job_and_ends_with_its_report() {
     let cluster = Cluster::start(3, |_| Special::default());
     let plumb = env!("CARGO_BIN_EXE_plumb");
-    let options = ["--preset=rehearsal", "--pair=net.rtt:far=peer,protocol=tcp,message=64", "--steps=1"];
+    let options =
+        ["--preset=rehearsal", "--pair=net.rtt:far=peer,protocol=tcp,message=64", "--steps=1"];
     let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", plumb];
     let mut command = cluster.command("timeout");
     command.args(["100", plumb]).args(sweep).args(["clock.read:clock=instant"]).args(options);
