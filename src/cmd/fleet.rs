@@ -5,6 +5,7 @@ mod follow;
 mod kubernetes;
 mod node;
 mod plan;
+mod records;
 mod report;
 mod resume;
 mod run;

@@ -4,6 +4,7 @@ use crate::network::{Network, Special, address, name, told};
 use crate::plumb::wait_within;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -53,6 +54,11 @@ impl Cluster {
             .env("SLURM_CONF", self.network.here.path("slurm.conf"))
             .current_dir(self.network.here.path("shared"));
         command
+    }
+
+    /// A file of the directory that all nodes share.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.network.here.path("shared").join(name)
     }
 
     /// What a program says there that must end well, within a minute.

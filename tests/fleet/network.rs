@@ -98,6 +98,11 @@ impl Network {
         self.ip(0, &["link", "set", &port(host), "down"]);
     }
 
+    /// Puts it back.
+    pub fn mend(&self, host: usize) {
+        self.ip(0, &["link", "set", &port(host), "up"]);
+    }
+
     /// A program at a host; it dies with the thread that starts it. It sees the files and the
     /// processes of all hosts.
     pub fn command(&self, host: usize, program: &str) -> Command {

@@ -33,16 +33,14 @@ impl Servers {
         }
         // Where the server separates privileges.
         fs::create_dir_all("/run/sshd").unwrap();
-        for (of, to) in [("id", "authorized"), ("stranger", "authorized-stranger")] {
-            fs::copy(text(&format!("{of}.pub")), text(to)).unwrap();
-        }
+        fs::copy(text("id.pub"), text("authorized")).unwrap();
         for host in network.hosts() {
             let server = [
                 format!("ListenAddress {}:{PORT}", address(host)),
                 format!("HostKey {}", text("host")),
                 format!("AuthorizedKeysFile {}/authorized", text(&name(host))),
-                // The host's own programs go before the system's.
-                format!("SetEnv PATH={}:/usr/bin:/bin", text(&name(host))),
+                // The host's own programs go before the system's, and its files have a place.
+                format!("SetEnv PATH={0}:/usr/bin:/bin TMPDIR={0}/tmp", text(&name(host))),
                 "PermitRootLogin prohibit-password".to_owned(),
                 "PasswordAuthentication no".to_owned(),
                 "KbdInteractiveAuthentication no".to_owned(),
@@ -52,6 +50,7 @@ impl Servers {
                 "MaxStartups 100".to_owned(),
             ];
             network.here.make_dir(&name(host));
+            network.here.make_dir(&format!("{}/tmp", name(host)));
             fs::write(network.here.path(&format!("{}/sshd", name(host))), server.join("\n") + "\n")
                 .unwrap();
             fs::copy(text("authorized"), text(&format!("{}/authorized", name(host)))).unwrap();
@@ -94,6 +93,21 @@ impl Servers {
         let dir = here.make_dir("c0-bin");
         fs::write(format!("{dir}/ssh"), script).unwrap();
         fs::set_permissions(format!("{dir}/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Lets in the owner of this key alone.
+    pub fn admits(&self, host: usize, key: &str) {
+        let public = self.network.here.path(&format!("{key}.pub"));
+        fs::copy(public, self.path(host, "authorized")).unwrap();
+    }
+
+    /// The server's processes at a host, without the shell that waits for them.
+    pub fn processes(&self, host: usize) -> Vec<u32> {
+        let is_server = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("sshd")
+        };
+        self.network.processes(host).into_iter().filter(is_server).collect()
     }
 
     /// A file that is a host's own.

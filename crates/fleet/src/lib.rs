@@ -7,8 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod compare;
 pub mod drawn;
 pub mod engine;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
 pub mod hosts;
 pub mod matchings;
 pub mod model;
@@ -19,10 +22,12 @@ pub mod rank0;
 pub mod read;
 pub mod recipe;
 pub mod relay;
+pub mod report;
 pub mod secret;
 pub mod serve;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod simulated;
 pub mod sweep;
 pub mod tree;
+mod values;
 pub mod wire;

@@ -42,7 +42,6 @@ impl Tail {
 pub struct Progress {
     names: BTreeMap<u32, String>,
     size: u32,
-    steps: u32,
     phase: Option<Stage>,
     /// Of the phase: nodes that have figures, the last step, and what is missing.
     measured: u32,
@@ -57,7 +56,7 @@ impl Progress {
     pub fn take(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Header(header) => {
-                (self.size, self.steps) = (header.size, header.steps);
+                self.size = header.size;
                 Some(format!("sweep {} of {} nodes begins", header.id, header.size))
             }
             Event::Node(node) => {
@@ -67,7 +66,7 @@ impl Progress {
             }
             Event::Figure(_) => None,
             Event::Pair(pair) => {
-                self.step = self.step.max(pair.step + 1);
+                self.step = self.step.max(pair.step);
                 None
             }
             Event::Absent(absent) => {
@@ -109,8 +108,8 @@ impl Progress {
         match phase {
             Stage::Meet => format!("{name}: {} of {} nodes", self.names.len(), self.size),
             Stage::Alone => format!("{name}: {} of {} nodes", self.measured, self.size),
-            Stage::Pairs => format!("{name}: step {} of {}", self.step, self.steps),
-            Stage::Suspects | Stage::Gather => name.to_owned(),
+            Stage::Pairs | Stage::Suspects => format!("{name}: step {}", self.step),
+            Stage::Gather => name.to_owned(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `plumb fleet run`: starts the nodes of a sweep, follows it, and reports.
 
-use crate::cmd::fleet::slurm::{JobArgs, Submission};
+use crate::cmd::fleet::slurm::{JobArgs, Submission, drain};
+use crate::cmd::fleet::sweep::SweepArgs;
 use crate::cmd::fleet::{report, ssh};
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, usage};
@@ -45,9 +46,19 @@ pub struct Args {
     /// The record of the sweep [default: a new file in this directory]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Options of the sweep, as `plumb fleet node` takes them
-    #[arg(last = true)]
-    sweep: Vec<String>,
+    /// With --hosts: keep each node's own record there, in this directory of its host [default: not
+    /// kept]
+    #[arg(long, value_name = "DIR", requires = "hosts")]
+    records: Option<String>,
+    /// With --slurm: after the report, take the nodes that are confirmed to be slower or unstable out
+    /// of service. Shows what it does, and asks first
+    #[arg(long, requires = "slurm")]
+    drain: bool,
+    /// With --drain: do not ask
+    #[arg(long, requires = "drain")]
+    yes: bool,
+    #[command(flatten)]
+    sweep: SweepArgs,
 }
 
 /// `plumb fleet report`, as a user types it.
@@ -65,12 +76,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
             job: &args.job,
             submitted: args.job_id.as_deref(),
             out: args.out.as_deref(),
-            sweep: args.sweep.clone(),
+            sweep: &args.sweep,
             cancel: args.cancel,
         }
         .follow(&stop)?,
     };
-    report::run(Report::parse_from([Path::new("report"), &record]).args)
+    let reported = report::run(Report::parse_from([Path::new("report"), &record]).args);
+    if args.drain {
+        drain(&record, args.yes)?;
+    }
+    reported
 }
 
 fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Failure> {
@@ -82,13 +97,17 @@ fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Fail
     let out =
         args.out.clone().unwrap_or_else(|| format!("plumb-fleet-{}.jsonl", run_name()).into());
     let plumb = args.job.plumb.as_ref().map_or("plumb".into(), |plumb| plumb.to_string_lossy());
+    args.sweep.recipe(hosts.len() as u32, "ssh", false)?;
+    let mut words = args.sweep.arguments();
+    words.extend(args.job.node.iter().cloned());
     let sweep = ssh::Sweep {
         hosts: &hosts,
         plumb: &plumb,
         copy: args.copy,
         out: &out,
         port: args.port,
-        sweep: &args.sweep,
+        records: args.records.as_deref(),
+        sweep: &words,
     };
     sweep.run(stop)
 }

@@ -1,11 +1,14 @@
 //! `plumb fleet slurm`: a job script, and what a sweep does through Slurm's own commands.
 
+mod drain;
 mod job;
 mod script;
 
 use crate::cmd::fleet::follow::{Progress, Tail};
+use crate::cmd::fleet::sweep::SweepArgs;
 use crate::cmd::{Failure, output};
 use anyhow::{Context, Result};
+pub use drain::drain;
 use job::Job;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,9 +32,15 @@ const ASK: Duration = Duration::from_secs(2);
 pub struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// Options of the sweep, as `plumb fleet node` takes them
-    #[arg(last = true)]
-    sweep: Vec<String>,
+    #[command(flatten)]
+    sweep: SweepArgs,
+    /// Instead of printing a script: take the nodes that this sweep confirmed to be slower or unstable
+    /// out of service, with the figure as the reason. Shows what it does, and asks first
+    #[arg(long, value_name = "RECORD")]
+    drain: Option<PathBuf>,
+    /// With --drain: do not ask
+    #[arg(long, requires = "drain")]
+    yes: bool,
 }
 
 /// What a job is made from.
@@ -50,12 +59,15 @@ pub struct JobArgs {
     #[arg(long, value_name = "DIR", default_value = "/tmp")]
     scratch: String,
     /// Option for sbatch, for example --sbatch=--partition=main; may be repeated
-    #[arg(long, value_name = "OPTION", value_parser = sbatch_option)]
+    #[arg(long, value_name = "OPTION", value_parser = one_option)]
     sbatch: Vec<String>,
+    /// Option for `plumb fleet node`, for example --node=--dir=/scratch; may be repeated
+    #[arg(long, value_name = "OPTION", value_parser = one_option)]
+    pub node: Vec<String>,
 }
 
-/// An option that stays on its line of the script.
-fn sbatch_option(text: &str) -> Result<String, String> {
+/// An option that stays on its line.
+fn one_option(text: &str) -> Result<String, String> {
     let is_one = text.starts_with('-') && !text.chars().any(char::is_control);
     let way_out =
         "type an option of sbatch with two hyphens, for example --sbatch=--partition=main";
@@ -64,10 +76,12 @@ fn sbatch_option(text: &str) -> Result<String, String> {
 
 impl JobArgs {
     /// The script of a job with these options for its nodes.
-    fn script(&self, out: &str, sweep: Vec<String>) -> Result<String, Failure> {
+    fn script(&self, out: &str, sweep: &SweepArgs) -> Result<String, Failure> {
         let nodes = self.nodes.ok_or_else(|| {
             Failure::Usage("type the number of nodes, for example -N 64".to_owned())
         })?;
+        // What is wrong with the sweep is reported here, not on the nodes.
+        sweep.recipe(nodes, "slurm", false)?;
         let own =
             || std::env::current_exe().context("cannot find this binary; name it with --plumb");
         let plumb = self.plumb.clone().map_or_else(own, Ok)?;
@@ -78,14 +92,17 @@ impl JobArgs {
             scratch: self.scratch.clone(),
             out: out.to_owned(),
             sbatch: self.sbatch.clone(),
-            sweep,
+            sweep: sweep.arguments().into_iter().chain(self.node.iter().cloned()).collect(),
         };
         Ok(job.script())
     }
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    Ok(output::print(&args.job.script(RECORD, args.sweep)?)?)
+    match &args.drain {
+        Some(record) => drain(record, args.yes),
+        None => Ok(output::print(&args.job.script(RECORD, &args.sweep)?)?),
+    }
 }
 
 /// A sweep by a job of Slurm.
@@ -96,8 +113,8 @@ pub struct Submission<'a> {
     pub submitted: Option<&'a str>,
     /// The record, where the user names one.
     pub out: Option<&'a Path>,
-    /// Options for each node.
-    pub sweep: Vec<String>,
+    /// What the sweep does.
+    pub sweep: &'a SweepArgs,
     /// Whether a signal ends the job.
     pub cancel: bool,
 }

@@ -40,6 +40,8 @@ pub struct Sweep<'a> {
     pub out: &'a Path,
     /// Port at which nodes meet.
     pub port: u16,
+    /// Directory of each host that keeps its record.
+    pub records: Option<&'a str>,
     /// Options for each node.
     pub sweep: &'a [String],
 }
@@ -161,13 +163,14 @@ impl Sweep<'_> {
         for word in &words {
             let _ = write!(command, " {}", quoted(word));
         }
-        match &node.found.copy {
-            None => format!("exec {command}"),
-            Some(dir) => {
-                let script = format!("trap 'rm -rf {}' EXIT HUP INT TERM; {command}", quoted(dir));
-                format!("exec sh -c {}", quoted(&script))
-            }
-        }
+        let records = self.records.map_or("\"$dir\"".to_owned(), quoted);
+        let copy = node.found.copy.as_deref().map(quoted).unwrap_or_default();
+        // The node ends with its connection, and then the shell that waits for it.
+        let script = format!(
+            "dir=$(mktemp -d \"${{TMPDIR:-/tmp}}/plumb-fleet-XXXXXXXX\") || exit; \
+             trap 'rm -rf \"$dir\" {copy}' EXIT; trap : HUP INT TERM; {command} --records {records}"
+        );
+        format!("exec sh -c {}", quoted(&script))
     }
 
     /// Prints what happens until the record has its end, rank 0 has ended, or a signal comes.

@@ -116,6 +116,30 @@ impl SweepArgs {
         Ok(Recipe { header, limits })
     }
 
+    /// The same options, for a node that is started elsewhere.
+    pub fn arguments(&self) -> Vec<String> {
+        let waits = &self.waits;
+        let preset = Preset::from(self.preset).name().to_owned();
+        let time = |time: Duration| humantime::format_duration(time).to_string().replace(' ', "");
+        let options = [
+            ("--preset", Some(preset)),
+            ("--steps", self.steps.map(|steps| steps.to_string())),
+            ("--seed", self.seed.map(|seed| seed.to_string())),
+            ("--join-within", Some(time(waits.join_within))),
+            ("--back-within", Some(time(waits.back_within))),
+            ("--alone-within", waits.alone_within.map(time)),
+            ("--pair-within", Some(time(waits.pair_within))),
+            ("--answer-within", Some(time(waits.answer_within))),
+        ];
+        let options = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let pairs = self.pairs.iter().map(|pair| ("--pair", pair.clone()));
+        let mut words: Vec<String> =
+            options.chain(pairs).flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        words.extend(self.all_pairs.then(|| "--all-pairs".to_owned()));
+        words.extend(self.selectors.iter().cloned());
+        words
+    }
+
     /// The preset of a node by itself.
     pub fn preset(&self) -> Preset {
         self.preset.into()
