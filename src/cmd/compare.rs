@@ -1,6 +1,6 @@
 //! `plumb compare`: what differs between runs.
 
-mod fail_on;
+pub(crate) mod fail_on;
 
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Against, Comparison, Measured, compare};

@@ -1,13 +1,17 @@
 //! `plumb fleet`: many machines measured as one.
 
 mod compare;
+mod follow;
 mod kubernetes;
 mod node;
 mod plan;
+mod records;
 mod report;
 mod resume;
 mod run;
 mod slurm;
+mod ssh;
+mod sweep;
 
 use crate::cmd::Failure;
 use clap::Subcommand;

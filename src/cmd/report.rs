@@ -197,7 +197,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The names of all parameters of cases, each once, in the order of the catalogue.
-fn parameters() -> Vec<&'static str> {
+pub fn parameters() -> Vec<&'static str> {
     let experiments = FAMILIES.iter().flat_map(|family| family.experiments);
     let params = experiments.flat_map(|experiment| experiment.card().params);
     let of_cases = params.filter(|param| param.role == Role::Case).map(|param| param.name);

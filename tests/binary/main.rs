@@ -11,6 +11,7 @@ mod container;
 mod cpu_os;
 mod crosscheck;
 mod data;
+mod fleet;
 mod input;
 mod limits;
 mod memory;

@@ -7,6 +7,7 @@ mod beside;
 mod chromium;
 mod crosscheck;
 mod finder;
+mod fleet;
 mod looks;
 mod odd;
 mod pages;

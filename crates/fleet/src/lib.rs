@@ -1,7 +1,33 @@
 //! Many machines: a sweep over a fleet, its record, and which node or link is slower than its peers.
+//!
+//! A sweep is N copies of `plumb fleet node`, started by whatever starts programs there ([`place`]).
+//! Rank 0 decides ([`rank0`]) what a [`recipe`] asks for, and writes the record ([`book`]); the
+//! others execute orders ([`wire`]) that reach them over a tree ([`tree`], [`relay`]). A node
+//! measures by starting its own binary ([`serve`]).
 #![forbid(unsafe_code)]
 
+pub mod book;
+pub mod compare;
+pub mod drawn;
+pub mod engine;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
+pub mod hosts;
 pub mod matchings;
 pub mod model;
+pub mod nodelist;
+pub mod place;
+pub mod plan;
+pub mod rank0;
 pub mod read;
+pub mod recipe;
+pub mod relay;
+pub mod report;
+pub mod secret;
+pub mod serve;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod simulated;
 pub mod sweep;
+pub mod tree;
+mod values;
+pub mod wire;

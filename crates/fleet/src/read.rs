@@ -205,6 +205,7 @@ mod tests {
             steps: 3,
             seed: 1,
             starter: "options".to_owned(),
+            simulated: false,
         }
     }
 

@@ -12,6 +12,7 @@ pub const FLEET_FORMAT: u32 = 1;
 
 /// A line of the record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The first line: what was asked for.
@@ -32,6 +33,7 @@ pub enum Event {
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`FLEET_FORMAT`] of the writer.
     pub format: u32,
@@ -55,10 +57,18 @@ pub struct Header {
     pub seed: u64,
     /// What started the nodes: `slurm`, `kubernetes`, `mpi`, `ssh` or `options`.
     pub starter: String,
+    /// Whether the figures are drawn and not measured: a rehearsal of the sweep itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub simulated: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A node that joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Node {
     /// 0 to size - 1.
     pub rank: u32,
@@ -84,6 +94,7 @@ pub struct Node {
 
 /// A value with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// In the figure's unit.
     pub value: f64,
@@ -99,6 +110,7 @@ pub struct Estimate {
 
 /// A figure of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// The node.
     pub rank: u32,
@@ -123,6 +135,7 @@ pub struct Figure {
 
 /// Why a pair was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// A step of a matching, beside the other pairs of the step.
@@ -140,6 +153,7 @@ pub enum Purpose {
 /// A figure between two nodes. The near end sends; what it measures is of the path from `from` to
 /// `to`, except for round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Number of the step, over all phases.
     pub step: u32,
@@ -166,6 +180,7 @@ pub struct Pair {
 
 /// A phase of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Nodes join rank 0.
@@ -182,6 +197,7 @@ pub enum Stage {
 
 /// What is missing, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Absent {
     /// The node.
     pub rank: u32,
@@ -204,6 +220,7 @@ pub struct Absent {
 
 /// A phase began or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Phase {
     /// Which.
     pub phase: Stage,
@@ -215,6 +232,7 @@ pub struct Phase {
 
 /// The last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct End {
     /// Time that the sweep took, in seconds.
     pub wall_s: f64,

@@ -131,8 +131,9 @@ pub fn tidy(run: &Run, params: &[&str]) -> String {
     table(names.iter().map(String::as_str), rows)
 }
 
-/// The text of rows below their header line.
-pub(super) fn table<'name>(
+/// The text of rows below their header line. No cell is a formula to a spreadsheet, and none steers a
+/// terminal.
+pub fn table<'name>(
     names: impl IntoIterator<Item = &'name str>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {

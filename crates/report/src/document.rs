@@ -225,8 +225,19 @@ pub struct Grid {
     pub label: String,
     /// Unit of the cells.
     pub unit: record::unit::Unit,
+    /// What the colours follow.
+    pub shades: Shades,
     /// Cells by row and column, in the unit; `None` where nothing was measured.
     pub cells: Vec<Vec<Option<f64>>>,
+}
+
+/// What the colours of a matrix follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shades {
+    /// The values, or their logarithms where the values are far apart.
+    Values,
+    /// How far a ratio is from 1, below it in another colour than above it.
+    Ratios,
 }
 
 /// Points that belong together.

@@ -12,19 +12,21 @@ use analysis::figures;
 use analysis::findings::{Severity, findings};
 use analysis::score::{Score, score};
 use record::event::{End, Ending, PredictionKind};
-use record::plain::{line, lines};
 use record::run::Run;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
 
+mod families;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod strict;
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
+
+pub use families::{Families, identifier, label, unit};
 
 /// The text, ending in `# EOF`. Only measured figures; intervals are families of their own
 /// (`…_low`, `…_high`), as the format knows none. Values that are no numbers are left out.
 pub fn render(run: &Run) -> String {
     let figures = figures(run);
-    let mut families = Families::of(&run.header.identity);
+    let mut families = Families::of(vec![label(MACHINE, &run.header.identity)]);
     about_the_run(&mut families, run);
     about_the_figures(&mut families, run, &figures);
     for figure in &figures {
@@ -38,89 +40,6 @@ pub fn render(run: &Run) -> String {
 
 /// The label that every sample has.
 const MACHINE: &str = "machine";
-
-/// Families by name, so that the samples of each stand together.
-struct Families {
-    machine: String,
-    by_name: BTreeMap<String, Family>,
-}
-
-struct Family {
-    unit: &'static str,
-    help: String,
-    lines: String,
-    /// Labels of the samples so far: the formats know each series once.
-    series: BTreeSet<String>,
-}
-
-impl Families {
-    fn of(machine: &str) -> Families {
-        Families { machine: label(MACHINE, machine), by_name: BTreeMap::new() }
-    }
-
-    /// One more sample, with the machine beside `labels`. `stem` is the name without its unit.
-    fn add(&mut self, stem: &str, unit: &'static str, help: &str, labels: &[String], value: f64) {
-        if !value.is_finite() {
-            return;
-        }
-        let stem = identifier(stem);
-        let name = match unit {
-            "" => stem,
-            unit => format!("{stem}_{unit}"),
-        };
-        let labels: Vec<&str> = std::iter::once(self.machine.as_str())
-            .chain(labels.iter().map(String::as_str))
-            .collect();
-        let labels = labels.join(",");
-        let line = format!("{name}{{{labels}}} {}\n", number(value));
-        let family = self.by_name.entry(name).or_insert_with(|| Family {
-            unit,
-            help: help_text(help),
-            lines: String::new(),
-            series: BTreeSet::new(),
-        });
-        // Cases of a record may differ in what no label shows.
-        if family.series.insert(labels) {
-            family.lines.push_str(&line);
-        }
-    }
-
-    /// A value and the ends of its interval, in units of so many of their own.
-    fn add_with_ends(
-        &mut self,
-        stem: &str,
-        (unit, factor): (&'static str, f64),
-        help: &str,
-        labels: &[String],
-        (value, interval): (Option<f64>, Option<(f64, f64)>),
-    ) {
-        let (low, high) = interval.unzip();
-        for (suffix, of, value) in [
-            ("", "", value),
-            ("_low", "Lower end of the interval: ", low),
-            ("_high", "Upper end of the interval: ", high),
-        ] {
-            if let Some(value) = value {
-                let (stem, help) = (format!("{stem}{suffix}"), format!("{of}{help}"));
-                self.add(&stem, unit, &help, labels, value * factor);
-            }
-        }
-    }
-
-    fn text(self) -> String {
-        let mut text = String::new();
-        for (name, family) in self.by_name {
-            text.push_str(&format!("# TYPE {name} gauge\n"));
-            if !family.unit.is_empty() {
-                text.push_str(&format!("# UNIT {name} {}\n", family.unit));
-            }
-            text.push_str(&format!("# HELP {name} {}\n", family.help));
-            text.push_str(&family.lines);
-        }
-        text.push_str("# EOF\n");
-        text
-    }
-}
 
 /// What ran, on what, and when.
 fn about_the_run(families: &mut Families, run: &Run) {
@@ -265,46 +184,11 @@ fn add_figure(families: &mut Families, figure: &Figure) {
     families.add_with_ends(&stem, unit(metric.unit), &metric.doc, &labels, values);
 }
 
-/// The unit's name by convention, and what turns a value into it.
-fn unit(unit: Unit) -> (&'static str, f64) {
-    match unit {
-        Unit::Ns => ("seconds", 1e-9),
-        Unit::NsPerOp => ("seconds_per_operation", 1e-9),
-        Unit::NsPerB => ("seconds_per_byte", 1e-9),
-        Unit::Cycle => ("cycles", 1.0),
-        Unit::B => ("bytes", 1.0),
-        Unit::BPerS => ("bytes_per_second", 1.0),
-        Unit::OpPerS => ("operations_per_second", 1.0),
-        Unit::FlopPerS => ("flops", 1.0),
-        Unit::Hz => ("hertz", 1.0),
-        Unit::Ratio => ("ratio", 1.0),
-        Unit::Count => ("", 1.0),
-    }
-}
-
-/// Digits as they are, with an exponent where many zeros would stand.
-fn number(value: f64) -> String {
-    let size = value.abs();
-    match size == 0.0 || (1e-4..1e15).contains(&size) {
-        true => format!("{value}"),
-        false => format!("{value:e}"),
-    }
-}
-
-fn seconds_since_1970(text: &str) -> Option<f64> {
+/// Seconds since 1970 of a time as RFC 3339 writes it.
+pub fn seconds_since_1970(text: &str) -> Option<f64> {
     let at = humantime::parse_rfc3339(text).ok()?;
     let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_secs_f64())
-}
-
-/// Letters, digits and underscores only.
-fn identifier(name: &str) -> String {
-    name.chars()
-        .map(|letter| match letter.is_ascii_alphanumeric() {
-            true => letter,
-            false => '_',
-        })
-        .collect()
 }
 
 /// The label of a case's parameter: an identifier that is no other label's.
@@ -314,15 +198,4 @@ fn parameter(name: &str) -> String {
         true => format!("case_{name}"),
         false => name,
     }
-}
-
-/// `name="text"`, with nothing that steers a terminal.
-fn label(name: &str, text: &str) -> String {
-    let text = lines(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{name}=\"{text}\"")
-}
-
-/// A line of help that both formats read alike.
-fn help_text(text: &str) -> String {
-    line(text).replace('\\', "\\\\").replace('"', "'")
 }

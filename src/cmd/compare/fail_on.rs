@@ -175,7 +175,7 @@ fn rule(text: &str) -> Result<FailOn, String> {
 }
 
 /// A percentage as a share.
-fn share(text: &str) -> Option<f64> {
+pub(crate) fn share(text: &str) -> Option<f64> {
     let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
     (percent.is_finite() && percent >= 0.0).then_some(percent / 100.0)
 }

@@ -1,13 +1,133 @@
-//! `plumb fleet compare`.
+//! `plumb fleet compare`: two sweeps over the same nodes.
 
-use crate::cmd::Failure;
+mod fail_on;
 
-/// Compare two sweeps over the same nodes
+use super::records::{look, open, titles, write};
+use crate::cmd::{Failure, output};
+use fail_on::{Met, Rule};
+use fleet::compare::compare;
+use fleet::report::compared::{build, csv, json};
+use report::{counted, html, markdown, terminal};
+use std::path::PathBuf;
+
+/// Compare two sweeps over the same nodes, before and after a change
+///
+/// Each node is compared with itself, by its name; what all nodes of a stratum have in common is the
+/// change, and a node that went another way is named. This shows far smaller changes than two sets of
+/// nodes do, because nodes differ from each other more than one differs from itself.
+///
+/// A change on all nodes is a finding if it is significant after correction for the number of figures
+/// and larger than 1.5 % (hardware) or 4 % (os, io).
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
+    usage error, or a rule without a tested figure; 3 failure; 5 undecided: most figures of a rule \
+    cannot show a change of its size.
 
-/// PLACEHOLDER: its helper replaces this before anything lands.
-#[expect(clippy::needless_pass_by_value, reason = "placeholder")]
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(anyhow::anyhow!("PLACEHOLDER").into())
+Examples:
+  plumb fleet compare before.jsonl after.jsonl
+  plumb fleet compare before.jsonl after.jsonl --all --format html -o comparison.html
+  plumb fleet compare before.jsonl after.jsonl --fail-on slower:5%@memory --fail-on apart"
+)]
+pub struct Args {
+    /// The record of the base sweep, A
+    #[arg(required_unless_present = "schema")]
+    base: Option<PathBuf>,
+    /// The record of the new sweep, B
+    #[arg(required_unless_present = "schema")]
+    new: Option<PathBuf>,
+    /// Exit with 1 only on findings that this rule names: slower, faster, changed (on all nodes), apart
+    /// (a node went another way), missing (a figure or a node) or never; `slower:5%` for changes of at
+    /// least 5 % of the base value; `slower:5%@memory` for these figures alone (selectors as in `plumb
+    /// run`); may be repeated
+    #[arg(long, value_name = "RULE")]
+    fail_on: Vec<String>,
+    /// Show all figures and all differences around them too
+    #[arg(long)]
+    all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE", visible_alias = "output")]
+    out: Option<PathBuf>,
+    /// Print the JSON Schema of --format json instead
+    #[arg(long, exclusive = true)]
+    schema: bool,
+}
+
+/// The formats of a comparison.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text for this terminal
+    Terminal,
+    /// One HTML page that opens offline
+    Html,
+    /// Markdown that fits a comment on a pull request, and lists what it omits
+    Markdown,
+    /// One row per figure and node
+    Csv,
+    /// One object with everything
+    Json,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let (Some(base), Some(new)) = (&args.base, &args.new) else {
+        return Ok(output::print(json::SCHEMA)?);
+    };
+    let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
+    let (base, new) = (open(base)?, open(new)?);
+    if base.header == new.header {
+        output::diagnose("plumb: the sweep is compared with itself; name the new one");
+    }
+    let comparison = compare(&base, &new);
+    let titles = titles([&base, &new]);
+    let document = |whole| build(&comparison, &titles, whole);
+    let text = match args.format {
+        Format::Terminal => terminal::render(&document(args.all), look(args.out.as_ref())),
+        Format::Html => html::render(&document(true), html::Print::Full),
+        Format::Markdown => markdown::render(&document(true)),
+        Format::Csv => csv::render(&comparison),
+        Format::Json => json::render(&comparison),
+    };
+    write(args.out.as_ref(), &text)?;
+    if comparison.nodes.is_empty() {
+        return Err(Failure::Usage(
+            "the sweeps have no node in common: nodes are paired by their names".to_owned(),
+        ));
+    }
+    match rules.is_empty() {
+        true if comparison.has_finding() => Err(Failure::Finding),
+        true => Ok(()),
+        false => judge(&rules, &rules.iter().map(|rule| rule.of(&comparison)).collect::<Vec<_>>()),
+    }
+}
+
+/// The exit code of rules and what each met: a finding before a void rule before an undecided one.
+fn judge(rules: &[Rule], met: &[Met]) -> Result<(), Failure> {
+    let (mut failed, mut void, mut undecided) = (false, None, None);
+    for (rule, met) in rules.iter().zip(met) {
+        let said = |text: &str| format!("--fail-on {}: {text}", rule.text());
+        if met.met > 0 {
+            failed = true;
+            output::diagnose(&format!("plumb: {}", said(&counted(met.met, rule.noun()))));
+        }
+        if !rule.needs_tests() {
+            continue;
+        }
+        if met.tested == 0 {
+            void = Some(said("no figure in its scope was tested: the rule decides nothing"));
+        } else if rule.has_size() && met.met == 0 && 2 * met.blind > met.tested {
+            undecided = Some(said(&format!(
+                "undecided: {} of {} figures cannot show a change of that size",
+                met.blind, met.tested
+            )));
+        }
+    }
+    match (failed, void, undecided) {
+        (true, ..) => Err(Failure::Finding),
+        (false, Some(void), _) => Err(Failure::Usage(void)),
+        (false, None, Some(undecided)) => Err(Failure::Undecided(undecided)),
+        (false, None, None) => Ok(()),
+    }
 }

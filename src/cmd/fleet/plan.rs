@@ -1,13 +1,164 @@
-//! `plumb fleet plan`.
+//! `plumb fleet plan`: what a sweep would do and cost.
 
-use crate::cmd::Failure;
+use crate::cmd::fleet::sweep::SweepArgs;
+use crate::cmd::{BUILD, Failure, output};
+use catalogue::FAMILIES;
+use fleet::plan::{Cost, Takes, costs, is_all_pairs};
+use fleet::recipe::Recipe;
+use fleet::sweep::Stage;
+use record::event::Options;
+use record::quantity::render_bytes;
+use serde_json::json;
+use session::plan::default_budget;
+use session::setup::{Setup, Wanted};
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-/// Show the phases of a sweep with their costs; measure nothing
+/// A pair takes about this time: a run of net.rtt and net.bandwidth of the preset quick.
+const PAIR_S: f64 = 20.0;
+/// In a rehearsal.
+const PAIR_REHEARSAL_S: f64 = 3.0;
+/// Figures of a pair, about.
+const PAIR_FIGURES: u32 = 40;
+
+/// Show the phases of a sweep and what they cost, without measuring
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Number of nodes
+    #[arg(short = 'N', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(fleet::place::SIZE_MAX)))]
+    nodes: u32,
+    /// Print a JSON object instead
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sweep: SweepArgs,
+}
 
-/// PLACEHOLDER: its helper replaces this before anything lands.
-#[expect(clippy::needless_pass_by_value, reason = "placeholder")]
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(anyhow::anyhow!("PLACEHOLDER").into())
+pub fn run(args: Args) -> Result<(), Failure> {
+    let recipe = args.sweep.recipe(args.nodes, "options", false)?;
+    let takes = takes(&args.sweep)?;
+    let all = costs(&recipe, &takes);
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(&recipe, &all)),
+        false => as_text(&recipe, &all),
+    };
+    Ok(output::print(&text)?)
+}
+
+/// What the parts of a sweep take on a machine such as this one.
+fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
+    let preset = sweep.preset();
+    let options = Options {
+        selectors: sweep.selectors().to_vec(),
+        preset: preset.name().to_owned(),
+        budget_s: default_budget(preset).as_secs_f64(),
+        precision: 0.02,
+        set: Vec::new(),
+        cpus: None,
+        peers: Vec::new(),
+        key_file: None,
+        dir: None,
+    };
+    let wanted = Wanted {
+        build: BUILD,
+        catalogue: FAMILIES,
+        options,
+        dir: None,
+        seed: None,
+        name: None,
+        then: &[],
+        host_tree: None,
+        machine: None,
+    };
+    let setup = Setup::new(wanted, &AtomicBool::new(false))?;
+    let planned = &setup.planned;
+    let figures: usize = planned
+        .plan
+        .experiments
+        .iter()
+        .flat_map(|one| one.series.iter().map(|series| series.cases.len() * one.metrics.len()))
+        .sum();
+    Ok(Takes {
+        alone_s: planned.plan.eta_s,
+        pair_s: match preset.name() {
+            "rehearsal" => PAIR_REHEARSAL_S,
+            _ => PAIR_S,
+        },
+        figures: u32::try_from(figures).unwrap_or(u32::MAX),
+        pair_figures: PAIR_FIGURES,
+    })
+}
+
+/// What a phase does, for a reader.
+fn what(recipe: &Recipe, cost: &Cost) -> String {
+    let header = &recipe.header;
+    match cost.phase {
+        Stage::Meet => format!("{} nodes join rank 0", header.size),
+        Stage::Alone => format!("every node measures itself, all at once: {}", header.preset),
+        Stage::Pairs => {
+            let which = match is_all_pairs(recipe) {
+                true => "all pairs",
+                false => "random matchings",
+            };
+            format!(
+                "{} steps of {which}, then {} pairs with nothing else running",
+                header.steps,
+                cost.steps.saturating_sub(header.steps)
+            )
+        }
+        Stage::Suspects => "what stands out, again: 3 times, with 3 partners".to_owned(),
+        Stage::Gather => "what is left reaches rank 0".to_owned(),
+    }
+}
+
+fn name(phase: Stage) -> &'static str {
+    match phase {
+        Stage::Meet => "meet",
+        Stage::Alone => "alone",
+        Stage::Pairs => "pairs",
+        Stage::Suspects => "suspects",
+        Stage::Gather => "gather",
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
+}
+
+fn as_text(recipe: &Recipe, costs: &[Cost]) -> String {
+    let mut text = String::new();
+    for cost in costs {
+        let expected = cost.expected_s.map_or("as found".to_owned(), seconds);
+        let _ = writeln!(
+            text,
+            "{:<9} {:<62} {:>8}  {:>9}",
+            name(cost.phase),
+            what(recipe, cost),
+            expected,
+            render_bytes(cost.bytes as f64)
+        );
+    }
+    let whole: f64 = costs.iter().filter_map(|cost| cost.expected_s).sum();
+    let longest: f64 = costs.iter().map(|cost| cost.at_most_s).sum();
+    let _ = writeln!(
+        text,
+        "about {} where nothing stands out; at most {} without suspects. Times are of a machine \
+         such as this one.",
+        seconds(whole),
+        seconds(longest)
+    );
+    text
+}
+
+fn as_json(recipe: &Recipe, costs: &[Cost]) -> serde_json::Value {
+    let phases = costs.iter().map(|cost| {
+        json!({
+            "phase": name(cost.phase), "what": what(recipe, cost), "steps": cost.steps,
+            "measurements": cost.measurements, "expected_s": cost.expected_s,
+            "at_most_s": cost.at_most_s, "bytes": cost.bytes,
+        })
+    });
+    let phases: Vec<serde_json::Value> = phases.collect();
+    json!({ "nodes": recipe.header.size, "steps": recipe.header.steps, "phases": phases })
 }

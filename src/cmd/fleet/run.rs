@@ -1,13 +1,113 @@
-//! `plumb fleet run`.
+//! `plumb fleet run`: starts the nodes of a sweep, follows it, and reports.
 
-use crate::cmd::Failure;
+use crate::cmd::fleet::slurm::{JobArgs, Submission, drain};
+use crate::cmd::fleet::sweep::SweepArgs;
+use crate::cmd::fleet::{report, ssh};
+use crate::cmd::run::stop_flag;
+use crate::cmd::{Failure, usage};
+use anyhow::Context;
+use clap::Parser;
+use fleet::engine::MEET_PORT;
+use session::setup::run_name;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 /// Start a sweep on many machines, follow it, and report
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+The list of --hosts has a host a line, as ssh takes its name, then its labels; n[1-16] stands for n1 to n16. \
+`address=` is where the other nodes reach a host, if that is not where ssh does:
+  n[1-16]        rack=r1 instance_type=c7
+  me@10.0.0.17   rack=r2 address=192.168.0.17
+The first host that answers gathers the results. ssh must log in without a question. Hosts that refuse, do not \
+answer, or have another plumb get a line; the sweep goes on without them.")]
+pub struct Args {
+    /// Submit a job to Slurm
+    #[arg(long, conflicts_with = "hosts")]
+    slurm: bool,
+    /// Start the nodes over ssh, on the hosts of this list
+    #[arg(long, value_name = "FILE", required_unless_present = "slurm")]
+    hosts: Option<PathBuf>,
+    #[command(flatten)]
+    job: JobArgs,
+    /// With --slurm: follow a job that was submitted before
+    #[arg(long, value_name = "ID", requires = "slurm")]
+    job_id: Option<String>,
+    /// With --slurm: Ctrl-C cancels the job [default: it goes on]
+    #[arg(long, requires = "slurm")]
+    cancel: bool,
+    /// With --hosts: send this binary to hosts that have no plumb or another version; the copy is
+    /// removed at the end
+    #[arg(long, requires = "hosts")]
+    copy: bool,
+    /// With --hosts: port at which the nodes meet
+    #[arg(long, value_name = "PORT", default_value_t = MEET_PORT)]
+    port: u16,
+    /// The record of the sweep [default: a new file in this directory]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// With --hosts: keep each node's own record there, in this directory of its host [default: not
+    /// kept]
+    #[arg(long, value_name = "DIR", requires = "hosts")]
+    records: Option<String>,
+    /// With --slurm: after the report, take the nodes that are confirmed to be slower or unstable out
+    /// of service. Shows what it does, and asks first
+    #[arg(long, requires = "slurm")]
+    drain: bool,
+    /// With --drain: do not ask
+    #[arg(long, requires = "drain")]
+    yes: bool,
+    #[command(flatten)]
+    sweep: SweepArgs,
+}
 
-/// PLACEHOLDER: its helper replaces this before anything lands.
-#[expect(clippy::needless_pass_by_value, reason = "placeholder")]
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(anyhow::anyhow!("PLACEHOLDER").into())
+/// `plumb fleet report`, as a user types it.
+#[derive(Parser)]
+struct Report {
+    #[command(flatten)]
+    args: report::Args,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let stop = stop_flag()?;
+    let record = match &args.hosts {
+        Some(list) => over_ssh(&args, list, &stop)?,
+        None => Submission {
+            job: &args.job,
+            submitted: args.job_id.as_deref(),
+            out: args.out.as_deref(),
+            sweep: &args.sweep,
+            cancel: args.cancel,
+        }
+        .follow(&stop)?,
+    };
+    let reported = report::run(Report::parse_from([Path::new("report"), &record]).args);
+    if args.drain {
+        drain(&record, args.yes)?;
+    }
+    reported
+}
+
+fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Failure> {
+    let shown = list.display();
+    let text = std::fs::read_to_string(list).with_context(|| format!("cannot read {shown}"));
+    let hosts =
+        text.and_then(|text| fleet::hosts::hosts(&text).with_context(|| format!("{shown}")));
+    let hosts = hosts.map_err(usage)?;
+    let out =
+        args.out.clone().unwrap_or_else(|| format!("plumb-fleet-{}.jsonl", run_name()).into());
+    let plumb = args.job.plumb.as_ref().map_or("plumb".into(), |plumb| plumb.to_string_lossy());
+    args.sweep.recipe(hosts.len() as u32, "ssh", false)?;
+    let mut words = args.sweep.arguments();
+    words.extend(args.job.node.iter().cloned());
+    let sweep = ssh::Sweep {
+        hosts: &hosts,
+        plumb: &plumb,
+        copy: args.copy,
+        out: &out,
+        port: args.port,
+        records: args.records.as_deref(),
+        sweep: &words,
+    };
+    sweep.run(stop)
 }

@@ -15,7 +15,7 @@ mod confirm;
 mod first;
 mod fit;
 mod judge;
-mod peers;
+pub(crate) mod peers;
 mod select;
 mod strata;
 mod suspects;

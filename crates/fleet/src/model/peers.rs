@@ -37,7 +37,7 @@ pub(super) struct Row {
 
 /// Centre and scale of some peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Peers {
+pub(crate) struct Peers {
     pub centre: f64,
     pub variance: f64,
     pub freedom: f64,
@@ -54,7 +54,7 @@ impl Peers {
 
 /// The centre and scale of values, never less spread than `floor` (a standard deviation) before the
 /// far ones are left out. `None` below two values.
-pub(super) fn spread(values: &[f64], floor: f64) -> Option<Peers> {
+pub(crate) fn spread(values: &[f64], floor: f64) -> Option<Peers> {
     let mut centre = median(values)?;
     let away: Vec<f64> = values.iter().map(|x| (x - centre).abs()).collect();
     let mut scale = (FROM_MAD * median(&away)?).max(floor);

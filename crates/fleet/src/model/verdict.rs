@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// Nodes of identical hardware, which are each other's peers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stratum {
     /// What makes them identical, by name.
     pub facts: BTreeMap<String, String>,
@@ -19,6 +20,7 @@ pub struct Stratum {
 
 /// Which end of a pair a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// No pair: measured alone.
@@ -33,6 +35,7 @@ pub enum Role {
 
 /// Where a figure stands among those of its peers in the first measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Standing {
     /// The node.
     pub rank: u32,
@@ -54,6 +57,7 @@ pub struct Standing {
 
 /// What is compared over nodes: a figure of nodes, or what pairs say of one of their ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subject {
     /// The figure.
     pub key: Key,
@@ -65,6 +69,7 @@ pub struct Subject {
 
 /// What is accused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum At {
     /// A node, by rank.
@@ -75,6 +80,7 @@ pub enum At {
 
 /// Of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Charge {
     /// A node's level is worse than that of its peers, confirmed.
@@ -90,6 +96,7 @@ pub enum Charge {
 
 /// Why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Distance from the centre of the peers in robust standard deviations: of the median of all
     /// measurements of a node, of the repetitions of a link; of the first one where there is no other.
@@ -117,6 +124,7 @@ pub struct Evidence {
 
 /// A node or link that is worse than its peers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Of what.
     pub charge: Charge,
@@ -143,6 +151,7 @@ pub struct Verdict {
 /// A figure that is worse than predicted in a stratum: as a whole, or in some nodes of one that is
 /// too small to compare.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Below {
     /// Index of the stratum in [`Judgement::strata`].
     pub stratum: usize,
@@ -168,6 +177,7 @@ pub struct Below {
 
 /// A node whose single-node figures phase 4 measures again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NodeAgain {
     /// The node.
     pub rank: u32,
@@ -180,6 +190,7 @@ pub struct NodeAgain {
 ///
 /// [`Purpose::Suspect`]: crate::sweep::Purpose::Suspect
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkAgain {
     /// The near end.
     pub from: u32,
@@ -194,6 +205,7 @@ pub struct LinkAgain {
 /// What phase 4 measures again. Nodes do not disturb each other and may run at the same time; pairs
 /// run one after another, in this order (worst first).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Suspects {
     /// Nodes by themselves.
     pub nodes: Vec<NodeAgain>,
@@ -210,6 +222,7 @@ impl Suspects {
 
 /// All that the model says of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Judgement {
     /// Nodes of identical hardware, the largest stratum first.
     pub strata: Vec<Stratum>,

@@ -2,7 +2,7 @@
 
 use super::columns::verdict;
 use super::plots::{self, Spot, pictures, spots, title};
-use crate::document::{Block, Cell, Column, Grid, Row, Table, Tone};
+use crate::document::{Block, Cell, Column, Grid, Row, Shades, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather;
@@ -85,6 +85,7 @@ pub(super) fn grids(
                 columns: names(columns, &column_values),
                 label: metric.replace('_', " "),
                 unit,
+                shades: Shades::Values,
                 cells,
             }))
         };

@@ -60,6 +60,7 @@
       .map((name) => [name, colour(name)])),
     series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`series-${n}`)),
     heat: [1, 2, 3].map((n) => colour(`heat-${n}`)),
+    ratio: [1, 2, 3].map((n) => colour(`ratio-${n}`)),
     family: getComputedStyle(document.body).fontFamily,
   });
   let theme = read();

@@ -1,7 +1,7 @@
 //! Plots and matrices as data for the page's script, and the elements that it draws them in.
 
 use super::ticks::{self, Scale};
-use crate::document::{Axis, Grid, Plot, Point, Series, Shape};
+use crate::document::{Axis, Grid, Plot, Point, Series, Shades, Shape};
 use maud::{Markup, html};
 use record::quantity::{self, digits, render};
 use record::unit::Unit;
@@ -19,6 +19,14 @@ const LOG_COLOURS: f64 = 20.0;
 const IN_TABLES: &str = "Its figures are in the tables of this section.";
 /// Significant digits of a matrix' cells.
 const CELL_DIGITS: usize = 4;
+
+/// Greatest ratio that a matrix of ratios has a colour of its own for, and the least one for which the
+/// colours are as deep as they get: scatter of a few per cent stays pale.
+const RATIOS_MOST: f64 = 2.0;
+/// See [`RATIOS_MOST`].
+const RATIOS_LEAST: f64 = 1.15;
+/// Ratios that the scale of their colours may show.
+const RATIO_TICKS: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.7, 2.0];
 
 /// The scale of a matrix' colours.
 const RATIOS: Scale = Scale { unit: Some(Unit::Ratio), is_log: true, is_binary: false };
@@ -265,7 +273,13 @@ fn cells(grid: &Grid) -> Value {
     });
     let (factor, unit) =
         quantity::scale(values().fold(0.0, |high, value| f64::max(high, value.abs())), grid.unit);
-    let is_log = low > 0.0 && high / low > LOG_COLOURS;
+    let is_log = low > 0.0
+        && match grid.shades {
+            Shades::Values => high / low > LOG_COLOURS,
+            Shades::Ratios => true,
+        };
+    let reach = (is_log && grid.shades == Shades::Ratios)
+        .then(|| high.max(1.0 / low).clamp(RATIOS_LEAST, RATIOS_MOST));
     let digits = Digits(CELL_DIGITS);
     let scaled =
         |value: &Option<f64>| value.map_or(Value::Null, |value| digits.json(value / factor));
@@ -278,10 +292,13 @@ fn cells(grid: &Grid) -> Value {
         "label": grid.label,
         "unit": unit,
         "log": is_log,
-        "ticks": match is_log {
-            true => ticks::ticks(RATIOS, Some((low / factor, high / factor)))
+        "reach": reach,
+        "ticks": match (is_log, reach) {
+            (true, Some(reach)) => RATIO_TICKS.into_iter()
+                .filter(|at| (1.0 / reach..=reach).contains(at)).collect(),
+            (true, None) => ticks::ticks(RATIOS, Some((low / factor, high / factor)))
                 .into_iter().map(|(at, _)| at).collect::<Vec<_>>(),
-            false => Vec::new(),
+            (false, _) => Vec::new(),
         },
         "cells": rows.collect::<Vec<_>>(),
     })
@@ -315,7 +332,7 @@ impl Digits {
 #[cfg(test)]
 mod tests {
     use super::{Digits, Pictures, cells, data};
-    use crate::document::{Axis, Grid, Plot, Point, Series, Shape};
+    use crate::document::{Axis, Grid, Plot, Point, Series, Shades, Shape};
     use record::quantity::render;
     use record::unit::Unit;
     use serde_json::json;
@@ -398,6 +415,7 @@ mod tests {
             columns: ("to".to_owned(), vec!["0".to_owned(), "1".to_owned()]),
             label: "latency".to_owned(),
             unit: Unit::Ns,
+            shades: Shades::Values,
             cells,
         };
         let near = cells(&grid(vec![vec![None, Some(61.234_56)], vec![Some(64.0), None]]));
@@ -407,5 +425,31 @@ mod tests {
         assert_eq!(far["cells"], json!([[0.05], [5]]));
         assert_eq!((&far["unit"], &far["log"]), (&json!("µs"), &json!(true)));
         assert_eq!(cells(&grid(Vec::new()))["cells"], json!([]));
+    }
+
+    #[test]
+    fn the_colours_of_ratios_lie_about_one() {
+        let of = |values: [f64; 2]| {
+            cells(&Grid {
+                title: String::new(),
+                rows: ("figure".to_owned(), vec!["0".to_owned()]),
+                columns: ("node".to_owned(), vec!["0".to_owned(), "1".to_owned()]),
+                label: "ratio".to_owned(),
+                unit: Unit::Ratio,
+                shades: Shades::Ratios,
+                cells: vec![values.map(Some).to_vec()],
+            })
+        };
+        // Scatter stays pale; a link at a tenth of its rate leaves the others their colours.
+        assert_eq!(of([0.99, 1.02])["reach"], json!(1.15));
+        assert_eq!(of([0.1, 1.0])["reach"], json!(2.0));
+        let near = of([0.8, 1.0]);
+        assert_eq!((&near["reach"], &near["log"]), (&json!(1.25), &json!(true)));
+        assert_eq!(near["ticks"], json!([0.8, 0.9, 1.0, 1.1, 1.25]));
+        // A figure may be zero: it has no logarithm.
+        assert_eq!(
+            (&of([0.0, 1.0])["log"], &of([0.0, 1.0])["reach"]),
+            (&json!(false), &json!(null))
+        );
     }
 }

@@ -8,6 +8,8 @@ const plumbPicture = (() => {
   const MANY = 400;
   // Columns up to which the cells of a matrix carry their values.
   const WITH_TEXT = 12;
+  // Rows up to which each has room for its name.
+  const FEW_ROWS = 40;
 
   // The library reads markup of its own in texts: nothing that a run says may be taken for it.
   const plain = (text) => String(text).replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
@@ -206,6 +208,8 @@ const plumbPicture = (() => {
     const shade = (value) => value === null ? null : data.log ? Math.log10(value) : value;
     const [rows, columns] = [data.rows.names, data.columns.names];
     const cell = Math.max(2, Math.min(44, (width - 190) / columns.length));
+    // Few rows have names of their own, however narrow their cells are.
+    const high = Math.max(cell, rows.length <= FEW_ROWS ? 18 : 0);
     const gap = cell < 8 ? 0 : 1;
     const ticks = (axis, room) => {
       const step = [1, 2, 5, 10, 20, 50, 100].find((step) => axis.names.length / step <= room) ?? 200;
@@ -215,19 +219,23 @@ const plumbPicture = (() => {
         linecolor: theme.line };
     };
     const shades = data.cells.flat().filter((value) => value !== null).map(shade);
-    const low = shades.reduce((a, b) => Math.min(a, b), Infinity);
-    const span = shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    // Ratios have colours on both sides of 1, as far as the scale reaches.
+    const scale = data.reach ? theme.ratio : theme.heat;
+    const low = data.reach ? -Math.log10(data.reach) : shades.reduce((a, b) => Math.min(a, b), Infinity);
+    const span = data.reach ? -2 * low : shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    const share = (value) => Math.max(0, Math.min(1, (shade(value) - low) / span));
     const texts = columns.length > WITH_TEXT ? [] : data.cells.flatMap((row, i) => row.flatMap((value, j) =>
       value === null ? [] : [{ x: j, y: i, text: String(value), showarrow: false,
-        font: { size: 12, color: on(theme.heat, (shade(value) - low) / span) } }]));
+        font: { size: 12, color: on(scale, share(value)) } }]));
     const unit = data.unit ? ` (${data.unit})` : "";
-    const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
+    const height = Math.max(data.reach ? 260 : 180, Math.min(720, high * rows.length) + 130);
     return {
       traces: [{
         type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: gap, ygap: gap, hoverongaps: false,
         hovertext: data.cells.map((row, i) => row.map((value, j) =>
           plain(`${data.rows.label} ${rows[i]}, ${data.columns.label} ${columns[j]}: ${text(value)}`))),
-        hovertemplate: "%{hovertext}<extra></extra>", colorscale: theme.heat.map((colour, i) => [i / 2, colour]),
+        hovertemplate: "%{hovertext}<extra></extra>", colorscale: scale.map((colour, i) => [i / 2, colour]),
+        zmin: low, zmax: low + span,
         colorbar: { title: { text: plain(`${data.label}${unit}`), side: "right" }, thickness: 12, outlinewidth: 0,
           tickfont: { size: 11 }, ...(data.log ? { tickmode: "array", tickvals: data.ticks.map(Math.log10),
             ticktext: data.ticks.map(String) } : { nticks: 5 }) },

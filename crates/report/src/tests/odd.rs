@@ -132,7 +132,7 @@ fn csv_of_odd_runs_has_a_row_for_each_figure() {
 fn openmetrics_of_odd_runs_is_read() {
     for (name, run, _) in odd() {
         let text = openmetrics::render(&run);
-        if let Err(error) = openmetrics::tests::read(&text) {
+        if let Err(error) = openmetrics::strict::read(&text) {
             panic!("{name}: {error}");
         }
     }
@@ -275,6 +275,7 @@ fn no_text_of_a_record_steers_who_shows_it() {
         columns: ("c\u{7}".to_owned(), vec!["b\u{202e}".to_owned()]),
         label: "l\u{1b}".to_owned(),
         unit: record::unit::Unit::Ns,
+        shades: crate::document::Shades::Values,
         cells: vec![vec![Some(1.0)]],
     };
     document.sections[0].blocks.push(crate::document::Block::Grid(grid).for_all());

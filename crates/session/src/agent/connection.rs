@@ -119,7 +119,8 @@ fn connected(
 fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
     let mut tries = 1;
     loop {
-        let stream = reach::tcp(host, port, stop)?;
+        let listens = |at| format!("plumb agent --listen {at} --key-file FILE");
+        let stream = reach::tcp(host, port, &listens, stop)?;
         let near = stream.local_addr()?.ip();
         match Channel::over_tcp(stream, key, stop) {
             Ok(channel) => return Ok((channel, near)),

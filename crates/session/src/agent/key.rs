@@ -5,7 +5,7 @@
 use super::message::printable;
 use crate::store::file::{self, There};
 use anyhow::{Context, Result, ensure};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -44,16 +44,22 @@ impl Key {
     /// exists or cannot be made.
     pub fn write(&self, path: &Path) -> Result<()> {
         let shown = path.display();
-        let mut text = String::with_capacity(DIGITS + 1);
-        for byte in self.0 {
-            write!(text, "{byte:02x}").context("writing a text")?;
-        }
-        text.push('\n');
+        let text = self.digits() + "\n";
         file::make(path, file::SECRET, There::Kept, |file| file.write_all(text.as_bytes()))
             .map(drop)
             .with_context(|| {
                 format!("cannot create {shown}; name a new file in an existing directory")
             })
+    }
+
+    /// The key of its digits; `None` where they are none.
+    pub fn parse(digits: &str) -> Option<Key> {
+        parse(digits)
+    }
+
+    /// Its digits, for a file or a message that is kept secret.
+    pub fn digits(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Reads the key of a file that has one. Errors: as [`Keys::open`], or it has several.

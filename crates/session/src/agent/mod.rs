@@ -24,10 +24,10 @@ pub mod listen;
 pub mod message;
 pub mod office;
 mod plain;
-mod reach;
+pub mod reach;
 pub mod seal;
 pub mod server;
-mod ssh;
+pub mod ssh;
 pub mod stdio;
 pub mod url;
 

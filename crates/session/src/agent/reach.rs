@@ -18,12 +18,15 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// Connects to the first address of a host that answers. Errors: the host is unknown, no address
-/// answers, with the way out; [`Interrupted`].
-pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
+/// What listens at an address, for the user to start it there.
+pub type Listens<'a> = &'a dyn Fn(SocketAddr) -> String;
+
+/// Connects to the first address of a host that answers; `listens` is the command that was expected
+/// there. Errors: the host is unknown, no address answers, with the way out; [`Interrupted`].
+pub fn tcp(host: &str, port: u16, listens: Listens<'_>, stop: &AtomicBool) -> Result<TcpStream> {
     let mut failure = None;
     for address in resolved(host, port, stop)?.into_iter().take(ADDRESSES_MAX) {
-        match connected(address, stop) {
+        match connected(address, listens, stop) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => failure = failure.or(Some(error)),
@@ -32,9 +35,9 @@ pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
     Err(failure.unwrap_or_else(|| anyhow!("{host} has no address")))
 }
 
-/// Addresses of a host. A child asks for them: what answers for names may take long, and would not
-/// hear of an interruption.
-fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
+/// Addresses of a host, with a port. A child asks for them: what answers for names may take long, and would not
+/// hear of an interruption. Errors: the host is unknown; [`Interrupted`].
+pub fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
@@ -56,7 +59,7 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
         .collect()
 }
 
-fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
+fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
         .with_context(|| format!("cannot make a socket for {address}"))?;
     socket.set_nonblocking(true)?;
@@ -66,10 +69,10 @@ fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
         Err(error) if error.raw_os_error() == Some(metal::raw::IN_PROGRESS) => {
             wait(&socket, address, deadline, stop)?;
             if let Some(error) = socket.take_error()? {
-                return Err(told(address, &error));
+                return Err(told(address, listens, &error));
             }
         }
-        Err(error) => return Err(told(address, &error)),
+        Err(error) => return Err(told(address, listens, &error)),
     }
     Ok(socket.into())
 }
@@ -108,12 +111,11 @@ fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<boo
 }
 
 /// Why there is no connection, with the way out.
-fn told(address: SocketAddr, error: &io::Error) -> Error {
+fn told(address: SocketAddr, listens: Listens<'_>, error: &io::Error) -> Error {
     let way_out = match error.kind() {
-        io::ErrorKind::ConnectionRefused => format!(
-            "nothing listens on that port: start `plumb agent --listen {address} --key-file FILE` \
-             on that host"
-        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("nothing listens on that port: start `{}` on that host", listens(address))
+        }
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             "this host has no route to it".to_owned()
         }

@@ -21,9 +21,10 @@ const SSH_ALIVE_COUNT: u32 = 2;
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// Bytes kept of what a program said on its standard error.
 const SAID_MAX: usize = 4096;
-/// A shell's exit codes for a program that cannot be run, and for a missing one.
-const NOT_RUNNABLE: i32 = 126;
-const NOT_FOUND: i32 = 127;
+/// A shell's exit code for a program that cannot be run.
+pub const NOT_RUNNABLE: i32 = 126;
+/// A shell's exit code for a program that is missing.
+pub const NOT_FOUND: i32 = 127;
 /// What plumb answers to arguments that it does not know.
 const USAGE: i32 = 2;
 
@@ -38,11 +39,17 @@ pub struct Carrier {
     plumb: Option<String>,
     /// What a user would type to try the way by hand, where it is known.
     by_hand: Option<String>,
+    /// What to do where there is no plumb.
+    missing: &'static str,
 }
 
-/// Arguments of ssh for an agent at its far end. It asks no questions (no user answers during a
+/// What to do where an agent's plumb is not found.
+const MISSING: &str =
+    "put it on the PATH of non-interactive shells, or give its path, ssh://HOST/PATH/OF/plumb";
+
+/// Arguments of ssh for a command at its far end. It asks no questions (no user answers during a
 /// run), takes no terminal, and forwards nothing.
-pub fn arguments(ssh: &Ssh) -> Vec<String> {
+fn arguments(ssh: &Ssh, command: &str) -> Vec<String> {
     let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
     let options = [
         "BatchMode=yes".to_owned(),
@@ -67,20 +74,32 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
     if let Some(port) = ssh.port {
         arguments.push(format!("-p{port}"));
     }
-    let command = format!("exec {} agent", quoted(&ssh.plumb));
-    arguments.extend(["--".to_owned(), ssh.host.clone(), command]);
+    arguments.extend(["--".to_owned(), ssh.host.clone(), command.to_owned()]);
     arguments
 }
 
 impl Carrier {
-    /// Starts ssh: itself, what the agent says, and what is said to it. Errors: there is no ssh
-    /// here.
+    /// Starts ssh for an agent: itself, what the agent says, and what is said to it. Errors: there is
+    /// no ssh here.
     pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
-        let mut command = Command::new("ssh");
-        command.args(arguments(ssh));
-        let (mut carrier, output, input) = Carrier::start(command)
-            .context("cannot start ssh: install OpenSSH's client, or use tcp:// or exec:")?;
+        let command = format!("exec {} agent", quoted(&ssh.plumb));
+        Carrier::over_ssh(ssh, &command, MISSING)
+            .context("ssh:// needs ssh, tcp:// and exec: do not")
+    }
+
+    /// The same for any command of the shell at the far end, and what to do where there is no plumb.
+    /// Errors: there is no ssh here.
+    pub fn over_ssh(
+        ssh: &Ssh,
+        command: &str,
+        missing: &'static str,
+    ) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+        let mut program = Command::new("ssh");
+        program.args(arguments(ssh, command));
+        let (mut carrier, output, input) =
+            Carrier::start(program).context("cannot start ssh: install OpenSSH's client")?;
         carrier.plumb = Some(ssh.plumb.clone());
+        carrier.missing = missing;
         let mut by_hand = "ssh ".to_owned();
         if let Some(port) = ssh.port {
             let _ = write!(by_hand, "-p {port} ");
@@ -112,6 +131,7 @@ impl Carrier {
             said: Vec::new(),
             plumb: None,
             by_hand: None,
+            missing: MISSING,
         };
         Ok((carrier, output, input))
     }
@@ -134,6 +154,16 @@ impl Carrier {
         }
     }
 
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Its exit code, once it has ended; it is given a moment.
+    pub fn code(&mut self) -> Option<i32> {
+        self.reap(REAP_TIME / 4).and_then(|status| status.code())
+    }
+
     /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after
     /// a moment for its last words.
     pub fn last_words(&mut self) -> String {
@@ -151,10 +181,12 @@ impl Carrier {
             .map(|line| printable(line.trim()))
             .filter(|line| !line.is_empty())
             .collect();
-        told(status, &said.join(" "), self.plumb.as_deref(), self.by_hand.as_deref())
+        let by_hand = self.by_hand.as_deref();
+        told(status, &said.join(" "), self.plumb.as_deref(), by_hand, self.missing)
     }
 
-    fn kill(&self) {
+    /// Ends it.
+    pub fn kill(&self) {
         // The group may already be gone.
         let _ = metal::process::kill_group(self.child.id());
     }
@@ -186,14 +218,14 @@ fn told(
     said: &str,
     plumb: Option<&str>,
     by_hand: Option<&str>,
+    missing: &str,
 ) -> String {
     let code = status.and_then(|status| status.code());
     let plumb_there = plumb.unwrap_or("plumb");
     let way_out = match (code, by_hand) {
-        (Some(NOT_FOUND), Some(_)) => format!(
-            "`{plumb_there}` is not found there: put it on the PATH of non-interactive shells, or \
-             give its path, ssh://HOST/PATH/OF/plumb"
-        ),
+        (Some(NOT_FOUND), Some(_)) => {
+            format!("`{plumb_there}` is not found there: {missing}")
+        }
         (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
         (Some(NOT_RUNNABLE), Some(_)) => {
             format!("`{plumb_there}` cannot be run there: is it for that machine, and executable?")
@@ -225,8 +257,8 @@ fn told(
     text
 }
 
-/// A path as a POSIX shell takes it back; `~/` at its beginning stays the home directory.
-fn quoted(word: &str) -> String {
+/// A word as a POSIX shell takes it back; `~/` at its beginning stays the home directory.
+pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
     if let Some(below) = word.strip_prefix("~/") {
         format!("~/{}", quoted(below))
@@ -239,7 +271,7 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, arguments, quoted, told};
+    use super::{Carrier, MISSING, arguments, quoted, told};
     use crate::agent::url::{PeerUrl, Way};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
@@ -249,7 +281,7 @@ mod tests {
     #[test]
     fn arguments_keep_what_was_typed_apart() {
         let of = |url: &str| match PeerUrl::parse(url).expect(url).way {
-            Way::Ssh(ssh) => arguments(&ssh),
+            Way::Ssh(ssh) => arguments(&ssh, &format!("exec {} agent", quoted(&ssh.plumb))),
             other => panic!("{url} is {other:?}"),
         };
         let all = of("ssh://me@far:2222/opt/my plumb");
@@ -291,7 +323,7 @@ mod tests {
     fn ends_are_told_with_the_way_out() {
         let by_ssh = |code: i32, said: &str| {
             let status = Some(ExitStatus::from_raw(code << 8));
-            told(status, said, Some("plumb"), Some("ssh far"))
+            told(status, said, Some("plumb"), Some("ssh far"), MISSING)
         };
         for (code, said, way_out) in [
             (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
@@ -304,9 +336,9 @@ mod tests {
             let text = by_ssh(code, said);
             assert!(text.contains(said) && text.contains(way_out), "{text}");
         }
-        let killed = told(Some(ExitStatus::from_raw(9)), "", None, None);
+        let killed = told(Some(ExitStatus::from_raw(9)), "", None, None, MISSING);
         assert!(killed.contains("SIGKILL"), "{killed}");
-        assert!(!told(None, "", None, None).contains("SIG"));
+        assert!(!told(None, "", None, None, MISSING).contains("SIG"));
     }
 
     #[test]

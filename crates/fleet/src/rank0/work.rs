@@ -1,0 +1,408 @@
+//! The steps of the phases: which jobs run, what their nodes are to do, and what became of them.
+
+use super::members::State;
+use super::{Act, Course, Rank0};
+use crate::recipe::{Job, Step};
+use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
+use crate::wire::{Between, OneTime, Order, Report};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Longer than any sweep.
+const FOREVER: Duration = Duration::from_secs(1 << 32);
+
+/// The steps that are left, and the jobs of the one that runs.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    steps: VecDeque<Step>,
+    /// The step that runs.
+    number: u32,
+    live: BTreeMap<u32, Live>,
+    /// Jobs whose far end makes itself ready, and those whose far end is ready.
+    listening: usize,
+    ready: Vec<u32>,
+    /// Which job an order belongs to.
+    of_order: BTreeMap<u64, u32>,
+    next_job: u32,
+    last_id: u64,
+    /// Steps that began, over all phases.
+    begun: u32,
+}
+
+/// A job that runs.
+#[derive(Debug)]
+struct Live {
+    job: Job,
+    doing: Doing,
+    orders: Vec<u64>,
+    /// A node that has not answered by then is lost.
+    deadline: Duration,
+}
+
+/// How far a job is.
+#[derive(Debug)]
+enum Doing {
+    /// The node works.
+    Works,
+    /// The far end makes itself ready.
+    Listens,
+    /// It is, and the others of the step are not yet.
+    Ready(SocketAddr, OneTime),
+    /// The near end measures.
+    Reaches,
+}
+
+impl Work {
+    /// The number of the next order.
+    pub fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Steps that began, over all phases.
+    pub fn steps_begun(&self) -> u32 {
+        self.begun
+    }
+
+    /// An order belongs to a job.
+    fn belongs(&mut self, order: Option<u64>, job: u32) {
+        if let (Some(order), Some(live)) = (order, self.live.get_mut(&job)) {
+            live.orders.push(order);
+            self.of_order.insert(order, job);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// When the first job is late.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.live.values().map(|live| live.deadline).min()
+    }
+}
+
+impl Rank0 {
+    /// A phase begins.
+    pub(super) fn begin(&mut self, stage: Stage, steps: Vec<Step>) {
+        self.phase(stage, false);
+        self.course = Course::Works(stage);
+        self.work.steps = steps.into();
+    }
+
+    /// Begins what can begin now: steps, near ends, phases.
+    pub(super) fn advance(&mut self) {
+        loop {
+            self.reach_when_all_listen();
+            let Course::Works(stage) = self.course else { return };
+            if !self.work.is_idle() {
+                return;
+            }
+            match self.work.steps.pop_front() {
+                Some(step) => self.begin_step(step),
+                None => self.next_phase(stage),
+            }
+        }
+    }
+
+    fn next_phase(&mut self, over: Stage) {
+        if over != Stage::Meet {
+            self.phase(over, true);
+        }
+        match over {
+            Stage::Meet => {
+                let steps = self.recipe.alone();
+                self.begin(Stage::Alone, steps);
+            }
+            Stage::Alone => {
+                let steps = self.recipe.pairs(&|one, other| self.may_pair(one, other));
+                self.begin(Stage::Pairs, steps);
+            }
+            Stage::Pairs => {
+                // What was measured so far is on disk before anything is concluded from it.
+                self.acts.extend([Act::Sync, Act::Doubt]);
+                self.course = Course::Doubts;
+            }
+            Stage::Suspects => {
+                let present = self.members.iter().filter(|(_, of)| of.state != State::Lost);
+                let jobs = present.map(|(rank, _)| Job::Gather { rank: *rank }).collect();
+                let step = Step { number: self.work.begun, phase: Stage::Gather, jobs };
+                self.begin(Stage::Gather, vec![step]);
+            }
+            Stage::Gather => {
+                self.leave(None);
+                self.end(false);
+            }
+        }
+    }
+
+    /// Two nodes on one host are not paired where the site says which host that is.
+    fn may_pair(&self, one: u32, other: u32) -> bool {
+        let host = |rank| self.members.get(&rank)?.hello.labels.get(HOST);
+        host(one).is_none_or(|host_of_one| host(other) != Some(host_of_one))
+    }
+
+    fn begin_step(&mut self, step: Step) {
+        self.work.number = step.number;
+        if matches!(step.phase, Stage::Pairs | Stage::Suspects) {
+            self.work.begun = self.work.begun.max(step.number + 1);
+        }
+        for job in step.jobs {
+            if self.is_done(&job) {
+                continue;
+            }
+            match job.ranks().into_iter().find(|rank| !self.is_in(*rank)) {
+                Some(lost) => self.skip(&job, lost),
+                None => self.begin_job(job),
+            }
+        }
+    }
+
+    /// Whether an earlier part of the sweep did it.
+    fn is_done(&self, job: &Job) -> bool {
+        match job {
+            Job::Alone { rank, again: 0, .. } => self.done.records.contains_key(rank),
+            Job::Alone { rank, again, .. } => self.done.again.contains(&(*rank, *again)),
+            Job::Pair { from, to, .. } => self.done.pairs.contains(&(self.work.number, *from, *to)),
+            Job::Gather { .. } => false,
+        }
+    }
+
+    /// A job is left out for a node that is not there.
+    fn skip(&mut self, job: &Job, lost: u32) {
+        // Its own absence is in the record.
+        if let Job::Pair { .. } = job {
+            let why = format!("{} takes no part", self.name(lost));
+            self.give_up(job, why);
+        }
+    }
+
+    fn begin_job(&mut self, job: Job) {
+        let limits = self.recipe.limits;
+        let header = &self.recipe.header;
+        let step = self.work.number;
+        let (rank, order, within_s, doing) = match &job {
+            Job::Alone { rank, again, experiments } => {
+                let within_s = limits.alone_s * self.turns(*rank);
+                let selectors = match again {
+                    0 => header.selectors.clone(),
+                    _ => experiments.clone(),
+                };
+                let (preset, again) = (header.preset.clone(), *again);
+                let order = Order::Alone { preset, selectors, again, within_s };
+                (*rank, order, within_s, Doing::Works)
+            }
+            Job::Pair { to, .. } => {
+                let within_s = 2.0 * limits.pair_s + limits.gather_s;
+                (*to, Order::Listen { step, within_s }, limits.gather_s, Doing::Listens)
+            }
+            Job::Gather { rank } => (*rank, Order::Gather, 0.0, Doing::Works),
+        };
+        let deadline = self.deadline_after(within_s);
+        self.work.next_job += 1;
+        let number = self.work.next_job;
+        self.work.listening += usize::from(matches!(doing, Doing::Listens));
+        self.work.live.insert(number, Live { job, doing, orders: Vec::new(), deadline });
+        let id = self.order(rank, order);
+        self.work.belongs(id, number);
+    }
+
+    /// A node gives an order up by itself; it is lost if it does not even report that.
+    fn deadline_after(&mut self, within_s: f64) -> Duration {
+        let slack_s = self.recipe.limits.gather_s + self.recipe.limits.grace_s;
+        let deadline =
+            self.now + Duration::try_from_secs_f64(within_s + slack_s).unwrap_or(FOREVER);
+        self.look_at(deadline);
+        deadline
+    }
+
+    /// How many nodes are on a node's machine: they measure in turns.
+    fn turns(&self, rank: u32) -> f64 {
+        let machine = self.members.get(&rank).map(|member| &member.hello.machine);
+        machine.and_then(|machine| self.machines.get(machine)).copied().unwrap_or(1).into()
+    }
+
+    /// The near ends of a step begin together, once every far end listens or was given up.
+    fn reach_when_all_listen(&mut self) {
+        if self.work.listening > 0 || self.work.ready.is_empty() {
+            return;
+        }
+        let within_s = self.recipe.limits.pair_s;
+        let deadline = self.deadline_after(within_s);
+        for number in std::mem::take(&mut self.work.ready) {
+            let Some(live) = self.work.live.get_mut(&number) else { continue };
+            let Job::Pair { from, to, .. } = live.job else { continue };
+            let before = std::mem::replace(&mut live.doing, Doing::Reaches);
+            let Doing::Ready(at, key) = before else { continue };
+            live.deadline = deadline;
+            let step = self.work.number;
+            let preset = self.recipe.pair_preset().to_owned();
+            let selectors = self.recipe.header.pair_selectors.clone();
+            let order = Order::Reach { step, far: to, at, key, preset, selectors, within_s };
+            let id = self.order(from, order);
+            self.work.belongs(id, number);
+        }
+    }
+
+    /// What a node reports of its job.
+    pub(super) fn take_report(&mut self, from: u32, report: Report) {
+        let order = match &report {
+            Report::Leaves { why } => return self.lose(from, &why.clone()),
+            Report::Alone { order, .. }
+            | Report::Listening { order, .. }
+            | Report::Pair { order, .. }
+            | Report::Gathered { order }
+            | Report::Failed { order, .. } => *order,
+        };
+        let Some(member) = self.members.get_mut(&from) else { return };
+        // What was given up meanwhile is not counted.
+        if member.order.as_ref().is_none_or(|(id, _)| *id != order) {
+            return;
+        }
+        let is_far_end = matches!(report, Report::Listening { .. });
+        if !is_far_end {
+            member.order = None;
+        }
+        let Some(number) = self.work.of_order.get(&order).copied() else { return };
+        let Some(live) = self.work.live.get_mut(&number) else { return };
+        match (report, &live.job) {
+            (Report::Alone { figures, absent, record, .. }, Job::Alone { again, .. }) => {
+                let again = *again;
+                self.finish(number);
+                self.write_alone(from, again, figures, absent, record);
+            }
+            (Report::Listening { at, key, .. }, Job::Pair { to, .. }) if *to == from => {
+                if matches!(live.doing, Doing::Listens) {
+                    live.doing = Doing::Ready(at, key);
+                    self.work.listening -= 1;
+                    self.work.ready.push(number);
+                }
+            }
+            (Report::Pair { figures, .. }, Job::Pair { from: near, .. }) if *near == from => {
+                if let Some(live) = self.finish(number) {
+                    self.write_pair(&live.job, figures);
+                }
+            }
+            (Report::Gathered { .. }, Job::Gather { .. }) => drop(self.finish(number)),
+            (Report::Failed { why, .. }, _) => self.fail(number, from, &why),
+            _ => self.fail(number, from, "its report does not answer its order"),
+        }
+    }
+
+    /// Ends a job; the far end of a pair rests.
+    fn finish(&mut self, number: u32) -> Option<Live> {
+        let live = self.work.live.remove(&number)?;
+        for order in &live.orders {
+            self.work.of_order.remove(order);
+        }
+        self.work.listening -= usize::from(matches!(live.doing, Doing::Listens));
+        for rank in live.job.ranks() {
+            let member = self.members.get_mut(&rank);
+            let has_order = member.is_some_and(|member| member.order.is_some());
+            if has_order && matches!(live.job, Job::Pair { .. }) {
+                self.order(rank, Order::Rest);
+            }
+        }
+        Some(live)
+    }
+
+    fn write_alone(
+        &mut self,
+        rank: u32,
+        again: u32,
+        figures: Vec<Figure>,
+        absent: Vec<(String, String)>,
+        record: String,
+    ) {
+        for figure in figures {
+            self.write(Event::Figure(Figure { rank, again, ..figure }));
+        }
+        let phase = self.stage();
+        for (experiment, why) in absent {
+            let experiment = Some(experiment);
+            let absent = Absent { rank, to: None, phase, step: None, experiment, why, lost: false };
+            self.write(Event::Absent(absent));
+        }
+        if again > 0 {
+            return;
+        }
+        let Some(member) = self.members.get(&rank) else { return };
+        // The set is whole once its node's record is named.
+        let (hello, clock) = (member.hello.clone(), member.clock);
+        self.done.records.insert(rank, record.clone());
+        self.write(Event::Node(Node::of(hello, clock, Some(record))));
+    }
+
+    fn write_pair(&mut self, job: &Job, figures: Vec<Between>) {
+        let Job::Pair { purpose, from, to, .. } = *job else { return };
+        let step = self.work.number;
+        if figures.is_empty() {
+            return self.give_up(job, "no figure was measured".to_owned());
+        }
+        for figure in figures {
+            let Between { key, unit, better, estimate, predicted } = figure;
+            let pair = Pair { step, purpose, from, to, key, unit, better, estimate, predicted };
+            self.write(Event::Pair(pair));
+        }
+    }
+
+    /// A job failed at one of its nodes.
+    fn fail(&mut self, number: u32, at: u32, why: &str) {
+        let Some(live) = self.finish(number) else { return };
+        let why = match &live.job {
+            Job::Alone { .. } | Job::Gather { .. } => why.to_owned(),
+            Job::Pair { .. } => format!("at {}: {why}", self.name(at)),
+        };
+        self.give_up(&live.job, why);
+    }
+
+    /// What a job would have measured is missing.
+    fn give_up(&mut self, job: &Job, why: String) {
+        let (rank, to, step) = match *job {
+            Job::Alone { rank, .. } => (rank, None, None),
+            Job::Pair { from, to, .. } => (from, Some(to), Some(self.work.number)),
+            Job::Gather { .. } => return,
+        };
+        let phase = self.stage();
+        let absent = Absent { rank, to, phase, step, experiment: None, why, lost: false };
+        self.write(Event::Absent(absent));
+    }
+
+    /// A node is lost: what it was doing with others has failed.
+    pub(super) fn fail_jobs_of(&mut self, rank: u32, why: &str) {
+        let own: Vec<u32> = self
+            .work
+            .live
+            .iter()
+            .filter(|(_, live)| live.job.ranks().contains(&rank))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in own {
+            let is_pair = self.work.live.get(&number).map(|live| live.job.ranks().len() > 1);
+            match is_pair {
+                Some(true) => self.fail(number, rank, why),
+                // Its own absence is in the record.
+                _ => drop(self.finish(number)),
+            }
+        }
+    }
+
+    /// Nodes that neither did what they were to do nor said why not are lost.
+    pub(super) fn give_up_late(&mut self) {
+        let late = self.work.live.values().filter(|live| self.now >= live.deadline);
+        let silent: BTreeSet<u32> = late
+            .map(|live| match (&live.job, &live.doing) {
+                (Job::Alone { rank, .. } | Job::Gather { rank }, _) => *rank,
+                (Job::Pair { to, .. }, Doing::Listens) => *to,
+                (Job::Pair { from, .. }, _) => *from,
+            })
+            .collect();
+        for rank in silent {
+            self.lose(rank, "it did not answer in time");
+        }
+    }
+}
+
+/// The label of the host of a node, where several nodes of a sweep may be on one.
+pub const HOST: &str = "host";

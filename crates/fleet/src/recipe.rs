@@ -1,0 +1,157 @@
+//! What a sweep does, in which order: phases, steps and jobs, from the header of its record alone,
+//! so that a sweep that is resumed does the same.
+
+use crate::matchings::{Edge, isolated, matchings, steps_for};
+use crate::model::Suspects;
+use crate::sweep::{Header, Purpose, Stage};
+use analysis::gather::distinct;
+
+/// How long a sweep waits, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// For nodes to join.
+    pub meet_s: f64,
+    /// For a node whose connection broke to come back.
+    pub grace_s: f64,
+    /// For a node's measurement by itself; nodes on one machine measure in turns, each this long.
+    pub alone_s: f64,
+    /// For a pair.
+    pub pair_s: f64,
+    /// For nodes to report what is left, and for an answer beyond the other times.
+    pub gather_s: f64,
+}
+
+/// What a sweep does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// What was asked for.
+    pub header: Header,
+    /// How long it waits.
+    pub limits: Limits,
+}
+
+/// Something that one node or one pair does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// A node measures itself.
+    Alone {
+        /// The node.
+        rank: u32,
+        /// 0, or the number of the repetition.
+        again: u32,
+        /// Experiments that a repetition measures; empty in the phase `alone`.
+        experiments: Vec<String>,
+    },
+    /// Two nodes measure what is between them.
+    Pair {
+        /// Why.
+        purpose: Purpose,
+        /// The near end.
+        from: u32,
+        /// The far end.
+        to: u32,
+    },
+    /// A node reports what is left.
+    Gather {
+        /// The node.
+        rank: u32,
+    },
+}
+
+impl Job {
+    /// The nodes that it needs.
+    pub fn ranks(&self) -> Vec<u32> {
+        match self {
+            Job::Alone { rank, .. } | Job::Gather { rank } => vec![*rank],
+            Job::Pair { from, to, .. } => vec![*from, *to],
+        }
+    }
+}
+
+/// Jobs that run at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its number over all phases.
+    pub number: u32,
+    /// Of which phase it is a part.
+    pub phase: Stage,
+    /// What runs.
+    pub jobs: Vec<Job>,
+}
+
+impl Recipe {
+    /// The steps of the phase `alone`: one, of all nodes.
+    pub fn alone(&self) -> Vec<Step> {
+        let job = |rank| Job::Alone { rank, again: 0, experiments: Vec::new() };
+        let jobs = (0..self.header.size).map(job).collect();
+        vec![Step { number: 0, phase: Stage::Alone, jobs }]
+    }
+
+    /// The matchings, and the pairs that are repeated with nothing else running. `may_pair` says
+    /// which nodes are on different hosts.
+    pub fn edges(&self, may_pair: &dyn Fn(u32, u32) -> bool) -> (Vec<Vec<Edge>>, Vec<Edge>) {
+        let ranks: Vec<u32> = (0..self.header.size).collect();
+        let matched = matchings(&ranks, self.header.steps, self.header.seed, may_pair);
+        let repeated = isolated(&matched, self.header.seed);
+        (matched, repeated)
+    }
+
+    /// The steps of the phase `pairs`.
+    pub fn pairs(&self, may_pair: &dyn Fn(u32, u32) -> bool) -> Vec<Step> {
+        let (matched, repeated) = self.edges(may_pair);
+        let together = matched.into_iter().map(|edges| (Purpose::Matching, edges));
+        let apart = repeated.into_iter().map(|edge| (Purpose::Isolated, vec![edge]));
+        let steps = together.chain(apart).zip(0..);
+        steps.map(|((purpose, edges), number)| step(number, purpose, edges)).collect()
+    }
+
+    /// The steps of the phase `suspects`, numbered from `first`: all nodes that stand out at the
+    /// same time, once for each repetition, then one pair after the other.
+    pub fn suspects(&self, suspects: &Suspects, first: u32) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let repetitions = if suspects.nodes.is_empty() { 0 } else { Suspects::REPETITIONS };
+        for again in 1..=repetitions {
+            let jobs = suspects.nodes.iter().map(|node| Job::Alone {
+                rank: node.rank,
+                again,
+                experiments: distinct(node.keys.iter().map(|key| key.experiment.clone())),
+            });
+            steps.push(Step { number: 0, phase: Stage::Suspects, jobs: jobs.collect() });
+        }
+        for pair in &suspects.pairs {
+            let once = step(0, Purpose::Suspect, vec![(pair.from, pair.to)]);
+            steps.extend((0..pair.times).map(|_| once.clone()));
+        }
+        for (number, step) in (first..).zip(&mut steps) {
+            step.number = number;
+        }
+        steps
+    }
+
+    /// The preset of a pair's measurement.
+    pub fn pair_preset(&self) -> &str {
+        match self.header.preset.as_str() {
+            "rehearsal" => "rehearsal",
+            _ => "quick",
+        }
+    }
+}
+
+fn step(number: u32, purpose: Purpose, edges: Vec<Edge>) -> Step {
+    let phase = match purpose {
+        Purpose::Suspect => Stage::Suspects,
+        _ => Stage::Pairs,
+    };
+    let job = |(from, to)| Job::Pair { purpose, from, to };
+    Step { number, phase, jobs: edges.into_iter().map(job).collect() }
+}
+
+/// Matchings of a sweep of this size: all pairs on request, else as many as asked for.
+pub fn steps(size: u32, all: bool, asked: Option<u32>) -> u32 {
+    let every = crate::matchings::all_steps(size);
+    match (all, asked) {
+        (true, _) => every,
+        (false, Some(asked)) => asked.min(every),
+        (false, None) => steps_for(size),
+    }
+}

@@ -1,0 +1,365 @@
+//! The answer, first: which nodes and links are worse than their peers, in what, by how much, how sure
+//! that is, and what to do.
+
+use super::View;
+use super::missing::lost;
+use super::names::{self, at, counted, duration, listed, node, percent, size, span, times, worse};
+use crate::model::{At, Below, Charge, Verdict};
+use analysis::findings::Severity;
+use record::key::Key;
+use record::metric::Kind;
+use record::shown::shown;
+use report::document::{Block, Cell, Row, Section, Table, Tone};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Accused nodes and links that are shown where room is short.
+const SHOWN: usize = 20;
+/// Nodes and links that get advice of their own.
+const ADVISED: usize = 8;
+/// Places of a stratum that are named as worse than predicted.
+const BELOW_SHOWN: usize = 6;
+
+/// `Sweep 2026-11-26T21-00: 23 of 24 nodes, quick, slurm, 4 min 1 s`.
+pub(super) fn title(view: &View) -> String {
+    let sweep = view.sweep;
+    let header = &sweep.header;
+    let took = sweep.end.as_ref().map_or_else(
+        || ", not ended".to_owned(),
+        |end| match end.interrupted {
+            true => format!(", interrupted after {}", duration(end.wall_s)),
+            false => format!(", {}", duration(end.wall_s)),
+        },
+    );
+    let whole = sweep.nodes.len().saturating_sub(lost(sweep).len());
+    format!(
+        "Fleet sweep {}: {whole} of {}, {}, {}{took}",
+        header.id.strip_prefix("sweep-").unwrap_or(&header.id),
+        counted(header.size as usize, "node"),
+        header.preset,
+        header.starter
+    )
+}
+
+/// What was compared, in a sentence.
+pub(super) fn summary(view: &View) -> String {
+    let alone: BTreeSet<&Key> = view.sweep.figures.iter().map(|figure| &figure.key).collect();
+    let pairs: BTreeSet<&Key> = view.sweep.pairs.iter().map(|pair| &pair.key).collect();
+    format!(
+        "{} of each node alone and {} of each pair, compared between nodes with the same hardware and \
+         kernel.",
+        counted(alone.len(), "figure"),
+        counted(pairs.len(), "figure")
+    )
+}
+
+pub(super) fn section(view: &View) -> Section {
+    let mut blocks = vec![Block::KeyValues(head(view)).for_all()];
+    let accused = by_place(view);
+    if !accused.is_empty() {
+        blocks.push(Block::Table(table(view, &accused)).for_all());
+        blocks.push(Block::Notes(advice(view, &accused)).for_all());
+    }
+    blocks.push(Block::KeyValues(foot(view)).for_all());
+    Section::new("findings", "The answer", blocks)
+}
+
+/// The verdicts on each node and link, the most certain first.
+pub(super) fn by_place<'view>(view: &'view View) -> Vec<(At, Vec<&'view Verdict>)> {
+    let mut all: Vec<(At, Vec<&Verdict>)> = Vec::new();
+    for verdict in &view.judgement.verdicts {
+        match all.iter_mut().find(|(at, _)| *at == verdict.at) {
+            Some((_, own)) => own.push(verdict),
+            None => all.push((verdict.at, vec![verdict])),
+        }
+    }
+    all
+}
+
+/// What is accused, counted: `1 node is slower than its peers; 1 link is degraded`.
+fn verdict(view: &View) -> String {
+    let accused = by_place(view);
+    let count = |of: Charge| accused.iter().filter(|(_, own)| own[0].charge == of).count();
+    let is = |count: usize| if count == 1 { "is" } else { "are" };
+    let peers = |count: usize| if count == 1 { "its" } else { "their" };
+    let slower = count(Charge::Slower);
+    let unstable = count(Charge::Unstable);
+    let links = count(Charge::DegradedLink);
+    let suspects = count(Charge::Suspect);
+    let parts = [
+        (
+            slower,
+            format!(
+                "{} {} slower than {} peers",
+                counted(slower, "node"),
+                is(slower),
+                peers(slower)
+            ),
+        ),
+        (
+            unstable,
+            format!(
+                "{} {} less stable than {} peers",
+                counted(unstable, "node"),
+                is(unstable),
+                peers(unstable)
+            ),
+        ),
+        (links, format!("{} {} degraded", counted(links, "link"), is(links))),
+        (suspects, format!("{} not confirmed", counted(suspects, "suspect"))),
+        (lost(view.sweep).len(), format!("{} lost", counted(lost(view.sweep).len(), "node"))),
+    ];
+    let mut said: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    if accused.is_empty() {
+        said.insert(0, nothing(view).to_owned());
+    }
+    said.join("; ")
+}
+
+/// Without findings: whether there was anything to find.
+fn nothing(view: &View) -> &'static str {
+    match view.judgement.standings.iter().any(|standing| standing.z.is_some()) {
+        true => "no node and no link is worse than its peers",
+        false => "none: no node has five peers with the same hardware to be compared with",
+    }
+}
+
+fn head(view: &View) -> Vec<(String, String)> {
+    let mut pairs = vec![("VERDICT".to_owned(), verdict(view))];
+    if view.sweep.header.simulated {
+        let text = "the figures are drawn, not measured: a rehearsal of the sweep itself";
+        pairs.push(("NOT MEASURED".to_owned(), text.to_owned()));
+    }
+    let below: Vec<String> =
+        view.judgement.below.iter().take(BELOW_SHOWN).map(|below| predicted(view, below)).collect();
+    if !below.is_empty() {
+        let more = match view.judgement.below.len() - below.len() {
+            0 => String::new(),
+            more => format!("; {more} more"),
+        };
+        pairs.push(("BELOW PREDICTION".to_owned(), format!("{}{more}", below.join("; "))));
+    }
+    pairs
+}
+
+/// `all 16 nodes of AMD EPYC 7713: memory.bandwidth: DRAM read, all is 1.3× slower than predicted`.
+fn predicted(view: &View, below: &Below) -> String {
+    let named = match (below.is_whole, view.judgement.strata.get(below.stratum)) {
+        (true, Some(stratum)) => {
+            format!("{} ({})", counted(below.nodes, "node"), names::stratum(stratum))
+        }
+        _ => names::nodes(view.sweep, &below.ranks),
+    };
+    format!(
+        "{named}: {} is {} than predicted ({}, predicted {})",
+        view.titles.key(&below.key),
+        times(below.factor, worse(below.unit, below.better)),
+        shown(below.value, None, below.unit).value,
+        span(below.predicted, below.unit),
+    )
+}
+
+/// A row for each node or link: its most certain verdict, and how many there are.
+fn table(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Table {
+    let row = |(place, (at_, own)): (usize, &(At, Vec<&Verdict>))| {
+        let first = own[0];
+        let more = match own.len() {
+            1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        let cells = vec![
+            Cell::plain(at(view.sweep, *at_)),
+            Cell::toned(charge(first.charge), tone(first.charge)),
+            Cell::plain(format!("{}{more}", figure(view, first))),
+            Cell::toned(by(first), tone(first.charge)),
+            Cell::plain(interval(first)),
+            Cell::plain(value(first, first.evidence.value)),
+            Cell::plain(value(first, first.evidence.peers_median)),
+            sure(view, first),
+        ];
+        Row { cells, is_spare: place >= SHOWN }
+    };
+    let headings =
+        ["which", "is", "in", "#by", "#95 % interval", "#measured", "#peers", "how sure"];
+    Table::new("", &headings, accused.iter().enumerate().map(row))
+}
+
+pub(super) fn charge(charge: Charge) -> &'static str {
+    match charge {
+        Charge::Slower => "slower",
+        Charge::Unstable => "unstable",
+        Charge::DegradedLink => "degraded link",
+        Charge::Suspect => "suspect",
+    }
+}
+
+pub(super) fn tone(charge: Charge) -> Tone {
+    match charge {
+        Charge::Slower | Charge::DegradedLink => Tone::Bad,
+        Charge::Unstable | Charge::Suspect => Tone::Warn,
+    }
+}
+
+pub(super) fn figure(view: &View, verdict: &Verdict) -> String {
+    let end = match verdict.at {
+        At::Node(_) => names::role(verdict.role),
+        At::Link(..) => "",
+    };
+    format!("{}{end}", view.titles.key(&verdict.key))
+}
+
+/// `1.41× slower`.
+pub(super) fn by(verdict: &Verdict) -> String {
+    match verdict.charge {
+        Charge::Unstable => times(verdict.factor, "the scatter"),
+        _ => times(verdict.factor, worse(verdict.unit, verdict.better)),
+    }
+}
+
+pub(super) fn interval(verdict: &Verdict) -> String {
+    let (low, high) = verdict.interval;
+    format!("{}–{}", size(low), size(high))
+}
+
+/// A value of the evidence; of scatter a share.
+pub(super) fn value(verdict: &Verdict, value: f64) -> String {
+    match verdict.charge {
+        Charge::Unstable => format!("± {}", percent(value)),
+        _ => shown(value, None, verdict.unit).value,
+    }
+}
+
+/// Whether it was measured again, and with which others.
+pub(super) fn sure(view: &View, verdict: &Verdict) -> Cell {
+    let evidence = &verdict.evidence;
+    let names: Vec<String> = evidence.partners.iter().map(|rank| node(view.sweep, *rank)).collect();
+    let again = match (evidence.repetitions, names.is_empty()) {
+        (0, _) => "not measured again".to_owned(),
+        (times, true) => format!("again {times}×"),
+        (times, false) => format!("again {times}×, with {}", listed(&names)),
+    };
+    match verdict.charge {
+        Charge::Suspect => Cell::toned(format!("not confirmed: {again}"), Tone::Warn),
+        _ => Cell::plain(format!("confirmed: {again}")),
+    }
+}
+
+/// What to look at, by the start of the experiment's name.
+const ADVICE: [(&str, &str); 6] = [
+    (
+        "memory.",
+        "Check that all its memory modules are present and run at their rated speed, and look for corrected errors",
+    ),
+    (
+        "cpu.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
+    (
+        "clock.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
+    ("fs.", "Check the health and free space of its disk, and the mount options"),
+    ("net.", "Check its network card: link rate, PCIe width, error counters (`ethtool -S`)"),
+    ("noise.", "Look for services, timers and interrupts that run only there"),
+];
+const ADVICE_ELSE: &str =
+    "Look for other kernel settings, mitigations and programs than its peers have";
+const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path, and their counters for errors and dropped packets";
+const ADVICE_UNSTABLE: &str =
+    "Look for other programs and for throttling; `plumb doctor` there names both";
+const ADVICE_SUSPECT: &str = "Not confirmed: measure it again before anybody opens it (`plumb fleet resume`, or another sweep)";
+
+fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
+    let mut by_text: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
+    for (place, (at_, own)) in accused.iter().enumerate() {
+        let text = what_to_do(*at_, own[0]);
+        let first = by_text.keys().find(|(_, other)| other == text).map_or(place, |(at, _)| *at);
+        by_text.entry((first, text.to_owned())).or_default().push(at(view.sweep, *at_));
+    }
+    let severity = |names: &[String]| {
+        let is_one = |(at_, own): &&(At, Vec<&Verdict>)| {
+            names.contains(&at(view.sweep, *at_)) && tone(own[0].charge) == Tone::Bad
+        };
+        accused.iter().any(|one| is_one(&one))
+    };
+    let notes = by_text.into_iter().take(ADVISED).map(|((_, text), names)| {
+        let severity = if severity(&names) { Severity::Warning } else { Severity::Note };
+        (severity, format!("{}: {text}.{}", listed(&names), beside(view, &names)))
+    });
+    notes.collect()
+}
+
+fn what_to_do(at: At, verdict: &Verdict) -> &'static str {
+    match (verdict.charge, at) {
+        (Charge::Suspect, _) => ADVICE_SUSPECT,
+        (Charge::Unstable, _) => ADVICE_UNSTABLE,
+        (_, At::Link(..)) => ADVICE_LINK,
+        (_, At::Node(_)) => {
+            let own = |(start, _): &&(&str, &str)| verdict.key.experiment.starts_with(start);
+            ADVICE.iter().find(own).map_or(ADVICE_ELSE, |(_, text)| text)
+        }
+    }
+}
+
+/// Where the only node's own record is.
+fn beside(view: &View, names: &[String]) -> String {
+    let [name] = names else { return String::new() };
+    let own = view.sweep.nodes.values().find(|node| node.name == *name);
+    own.and_then(|node| node.record.as_ref())
+        .map_or_else(String::new, |record| format!(" Its own record: {record}."))
+}
+
+/// What could not be seen, and what is missing.
+fn foot(view: &View) -> Vec<(String, String)> {
+    let mut pairs = vec![("CANNOT SEE".to_owned(), cannot_see(view))];
+    let cleared = &view.judgement.cleared;
+    if !cleared.is_empty() {
+        let places: Vec<String> = cleared.iter().map(|(of, _)| at(view.sweep, *of)).collect();
+        let mut places: Vec<&str> = places.iter().map(String::as_str).collect();
+        places.dedup();
+        let text = format!("{}: stood out once, measured again and found well", listed(&places));
+        pairs.push(("CLEARED".to_owned(), text));
+    }
+    let lost = lost(view.sweep);
+    if !lost.is_empty() {
+        let said: Vec<String> = lost
+            .iter()
+            .map(|absent| format!("{}: {}", node(view.sweep, absent.rank), absent.why))
+            .collect();
+        pairs.push(("LOST".to_owned(), listed(&said)));
+    }
+    pairs
+}
+
+/// `nodes less than 3.1 % (hardware), 12 % (os) worse than their peers; figures of 3 nodes …`.
+fn cannot_see(view: &View) -> String {
+    let kinds = [(Kind::Hardware, "hardware"), (Kind::Os, "os"), (Kind::Io, "io")];
+    let least = super::nodes::least_seen(view);
+    let said: Vec<String> = kinds
+        .iter()
+        .filter_map(|(kind, name)| {
+            Some(format!("{} ({name})", percent(*least.get(name_of(*kind))?)))
+        })
+        .collect();
+    let alone = super::strata::too_small(view);
+    let small = match alone {
+        0 => String::new(),
+        count => format!(
+            "; anything but misses of the prediction in {} with fewer than five peers",
+            counted(count, "node")
+        ),
+    };
+    match said.is_empty() {
+        true => format!("differences between nodes: too few are alike{small}"),
+        false => format!("nodes less than {} worse than their peers{small}", said.join(", ")),
+    }
+}
+
+/// The name that a kind has in records.
+pub(super) fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Hardware => "hardware",
+        Kind::Os => "os",
+        Kind::Io => "io",
+    }
+}

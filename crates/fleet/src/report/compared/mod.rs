@@ -1,0 +1,316 @@
+//! Two sweeps over the same nodes for people and programs.
+
+pub mod csv;
+pub mod json;
+
+use super::names::{Titles, counted, listed, percent, size};
+use crate::compare::paired::NODES_LEAST;
+use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
+use analysis::compare::Direction;
+use record::metric::{Better, Kind};
+use record::shown::shown;
+use record::unit::Unit;
+use report::document::{Block, Cell, Document, Row, Section, Table, Tone};
+use stats::quantile::median;
+
+/// Changes, nodes and differences that are shown where room is short.
+const SHOWN: usize = 20;
+/// Rows of any table.
+const ROWS: usize = 5_000;
+/// Differences around the figures that the answer names.
+const AROUND: usize = 6;
+
+/// The document: the answer; the `whole` one has every figure too.
+pub fn build(comparison: &Comparison, titles: &Titles, whole: bool) -> Document {
+    let mut sections = vec![answer(comparison, titles)];
+    if whole {
+        sections.push(figures(comparison, titles));
+        sections.extend(around(comparison));
+    }
+    let (base, new) = (&comparison.base.header, &comparison.new.header);
+    Document {
+        title: format!("B = {} against A = {}", new.id, base.id),
+        summary: format!(
+            "{} in both sweeps, {} in A alone, {} in B alone.",
+            counted(comparison.nodes.len(), "node"),
+            comparison.only.0.len(),
+            comparison.only.1.len()
+        ),
+        sections,
+    }
+}
+
+fn answer(comparison: &Comparison, titles: &Titles) -> Section {
+    let mut blocks = vec![Block::KeyValues(vec![pair("VERDICT", verdict(comparison))]).for_all()];
+    let mut changed: Vec<&Compared> =
+        comparison.figures.iter().filter(|one| one.finding.is_some()).collect();
+    changed.sort_by(|a, b| log(b).abs().total_cmp(&log(a).abs()));
+    if !changed.is_empty() {
+        blocks.push(Block::Table(changes(&changed, titles)).for_all());
+        blocks.extend(left_out(changed.len()));
+    }
+    let apart = apart(comparison);
+    if !apart.is_empty() {
+        blocks.push(Block::Table(nodes(&apart, titles)).for_all());
+        blocks.extend(left_out(apart.len()));
+    }
+    let mut foot =
+        vec![pair("CANNOT SEE", cannot_see(comparison)), pair("AROUND", beside(comparison))];
+    if !comparison.missing.is_empty() {
+        let missing: Vec<String> = comparison.missing.keys().map(|key| titles.key(key)).collect();
+        foot.push(pair("MISSING IN B", listed(&missing)));
+    }
+    for (name, only) in [("ONLY IN A", &comparison.only.0), ("ONLY IN B", &comparison.only.1)] {
+        if !only.is_empty() {
+            foot.push(pair(name, listed(only)));
+        }
+    }
+    blocks.push(Block::KeyValues(foot).for_all());
+    Section::new("findings", "The answer", blocks)
+}
+
+fn left_out(rows: usize) -> Option<(report::document::Audience, Block)> {
+    let more = rows.checked_sub(ROWS).filter(|more| *more > 0)?;
+    Some(Block::text(format!("{more} more are left out; the CSV file has all.")).for_all())
+}
+
+fn pair(name: &str, text: String) -> (String, String) {
+    (name.to_owned(), text)
+}
+
+/// `B is slower in 2 of 36 figures, faster in none; 1 node went another way`.
+fn verdict(comparison: &Comparison) -> String {
+    let tested = comparison.tested().count();
+    if tested == 0 {
+        return format!("none: no figure has {NODES_LEAST} nodes in both sweeps");
+    }
+    let count = |of: &[Direction]| {
+        let found = comparison.figures.iter().filter_map(|one| one.finding);
+        found.filter(|direction| of.contains(direction)).count()
+    };
+    let worse = count(&[Direction::Worse]);
+    let better = count(&[Direction::Better]);
+    let other = count(&[Direction::Up, Direction::Down]);
+    let is = match (worse, better, other) {
+        (0, 0, 0) => format!("B is as A: none of {tested} figures changed on all nodes"),
+        (0, 0, _) => "B is neither slower nor faster".to_owned(),
+        (0, ..) => format!("B is not slower; it is faster in {better} of {tested} figures"),
+        (_, 0, _) => format!("B is slower in {worse} of {tested} figures"),
+        _ => format!("B is slower in {worse} and faster in {better} of {tested} figures"),
+    };
+    let other = match other {
+        0 => String::new(),
+        other => format!("; {other} changed with no better direction"),
+    };
+    let mut names: Vec<&str> =
+        apart(comparison).iter().map(|(_, node)| node.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let nodes = match names.len() {
+        0 => String::new(),
+        many => format!("; {} went another way than the others", counted(many, "node")),
+    };
+    format!("{is}{other}{nodes}")
+}
+
+fn log(one: &Compared) -> f64 {
+    one.common.map_or(0.0, |common| common.log)
+}
+
+/// The nodes that went another way, the furthest first.
+fn apart<'one>(comparison: &'one Comparison) -> Vec<(&'one Compared, &'one Changed)> {
+    let of = |one: &'one Compared| one.apart().into_iter().map(move |node| (one, node));
+    let mut all: Vec<_> = comparison.figures.iter().flat_map(of).collect();
+    let far = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
+    all.sort_by(|(_, a), (_, b)| far(b).total_cmp(&far(a)));
+    all
+}
+
+/// `memory.bandwidth: DRAM read, all, as near end`.
+fn name(one: &Compared, titles: &Titles) -> String {
+    let end = match one.side {
+        Side::Alone => "",
+        Side::Near => ", as near end",
+        Side::Far => ", as far end",
+    };
+    format!("{}{end}", titles.key(&one.key))
+}
+
+/// `1.34× faster`, `1.10× more`.
+fn word(unit: Unit, better: Better, ratio: f64) -> String {
+    let is_speed = !matches!(unit, Unit::Ratio | Unit::Count | Unit::B);
+    let word = match (direction(better, ratio), is_speed) {
+        (Direction::Worse, true) => "slower",
+        (Direction::Better, true) => "faster",
+        _ if ratio > 1.0 => "more",
+        _ => "less",
+    };
+    super::names::times(ratio.max(1.0 / ratio), word)
+}
+
+fn tone(direction: Direction) -> Tone {
+    match direction {
+        Direction::Worse => Tone::Bad,
+        Direction::Better => Tone::Good,
+        Direction::Up | Direction::Down => Tone::Warn,
+    }
+}
+
+/// The interval of a change as factors of the same direction.
+fn interval(ends: (f64, f64)) -> String {
+    let (low, high) = if ends.0.max(ends.1) <= 1.0 || ends.0 * ends.1 < 1.0 {
+        (1.0 / ends.1, 1.0 / ends.0)
+    } else {
+        ends
+    };
+    match low < 1.0 {
+        true => format!("{low:.3}–{}", size(high)),
+        false => format!("{}–{}", size(low), size(high)),
+    }
+}
+
+fn changes(changed: &[&Compared], titles: &Titles) -> Table {
+    let row = |(at, one): (usize, &&Compared)| {
+        let ratio = one.factor().unwrap_or(1.0);
+        let values = |of: fn(&Changed) -> f64| {
+            let values: Vec<f64> = one.nodes.iter().map(of).collect();
+            Cell::of(median(&values).map(|value| shown(value, None, one.unit).value))
+        };
+        let tone = one.finding.map_or(Tone::Plain, tone);
+        let cells = vec![
+            Cell::plain(name(one, titles)),
+            Cell::plain(&one.stratum),
+            Cell::toned(word(one.unit, one.better, ratio), tone),
+            Cell::of(one.interval().map(interval)),
+            values(|node| node.base),
+            values(|node| node.new),
+            Cell::plain(one.nodes.len().to_string()),
+        ];
+        Row { cells, is_spare: at >= SHOWN }
+    };
+    let headings = ["figure", "stratum", "#B is", "#95 % interval", "#A", "#B", "#nodes"];
+    let caption = "What changed on all nodes, each paired with itself";
+    Table::new(caption, &headings, changed.iter().take(ROWS).enumerate().map(row))
+}
+
+fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
+    let row = |(at, (one, node)): (usize, &(&Compared, &Changed))| {
+        let beside = node.apart.map_or(1.0, |apart| apart.log.exp());
+        let ends = node.apart.map(|apart| apart.interval());
+        let value = |value: f64| Cell::plain(shown(value, None, one.unit).value);
+        let cells = vec![
+            Cell::plain(&node.name),
+            Cell::plain(name(one, titles)),
+            Cell::toned(word(one.unit, one.better, beside), tone(direction(one.better, beside))),
+            Cell::of(ends.map(|(low, high)| interval((low.exp(), high.exp())))),
+            value(node.base),
+            value(node.new),
+            others(one),
+        ];
+        Row { cells, is_spare: at >= SHOWN }
+    };
+    let headings =
+        ["node", "figure", "#B beside the others", "#95 % interval", "#A", "#B", "#the others"];
+    let caption = "Nodes that went another way than the others of their stratum";
+    Table::new(caption, &headings, apart.iter().take(ROWS).enumerate().map(row))
+}
+
+/// What the others of a stratum have in common.
+fn others(one: &Compared) -> Cell {
+    match (one.factor(), one.interval()) {
+        (Some(_), Some((low, high))) if low <= 1.0 && high >= 1.0 => {
+            Cell::toned("no change", Tone::Muted)
+        }
+        (factor, _) => Cell::of(factor.map(|factor| word(one.unit, one.better, factor))),
+    }
+}
+
+fn cannot_see(comparison: &Comparison) -> String {
+    let name = |kind: Kind| match kind {
+        Kind::Hardware => "hardware",
+        Kind::Os => "os",
+        Kind::Io => "io",
+    };
+    let least = comparison.least_seen().into_iter();
+    let said: Vec<String> =
+        least.map(|(kind, least)| format!("{} ({})", percent(least), name(kind))).collect();
+    let untested = comparison.figures.iter().filter(|one| one.common.is_none()).count();
+    let untested = match untested {
+        0 => String::new(),
+        many => format!(
+            "; {} on fewer than {NODES_LEAST} nodes or without scatter not tested",
+            counted(many, "figure")
+        ),
+    };
+    match said.is_empty() {
+        true => format!("any change: no figure was tested{untested}"),
+        false => format!("changes on all nodes under {}{untested}", said.join(", ")),
+    }
+}
+
+fn difference(one: &Difference) -> String {
+    let nodes =
+        one.nodes.map_or_else(String::new, |count| format!(" on {}", counted(count, "node")));
+    format!("{} {} → {}{nodes}", one.name, one.base, one.new)
+}
+
+fn beside(comparison: &Comparison) -> String {
+    if comparison.around.is_empty() {
+        return "the same hardware, kernel, plumb and options".to_owned();
+    }
+    let mut said: Vec<String> = comparison.around.iter().take(AROUND).map(difference).collect();
+    if comparison.around.len() > AROUND {
+        said.push(format!("{} more (--all)", comparison.around.len() - AROUND));
+    }
+    said.join("; ")
+}
+
+fn around(comparison: &Comparison) -> Option<Section> {
+    let row = |one: &Difference| {
+        let nodes = one.nodes.map(|count| count.to_string());
+        Row::of(vec![
+            Cell::plain(&one.name),
+            Cell::plain(&one.base),
+            Cell::plain(&one.new),
+            Cell::of(nodes),
+        ])
+    };
+    let rows = comparison.around.iter().take(ROWS).map(row);
+    let table = Table::new("", &["what", "A", "B", "#nodes"], rows);
+    let blocks = vec![Block::Table(table).for_all()];
+    (!comparison.around.is_empty())
+        .then(|| Section::new("surroundings", "What differs around them", blocks))
+}
+
+/// Every figure, what came of each.
+fn figures(comparison: &Comparison, titles: &Titles) -> Section {
+    let row = |one: &Compared| {
+        let change = match (one.finding, one.factor()) {
+            (Some(direction), Some(ratio)) => {
+                Cell::toned(word(one.unit, one.better, ratio), tone(direction))
+            }
+            (None, Some(_)) => Cell::toned("no change", Tone::Muted),
+            (_, None) => Cell::toned("not tested", Tone::Muted),
+        };
+        let ends = one.interval().map(|(low, high)| format!("{low:.4}–{high:.4}"));
+        Row::of(vec![
+            Cell::plain(name(one, titles)),
+            Cell::plain(&one.stratum),
+            Cell::plain(one.nodes.len().to_string()),
+            Cell::of(one.factor().map(|ratio| format!("{ratio:.4}"))),
+            Cell::of(ends),
+            Cell::of(one.common.map(|common| super::accused::chance(common.p))),
+            Cell::of(one.least_seen.map(percent)),
+            change,
+        ])
+    };
+    let headings =
+        ["figure", "stratum", "#nodes", "#B / A", "#95 % interval", "#p", "#least seen", "verdict"];
+    let rows = comparison.figures.iter().take(ROWS).map(row);
+    let table = Table::new("All figures that both sweeps have", &headings, rows);
+    let mut blocks = vec![Block::text(RULE).for_all(), Block::Table(table).for_all()];
+    blocks.extend(left_out(comparison.figures.len()));
+    Section::new("all-figures", "All figures", blocks)
+}
+
+const RULE: &str = "B / A is the mean of the nodes' own changes on the log scale, without the fifth of the nodes at either end; its interval and p are Student's. A finding passes the correction for the number of figures (false discovery rate 5 %) and is larger than 1.5 % (hardware) or 4 % (os, io), by which two runs of an unchanged machine differ. A node went another way if its change is apart from the others' (false discovery rate 1 %) by more than that.";

@@ -1,0 +1,219 @@
+//! Every node beside its peers: the heat map, and a row for each node.
+
+use super::View;
+use super::names::{ends, node};
+use crate::model::{Charge, Standing, level_effect};
+use crate::sweep::Node;
+use record::metric::Kind;
+use record::unit::Unit;
+use report::document::{Block, Cell, Column, Grid, Row, Section, Shades, Table, Tone};
+use statrs::distribution::{ContinuousCDF, Normal};
+use stats::quantile::median;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Nodes of a picture: more would have no width.
+pub(super) const DRAWN: usize = 120;
+/// Figures of the heat map.
+const FIGURES: usize = 40;
+/// Rows of the table of nodes.
+const ROWS: usize = 5_000;
+/// Expected share of false accusations, by which the least effect that is seen is computed.
+const RATE: f64 = 0.01;
+
+pub(super) fn section(view: &View) -> Option<Section> {
+    let standings = &view.judgement.standings;
+    if standings.is_empty() {
+        return None;
+    }
+    let worst = worst(view);
+    let drawn = drawn(view, &worst);
+    let mut blocks = Vec::new();
+    let (grid, left_out) = heat_map(view, &drawn);
+    blocks.push(Block::text(HOW_TO_READ).on_page());
+    blocks.push(Block::Grid(grid).on_page());
+    if left_out > 0 {
+        let text = format!(
+            "{left_out} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
+        );
+        blocks.push(Block::text(text).on_page());
+    }
+    if drawn.len() < view.sweep.nodes.len() {
+        blocks.push(Block::text(left_out_of(view.sweep.nodes.len(), drawn.len())).on_page());
+    }
+    blocks.push(Block::Table(table(view, &worst)).for_all());
+    if view.sweep.nodes.len() > ROWS {
+        let text = format!(
+            "{} more nodes are left out; the CSV file has all.",
+            view.sweep.nodes.len() - ROWS
+        );
+        blocks.push(Block::text(text).for_all());
+    }
+    Some(Section::new("nodes", "The nodes beside their peers", blocks))
+}
+
+const HOW_TO_READ: &str = "Each cell is a node's speed in one figure over the median of its stratum: 1 is as its peers, 0.8 is a fifth slower (for times: 1.25 times as long). Empty cells were not measured.";
+
+/// What a picture leaves out of so many nodes.
+fn left_out_of(nodes: usize, drawn: usize) -> String {
+    format!(
+        "{} of {nodes} nodes are drawn: those that are accused, and those furthest from their peers. The table and the CSV file have all.",
+        drawn
+    )
+}
+
+/// By node where it is worst: the standing with the greatest z, or the greatest factor without one.
+fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
+    let mut all: HashMap<u32, &Standing> = HashMap::new();
+    let key = |standing: &Standing| (standing.z.unwrap_or(f64::NEG_INFINITY), standing.factor);
+    for standing in &view.judgement.standings {
+        let place = all.entry(standing.rank).or_insert(standing);
+        let (one, other) = (key(standing), key(place));
+        if one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).is_gt() {
+            *place = standing;
+        }
+    }
+    all
+}
+
+/// The nodes of pictures, in the order of the strata: all, or the accused and the furthest.
+fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
+    let accused: BTreeSet<u32> =
+        view.judgement.verdicts.iter().flat_map(|verdict| ends(verdict.at)).collect();
+    let mut ranks: Vec<u32> = view.sweep.nodes.keys().copied().collect();
+    if ranks.len() > DRAWN {
+        let z = |rank: &u32| worst.get(rank).and_then(|of| of.z).unwrap_or(0.0);
+        ranks.sort_by(|a, b| {
+            accused.contains(b).cmp(&accused.contains(a)).then(z(b).total_cmp(&z(a)))
+        });
+        ranks.truncate(DRAWN);
+    }
+    let of = strata(view);
+    ranks.sort_by_key(|rank| (of.get(rank).copied(), *rank));
+    ranks
+}
+
+/// The index of each node's stratum.
+pub(super) fn strata(view: &View) -> HashMap<u32, usize> {
+    let strata = view.judgement.strata.iter().enumerate();
+    strata.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect()
+}
+
+/// The heat map of some nodes, and how many figures it leaves out.
+fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
+    let judgement = &view.judgement;
+    let accused: BTreeSet<&record::key::Key> =
+        judgement.verdicts.iter().map(|verdict| &verdict.key).collect();
+    let mut subjects: Vec<usize> = (0..judgement.subjects.len()).collect();
+    subjects.retain(|at| !judgement.subjects[*at].is_scatter);
+    let all = subjects.len();
+    if all > FIGURES {
+        subjects.retain(|at| {
+            let key = &judgement.subjects[*at].key;
+            view.titles.is_key_figure(key) || accused.contains(key)
+        });
+    }
+    subjects.sort_by_key(|at| view.titles.place(&judgement.subjects[*at].key));
+    subjects.truncate(FIGURES);
+    let place: HashMap<(usize, u32), f64> =
+        judgement.standings.iter().map(|of| ((of.subject, of.rank), 1.0 / of.factor)).collect();
+    let cells = subjects.iter().map(|subject| {
+        let of = |rank: &u32| place.get(&(*subject, *rank)).copied().filter(|of| of.is_finite());
+        ranks.iter().map(of).collect()
+    });
+    let titles = subjects.iter().map(|at| view.titles.subject(&judgement.subjects[*at]));
+    let grid = Grid {
+        title: "Speed of each node beside its peers".to_owned(),
+        rows: (String::new(), titles.collect()),
+        columns: ("node".to_owned(), ranks.iter().map(|rank| node(view.sweep, *rank)).collect()),
+        label: "speed / peers".to_owned(),
+        unit: Unit::Ratio,
+        shades: Shades::Ratios,
+        cells: cells.collect(),
+    };
+    (grid, all - subjects.len())
+}
+
+/// A row for each node: its stratum and labels, and where it is worst.
+fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
+    let nodes = view.sweep.nodes.values();
+    let labels: BTreeSet<&String> = nodes.clone().flat_map(|node| node.labels.keys()).collect();
+    let several = view.judgement.strata.len() > 1;
+    let mut columns = vec![Column::text("node"), Column::number("rank")];
+    columns.extend(several.then(|| Column::number("stratum")));
+    columns.extend(labels.iter().map(|name| Column::text(name)));
+    columns.extend(Column::list(&["worst in", "#speed / peers", "#z", "verdict"]));
+    let strata = strata(view);
+    let row = |node: &Node| {
+        let of = worst.get(&node.rank);
+        let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];
+        cells.extend(
+            several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))),
+        );
+        cells.extend(labels.iter().map(|name| Cell::of(node.labels.get(*name).cloned())));
+        cells
+            .push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
+        cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
+        cells.push(Cell::of(of.and_then(|of| of.z).map(z)));
+        cells.push(charge(view, node.rank));
+        Row::of(cells)
+    };
+    let rows = nodes.take(ROWS).map(row);
+    let caption = "Where each node is worst, and what became of that";
+    Table { caption: caption.to_owned(), columns, rows: rows.collect() }
+}
+
+/// A distance in standard deviations; there is none greater where nothing scatters.
+pub(super) fn z(z: f64) -> String {
+    if z.abs() < 1000.0 { format!("{z:.1}") } else { "> 1000".to_owned() }
+}
+
+/// The worst charge against a node.
+fn charge(view: &View, rank: u32) -> Cell {
+    let own = view.judgement.verdicts.iter().filter(|verdict| ends(verdict.at).contains(&rank));
+    let worst = own.map(|verdict| verdict.charge).min_by_key(|charge| order(*charge));
+    worst.map_or_else(
+        || Cell::toned("as its peers", Tone::Muted),
+        |charge| Cell::toned(super::answer::charge(charge), super::answer::tone(charge)),
+    )
+}
+
+fn order(charge: Charge) -> u8 {
+    match charge {
+        Charge::Slower => 0,
+        Charge::DegradedLink => 1,
+        Charge::Unstable => 2,
+        Charge::Suspect => 3,
+    }
+}
+
+/// By kind of figure the least difference of a node from its peers that half of the figures would
+/// show in this sweep: what the correction for so many comparisons asks for, and twice (on the log
+/// scale) the least effect of an accusation.
+pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
+    let standings = view.judgement.standings.iter();
+    let compared: Vec<&Standing> = standings.filter(|standing| standing.z.is_some()).collect();
+    let level = RATE / compared.len().max(1) as f64;
+    let asked = Normal::standard().inverse_cdf(1.0 - level);
+    let kinds: HashMap<&record::key::Key, Kind> =
+        view.sweep.figures.iter().map(|figure| (&figure.key, figure.kind)).collect();
+    let mut scales: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for standing in compared {
+        let Some(z) = standing.z.filter(|z| z.abs() > Z_LEAST) else { continue };
+        scales.entry(standing.subject).or_default().push((standing.factor.ln() / z).abs());
+    }
+    let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for (subject, scales) in scales {
+        let subject = &view.judgement.subjects[subject];
+        let scale = median(&scales).filter(|scale| *scale > 0.0 && !subject.is_scatter);
+        let kind = kinds.get(&subject.key).copied().unwrap_or(Kind::Io);
+        if let Some(scale) = scale {
+            // A node at the least effect of an accusation is found every second time.
+            let least = (asked * scale).exp().max(level_effect(kind).powi(2));
+            by_kind.entry(super::answer::name_of(kind)).or_default().push(least - 1.0);
+        }
+    }
+    by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).collect()
+}
+
+/// Distances below which factor and z say nothing of the scale.
+const Z_LEAST: f64 = 0.1;

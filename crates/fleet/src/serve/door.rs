@@ -1,0 +1,284 @@
+//! The door of a node: a listening socket for those that have the secret, and the connections that
+//! came through it.
+
+use crate::relay::Link;
+use crate::wire::{Down, FRAME_BYTES_MAX, Up};
+use anyhow::{Context, Result};
+use metal::wait::Want;
+use session::agent::channel::{Channel, HANDSHAKE_TIME, prepare};
+use session::agent::handshake::{Heard, Refusal, Responder};
+use session::agent::key::{Key, Named};
+use socket2::{Domain, Socket, Type};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Connections in their handshake.
+const WAITING_MAX: usize = 128;
+/// Connections that the kernel keeps meanwhile.
+const BACKLOG: i32 = 4096;
+/// Bytes taken from a stranger at once.
+const STRANGER_BYTES: usize = 1024;
+/// Without descriptors or memory no connection is accepted for this time.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+/// Strangers are reported at most this often.
+const SAY_AGAIN: Duration = Duration::from_secs(1);
+
+/// A listening socket and what came through it.
+pub struct Door {
+    listener: TcpListener,
+    keys: Rc<[Named]>,
+    heard: Heard,
+    waiting: Vec<Waiting>,
+    lines: BTreeMap<Link, Channel>,
+    last: Link,
+    accept_at: Option<Instant>,
+    said_at: Option<Instant>,
+    unsaid: u32,
+}
+
+struct Waiting {
+    stream: TcpStream,
+    from: SocketAddr,
+    responder: Responder,
+    deadline: Instant,
+}
+
+/// What happened at a door.
+#[derive(Debug)]
+pub enum Happened {
+    /// A connection says something.
+    Said(Link, Up),
+    /// It ended.
+    Closed(Link),
+    /// A stranger was rejected, for the user.
+    Rejected(String),
+}
+
+/// What is waited for, in the order in which [`Door::attend`] takes the answers.
+pub type Wants<'a> = Vec<Want<'a>>;
+
+impl Door {
+    /// Listens at an address. Errors: it is not this host's, or taken.
+    pub fn new(at: SocketAddr, key: &Key) -> Result<Door> {
+        let listen = || {
+            let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&at.into())?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok::<Socket, io::Error>(socket)
+        };
+        let listener = listen().with_context(|| format!("cannot listen at {at}"))?;
+        let named = Named { key: key.clone(), name: String::new() };
+        Ok(Door {
+            listener: listener.into(),
+            keys: Rc::new([named]),
+            heard: Heard::default(),
+            waiting: Vec::new(),
+            lines: BTreeMap::new(),
+            last: 0,
+            accept_at: None,
+            said_at: None,
+            unsaid: 0,
+        })
+    }
+
+    /// The port where it listens. Errors: what getsockname(2) reports.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Connections that came through.
+    pub fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// This host's address on a connection.
+    pub fn local_address(&self, link: Link) -> Option<IpAddr> {
+        self.lines.get(&link)?.local_address()
+    }
+
+    /// What to wait for.
+    pub fn wants(&self) -> Wants<'_> {
+        let mut wants = Vec::with_capacity(1 + self.waiting.len() + self.lines.len());
+        if self.accepts() {
+            wants.push(Want::Readable(self.listener.as_fd()));
+        }
+        wants.extend(self.waiting.iter().map(|one| Want::Readable(one.stream.as_fd())));
+        wants.extend(self.lines.values().map(|line| Want::Readable(line.fd())));
+        wants
+    }
+
+    fn accepts(&self) -> bool {
+        self.waiting.len() < WAITING_MAX && self.accept_at.is_none_or(|at| Instant::now() >= at)
+    }
+
+    /// When to look without anything's having arrived.
+    pub fn deadline(&self) -> Option<Instant> {
+        let handshakes = self.waiting.iter().map(|one| one.deadline);
+        let frames = self.lines.values().filter_map(Channel::slow_at);
+        handshakes.chain(frames).chain(self.accept_at).min()
+    }
+
+    /// Takes what arrived; `ready` answers [`Door::wants`].
+    pub fn attend(&mut self, ready: &[bool]) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        let accepting = ready.len() > self.waiting.len() + self.lines.len();
+        let mut ready = ready.iter().copied();
+        let knocks = accepting && ready.next().unwrap_or(false);
+        let waiting: Vec<(Waiting, bool)> = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .map(|one| (one, ready.next().unwrap_or(false)))
+            .collect();
+        let lines: Vec<(Link, bool)> =
+            self.lines.keys().map(|link| (*link, ready.next().unwrap_or(false))).collect();
+        for (link, is_ready) in lines {
+            self.hear(link, is_ready, &mut happened);
+        }
+        for (one, is_ready) in waiting {
+            self.shake(one, is_ready, &mut happened);
+        }
+        if knocks {
+            self.accept(&mut happened);
+        }
+        happened
+    }
+
+    /// Says something over a connection. One that cannot hear it is closed: `false`.
+    pub fn say(&mut self, link: Link, down: &Down, stop: &AtomicBool) -> bool {
+        let Some(line) = self.lines.get_mut(&link) else { return false };
+        let said = line.send(down, stop).is_ok();
+        if !said {
+            self.close(link);
+        }
+        said
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, link: Link) {
+        if let Some(stream) = self.lines.remove(&link).and_then(Channel::shut) {
+            // What was said last is delivered by the kernel.
+            drop(stream);
+        }
+    }
+
+    fn hear(&mut self, link: Link, is_ready: bool, happened: &mut Vec<Happened>) {
+        let Some(line) = self.lines.get_mut(&link) else { return };
+        let mut heard = || {
+            if is_ready {
+                line.read_some()?;
+            }
+            while let Some(up) = line.taken::<Up>()? {
+                happened.push(Happened::Said(link, up));
+            }
+            Ok::<bool, session::agent::channel::Lost>(
+                line.slow_at().is_none_or(|at| Instant::now() < at),
+            )
+        };
+        if !matches!(heard(), Ok(true)) {
+            self.lines.remove(&link);
+            happened.push(Happened::Closed(link));
+        }
+    }
+
+    fn accept(&mut self, happened: &mut Vec<Happened>) {
+        self.accept_at = None;
+        while self.waiting.len() < WAITING_MAX {
+            match self.listener.accept() {
+                Ok((stream, from)) => {
+                    if prepare(&stream).is_ok() {
+                        let responder = Responder::new(Rc::clone(&self.keys));
+                        let deadline = Instant::now() + HANDSHAKE_TIME;
+                        let one = Waiting { stream, from, responder, deadline };
+                        self.shake(one, true, happened);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    self.accept_at = Some(Instant::now() + ACCEPT_AGAIN);
+                    let line = format!("cannot accept a connection: {error}");
+                    return self.reject(line, happened);
+                }
+            }
+        }
+    }
+
+    fn shake(&mut self, mut one: Waiting, is_ready: bool, happened: &mut Vec<Happened>) {
+        let is_over = Instant::now() >= one.deadline;
+        if !is_ready && !is_over {
+            return self.waiting.push(one);
+        }
+        let mut bytes = [0; STRANGER_BYTES];
+        let why = match one.stream.read(&mut bytes) {
+            Ok(0) => "it closed the connection during the handshake".to_owned(),
+            Ok(read) => match self.feed(&mut one, &bytes[..read]) {
+                Ok(Some(channel)) => return self.open(channel, happened),
+                Ok(None) if !is_over => return self.waiting.push(one),
+                Ok(None) => LATE.to_owned(),
+                Err(why) => why,
+            },
+            Err(error) if is_passing(&error) && !is_over => return self.waiting.push(one),
+            Err(error) if is_passing(&error) => LATE.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.reject(format!("rejected {}: {why}", one.from), happened);
+    }
+
+    /// Goes on with a handshake. Errors: why it is rejected.
+    fn feed(&mut self, one: &mut Waiting, bytes: &[u8]) -> Result<Option<Channel>, String> {
+        let mut out = Vec::new();
+        let fed = one.responder.feed(bytes, &mut out, &mut self.heard);
+        // What is said in a handshake fits what the kernel keeps for a new connection.
+        if !out.is_empty() && !matches!(one.stream.write(&out), Ok(sent) if sent == out.len()) {
+            return Err("it does not read what is sent to it".to_owned());
+        }
+        let secured = match fed {
+            Ok(None) => return Ok(None),
+            Ok(Some(secured)) => secured,
+            Err(refusal) => {
+                let _ = one.stream.shutdown(Shutdown::Write);
+                return Err(match refusal {
+                    Refusal::OtherKey => {
+                        "it has another secret: all nodes of a sweep need the same one".to_owned()
+                    }
+                    other => other.to_string(),
+                });
+            }
+        };
+        let stream = one.stream.try_clone().map_err(|error| error.to_string())?;
+        let accepted = Channel::accepted(stream, secured, FRAME_BYTES_MAX);
+        accepted.map(Some).map_err(|lost| lost.to_string())
+    }
+
+    fn open(&mut self, channel: Channel, happened: &mut Vec<Happened>) {
+        self.last += 1;
+        self.lines.insert(self.last, channel);
+        self.hear(self.last, false, happened);
+    }
+
+    /// Reports a stranger, seldom.
+    fn reject(&mut self, line: String, happened: &mut Vec<Happened>) {
+        if self.said_at.is_some_and(|at| at.elapsed() < SAY_AGAIN) {
+            self.unsaid += 1;
+            return;
+        }
+        self.said_at = Some(Instant::now());
+        let more = match std::mem::take(&mut self.unsaid) {
+            0 => String::new(),
+            more => format!(" (and {more} more before)"),
+        };
+        happened.push(Happened::Rejected(line + &more));
+    }
+}
+
+const LATE: &str = "it did not complete the handshake in time";
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}

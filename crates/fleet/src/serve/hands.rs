@@ -1,0 +1,411 @@
+//! What a node does itself: it starts its own binary, waits for it, and reads the record. Orders
+//! choose among these commands; what they carry is checked against the catalogue first.
+
+use super::extract;
+use super::options::Options;
+use crate::drawn::Drawn;
+use crate::wire::{OneTime, Order, Report};
+use anyhow::{Context, Result, bail, ensure};
+use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
+use metal::wait::Want;
+use session::agent::key::Key;
+use session::agent::message::printable;
+use session::select::Selection;
+use session::store::file::{self, There};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Presets that a run may have.
+const PRESETS: [&str; 4] = ["rehearsal", "quick", "standard", "thorough"];
+/// A child that is to end may undo what it changed in this time.
+const ENDING: Duration = Duration::from_secs(5);
+/// Bytes kept of what a child says.
+const SAID_MAX: usize = 4096;
+/// What an agent says once it listens.
+const LISTENS: &str = "listening at ";
+const SIGTERM: i32 = 15;
+
+/// What executes the orders of a node.
+pub struct Hands<'a> {
+    options: &'a Options,
+    /// Where the records of this sweep are.
+    records: PathBuf,
+    /// For keys and records that do not stay.
+    work: tempfile::TempDir,
+    running: Option<Running>,
+}
+
+/// An order that is executed.
+struct Running {
+    order: u64,
+    task: Task,
+    deadline: Instant,
+}
+
+enum Task {
+    /// A report that is drawn, at its time.
+    Drawn(Instant, Report),
+    /// A run of this node, with its record.
+    Alone(Process, PathBuf, u32),
+    /// An agent; whether it listens, and its key.
+    Far(Process, bool, OneTime),
+    /// A run toward an agent, with its record.
+    Near(Process, PathBuf),
+}
+
+/// A child. It is ended when this is dropped.
+struct Process {
+    child: Child,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    said: Vec<u8>,
+}
+
+impl<'a> Hands<'a> {
+    /// For a sweep of this name. Errors: the name cannot be a directory's, or the directories cannot
+    /// be made.
+    pub fn new(options: &'a Options, sweep: &str) -> Result<Hands<'a>> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        ensure!(
+            !sweep.is_empty()
+                && sweep.len() <= 100
+                && !sweep.starts_with('.')
+                && sweep.chars().all(is_plain),
+            "rank 0 named the sweep {:?}, which cannot be a directory's name",
+            printable(sweep)
+        );
+        let work = tempfile::Builder::new().prefix("plumb-fleet-").tempdir();
+        let work = work.context("cannot make a work directory; set TMPDIR")?;
+        let records = std::path::absolute(options.records.join(sweep))?;
+        Ok(Hands { options, records, work, running: None })
+    }
+
+    /// Begins an order, in place of what runs; what is to be reported at once.
+    pub fn start(&mut self, order: u64, what: Order) -> Option<Report> {
+        self.end();
+        match self.begun(order, what) {
+            Ok(Ok(running)) => {
+                self.running = Some(running);
+                None
+            }
+            Ok(Err(report)) => report,
+            Err(error) => Some(Report::Failed { order, why: printable(&format!("{error:#}")) }),
+        }
+    }
+
+    /// What runs now, or what is to be reported instead.
+    fn begun(&self, order: u64, what: Order) -> Result<Result<Running, Option<Report>>> {
+        let (task, within_s) = match what {
+            Order::Rest | Order::Leave { .. } => return Ok(Err(None)),
+            Order::Gather => return Ok(Err(Some(Report::Gathered { order }))),
+            what if self.options.drawn.is_some() => {
+                let drawn = self.options.drawn.as_ref().context("nothing is drawn")?;
+                return Ok(self.drawn(drawn, order, &what));
+            }
+            Order::Alone { preset, selectors, again, within_s } => {
+                let record = self.free_record(again)?;
+                let mut args = self.run_args(&preset, &record)?;
+                if let Some(dir) = &self.options.dir {
+                    args.extend(["--dir".to_owned(), dir.display().to_string()]);
+                }
+                self.select(&mut args, selectors)?;
+                (Task::Alone(self.spawn(&args)?, record, again), within_s)
+            }
+            Order::Listen { within_s, .. } => {
+                let key = Key::random()?;
+                let file = self.key_file(order, &key)?;
+                let at = SocketAddr::new(self.options.address()?, 0).to_string();
+                let mut args =
+                    ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
+                self.pin(&mut args);
+                (Task::Far(self.spawn(&args)?, false, OneTime(key.digits())), within_s)
+            }
+            Order::Reach { at, key, preset, selectors, within_s, .. } => {
+                let key = Key::parse(&key.0).context("the far end's key is damaged")?;
+                let file = self.key_file(order, &key)?;
+                let record = self.work.path().join(format!("pair-{order}.jsonl"));
+                let mut args = self.run_args(&preset, &record)?;
+                args.extend([
+                    "--peer".to_owned(),
+                    format!("tcp://{at}"),
+                    "--key-file".to_owned(),
+                    file,
+                ]);
+                self.select(&mut args, selectors)?;
+                (Task::Near(self.spawn(&args)?, record), within_s)
+            }
+        };
+        let within = Duration::try_from_secs_f64(within_s).context("an order without a time")?;
+        Ok(Ok(Running { order, task, deadline: Instant::now() + within }))
+    }
+
+    fn drawn(&self, drawn: &Drawn, order: u64, what: &Order) -> Result<Running, Option<Report>> {
+        let rank = self.options.place.rank;
+        let report = match what {
+            Order::Alone { again, .. } => Report::Alone {
+                order,
+                figures: drawn.alone(rank, *again),
+                absent: Vec::new(),
+                record: "drawn".to_owned(),
+            },
+            Order::Reach { step, far, .. } => {
+                Report::Pair { order, figures: drawn.pair(*step, rank, *far) }
+            }
+            Order::Listen { .. } => {
+                let at = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 9);
+                return Err(Some(Report::Listening { order, at, key: OneTime(String::new()) }));
+            }
+            Order::Rest | Order::Gather | Order::Leave { .. } => return Err(None),
+        };
+        if drawn.takes().is_zero() {
+            return Err(Some(report));
+        }
+        let due = Instant::now() + drawn.takes();
+        Ok(Running { order, task: Task::Drawn(due, report), deadline: due + ENDING })
+    }
+
+    /// Arguments of a run that prints only errors.
+    fn run_args(&self, preset: &str, record: &Path) -> Result<Vec<String>> {
+        ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
+        let record = record.display().to_string();
+        let mut args: Vec<String> =
+            ["run", "--preset", preset, "--quiet", "--yes", "--wait", "--out"]
+                .map(str::to_owned)
+                .to_vec();
+        args.push(record);
+        self.pin(&mut args);
+        Ok(args)
+    }
+
+    fn pin(&self, args: &mut Vec<String>) {
+        if let Some(cpus) = &self.options.cpus {
+            args.extend(["--cpu".to_owned(), cpus.clone()]);
+        }
+    }
+
+    /// Appends selectors that the catalogue has.
+    fn select(&self, args: &mut Vec<String>, selectors: Vec<String>) -> Result<()> {
+        Selection::parse(&selectors, self.options.catalogue)?;
+        args.push("--".to_owned());
+        args.extend(selectors);
+        Ok(())
+    }
+
+    /// A file name for this node's own record.
+    fn free_record(&self, again: u32) -> Result<PathBuf> {
+        std::fs::create_dir_all(&self.records)
+            .with_context(|| format!("cannot make {}", self.records.display()))?;
+        let rank = self.options.place.rank;
+        let names = (again..again + 1000).map(|number| match number {
+            0 => format!("node-{rank}.jsonl"),
+            number => format!("node-{rank}-{number}.jsonl"),
+        });
+        let free = names.map(|name| self.records.join(name)).find(|path| !path.exists());
+        free.with_context(|| format!("too many records in {}", self.records.display()))
+    }
+
+    fn key_file(&self, order: u64, key: &Key) -> Result<String> {
+        let path = self.work.path().join(format!("key-{order}"));
+        let digits = key.digits() + "\n";
+        file::make(&path, file::SECRET, There::Replaced, |file| file.write_all(digits.as_bytes()))
+            .context("cannot write the key of a pair")?;
+        Ok(path.display().to_string())
+    }
+
+    fn spawn(&self, args: &[String]) -> Result<Process> {
+        let mut command = Command::new(&self.options.plumb);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = dying_with_parent(in_new_session(&mut command))
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.options.plumb.display()))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        Ok(Process { child, stdout, stderr, said: Vec::new() })
+    }
+
+    /// What to wait for.
+    pub fn wants(&self) -> Vec<Want<'_>> {
+        let process = self.running.as_ref().and_then(|running| running.task.process());
+        process.map(Process::wants).unwrap_or_default()
+    }
+
+    /// When to look without anything's having arrived.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.running.as_ref().map(|running| match &running.task {
+            Task::Drawn(due, _) => *due,
+            _ => running.deadline,
+        })
+    }
+
+    /// Looks at what runs, after a wait; what is to be reported.
+    pub fn attend(&mut self) -> Option<Report> {
+        let mut running = self.running.take()?;
+        let is_late = Instant::now() >= running.deadline;
+        let order = running.order;
+        let is_over = match &mut running.task {
+            Task::Drawn(due, report) => {
+                if Instant::now() >= *due {
+                    return Some(report.clone());
+                }
+                false
+            }
+            Task::Alone(process, ..) | Task::Near(process, _) => process.listen(),
+            Task::Far(process, listens, key) => {
+                let is_over = process.listen();
+                let at = if *listens { None } else { process.listening() };
+                if let Some(at) = at {
+                    *listens = true;
+                    let report = Report::Listening { order, at, key: key.clone() };
+                    self.running = Some(running);
+                    return Some(report);
+                }
+                is_over
+            }
+        };
+        if !is_over && !is_late {
+            self.running = Some(running);
+            return None;
+        }
+        let ended = running.task.ended(self.options.place.rank, order, is_late);
+        Some(ended.unwrap_or_else(|error| Report::Failed {
+            order,
+            why: printable(&format!("{error:#}")),
+        }))
+    }
+
+    /// Ends what runs.
+    pub fn end(&mut self) {
+        // A child is ended when it is dropped.
+        self.running = None;
+    }
+}
+
+impl Task {
+    fn process(&self) -> Option<&Process> {
+        match self {
+            Task::Drawn(..) => None,
+            Task::Alone(process, ..) | Task::Far(process, ..) | Task::Near(process, _) => {
+                Some(process)
+            }
+        }
+    }
+
+    /// What a child that ended (or whose time is over) has measured. Errors: nothing, and why.
+    fn ended(self, rank: u32, order: u64, is_late: bool) -> Result<Report> {
+        match self {
+            Task::Drawn(_, report) => Ok(report),
+            Task::Far(mut process, ..) => {
+                let why = process.last_words(is_late);
+                bail!("the far end ended: {why}")
+            }
+            Task::Alone(mut process, path, again) => {
+                let why = process.last_words(is_late);
+                let run = extract::run(&path).with_context(|| why.clone())?;
+                let figures = extract::alone(&run, rank, again);
+                ensure!(!figures.is_empty(), "no figure to compare was measured; {why}");
+                let absent = extract::absent(&run);
+                Ok(Report::Alone { order, figures, absent, record: path.display().to_string() })
+            }
+            Task::Near(mut process, path) => {
+                let why = process.last_words(is_late);
+                let run = extract::run(&path).with_context(|| why.clone());
+                let _ = std::fs::remove_file(&path);
+                let figures = extract::pair(&run?);
+                ensure!(!figures.is_empty(), "no figure was measured; {why}");
+                Ok(Report::Pair { order, figures })
+            }
+        }
+    }
+}
+
+impl Process {
+    fn wants(&self) -> Vec<Want<'_>> {
+        let out = self.stdout.iter().map(|out| Want::Readable(out.as_fd()));
+        out.chain(self.stderr.iter().map(|err| Want::Readable(err.as_fd()))).collect()
+    }
+
+    /// Takes what it said; whether it has closed both of its streams: it has ended.
+    fn listen(&mut self) -> bool {
+        listen_to(&mut self.stdout, &mut Vec::new());
+        listen_to(&mut self.stderr, &mut self.said);
+        self.said.drain(..self.said.len().saturating_sub(SAID_MAX));
+        self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Where an agent listens, once it has said so.
+    fn listening(&self) -> Option<SocketAddr> {
+        let said = String::from_utf8_lossy(&self.said);
+        let line =
+            said.lines().find_map(|line| Some(line.split_once(LISTENS)?.1.trim().to_owned()));
+        line?.parse().ok()
+    }
+
+    /// Ends it where it runs, and waits for its end; why it ended, and what it said last.
+    fn last_words(&mut self, is_late: bool) -> String {
+        let status = self.finish();
+        self.listen();
+        let said = String::from_utf8_lossy(&self.said);
+        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = printable(said.last().copied().unwrap_or("it gave no reason"));
+        match (is_late, status) {
+            (true, _) => format!("its time was over: {last}"),
+            (false, Some(status)) => format!("it ended with {status}: {last}"),
+            (false, None) => format!("it cannot be ended: {last}"),
+        }
+    }
+
+    fn finish(&mut self) -> Option<std::process::ExitStatus> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(status);
+        }
+        if self.stdout.is_some() || self.stderr.is_some() {
+            let _ = kill(self.child.id(), SIGTERM);
+        }
+        let status = self.wait(ENDING);
+        if status.is_none() {
+            let _ = kill_group(self.child.id());
+            return self.wait(ENDING);
+        }
+        status
+    }
+
+    fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    // Its last words must have room.
+                    listen_to(&mut self.stdout, &mut Vec::new());
+                    listen_to(&mut self.stderr, &mut self.said);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Takes what a stream has, without waiting.
+fn listen_to<Stream: Read + AsFd>(stream: &mut Option<Stream>, said: &mut Vec<u8>) {
+    let mut piece = [0; SAID_MAX];
+    while let Some(open) = stream {
+        match metal::wait::readable(open.as_fd(), Duration::ZERO) {
+            Ok(true) => {}
+            _ => return,
+        }
+        match open.read(&mut piece) {
+            Ok(read @ 1..) => said.extend(&piece[..read]),
+            _ => *stream = None,
+        }
+    }
+}

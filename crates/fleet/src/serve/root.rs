@@ -1,0 +1,329 @@
+//! Rank 0 as a process: it decides, writes the record, and is a node itself.
+
+use super::door::{Door, Happened};
+use super::hands::Hands;
+use super::options::Options;
+use super::{Say, hello, wait, wall_s};
+use crate::book::{Book, open};
+use crate::model;
+use crate::rank0::{Act, Admission, Clock, Rank0};
+use crate::read::Sweep;
+use crate::recipe::Recipe;
+use crate::relay::Link;
+use crate::sweep::Event;
+use crate::tree::{DEGREE, Routes};
+use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
+use anyhow::{Context, Result};
+use session::agent::reach;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Round trips from which the smallest is taken.
+const PINGS: u32 = 3;
+/// Nodes that wait at rank 0 for their parent; others come again.
+const HELD_MAX: usize = 400;
+/// They come again after this time, in seconds.
+const LATER_S: f64 = 1.0;
+/// Nodes have this time to hear that the sweep is over.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// What rank 0 is started with, beside what every node is.
+pub struct Lead {
+    /// What the sweep does.
+    pub recipe: Recipe,
+    /// Its record.
+    pub book: Book,
+    /// What the record has, for a sweep that goes on.
+    pub earlier: Option<Sweep>,
+}
+
+/// How a sweep ended at rank 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Whether a signal ended it.
+    pub interrupted: bool,
+    /// Largest number of connections at a time.
+    pub connections: usize,
+}
+
+/// Leads a sweep to its end. Errors: the meeting point cannot be listened at, or the record cannot
+/// be written.
+pub fn lead(options: &Options, lead: Lead, say: Say<'_>, stop: &AtomicBool) -> Result<Finished> {
+    let mut root = Root::new(options, lead, say, stop)?;
+    let own = root.hello.clone();
+    root.rank0.joined(own, Clock::default(), Duration::ZERO);
+    loop {
+        root.act(stop)?;
+        if root.is_over() {
+            return Ok(Finished { interrupted: root.interrupted, connections: root.most });
+        }
+        let until = root.leaving.unwrap_or(root.began + root.rank0.wake_at());
+        let ready = wait(&root.door, Some(&root.hands), None, Some(until), stop)
+            .context("cannot wait for messages")?;
+        if ready.stopped && !root.interrupted {
+            root.interrupted = true;
+            root.hands.end();
+            let now = root.now();
+            root.rank0.stop(now);
+            // What is left is said without regard to the flag.
+            root.act(&AtomicBool::new(false))?;
+            return Ok(Finished { interrupted: true, connections: root.most });
+        }
+        root.attend_door(&ready.door, stop);
+        if let Some(report) = root.hands.attend() {
+            root.own_report(report);
+        }
+        let now = root.now();
+        root.rank0.tick(now);
+    }
+}
+
+/// A connection before its node takes part.
+struct Arriving {
+    hello: Hello,
+    pinged: Instant,
+    wall_s: f64,
+    pings: u32,
+    clock: Clock,
+}
+
+struct Root<'a> {
+    say: Say<'a>,
+    hello: Hello,
+    rank0: Rank0,
+    book: Book,
+    door: Door,
+    hands: Hands<'a>,
+    began: Instant,
+    arriving: BTreeMap<Link, Arriving>,
+    /// The nodes that are connected here.
+    ranks: BTreeMap<Link, u32>,
+    links: BTreeMap<u32, Link>,
+    routes: Routes<Link>,
+    outbox: BTreeMap<Link, Vec<Addressed>>,
+    /// Orders for this node.
+    inbox: VecDeque<(u64, Order)>,
+    reported: u64,
+    interrupted: bool,
+    leaving: Option<Instant>,
+    most: usize,
+}
+
+impl<'a> Root<'a> {
+    fn new(options: &'a Options, lead: Lead, say: Say<'a>, stop: &AtomicBool) -> Result<Root<'a>> {
+        let (host, port) = options.place.meeting()?;
+        let found = reach::resolved(host, port, stop)?;
+        let at = *found.first().with_context(|| format!("{host} has no address"))?;
+        let door = Door::new(at, &options.key).context("--meet names rank 0's own address")?;
+        let address = *options.address.get_or_init(|| at.ip());
+        let port = door.port()?;
+        say(&format!("listening at {}", SocketAddr::new(at.ip(), port)));
+        let Lead { recipe, book, earlier } = lead;
+        let hands = Hands::new(options, &recipe.header.id)?;
+        let generation = fastrand::u64(1..);
+        Ok(Root {
+            say,
+            hello: hello(options, address, port, generation),
+            rank0: Rank0::new(recipe, generation, earlier.as_ref()),
+            book,
+            door,
+            hands,
+            began: Instant::now(),
+            arriving: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            links: BTreeMap::new(),
+            routes: Routes::new(),
+            outbox: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            reported: 0,
+            interrupted: false,
+            leaving: None,
+            most: 0,
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn is_over(&self) -> bool {
+        self.leaving.is_some_and(|until| Instant::now() >= until || self.ranks.is_empty())
+    }
+
+    fn attend_door(&mut self, ready: &[bool], stop: &AtomicBool) {
+        for happened in self.door.attend(ready) {
+            match happened {
+                Happened::Said(link, up) => self.heard(link, up, stop),
+                Happened::Closed(link) => self.closed(link),
+                Happened::Rejected(line) => (self.say)(&line),
+            }
+        }
+        self.most = self.most.max(self.door.lines());
+    }
+
+    fn heard(&mut self, link: Link, up: Up, stop: &AtomicBool) {
+        let now = self.now();
+        match up {
+            Up::Hello(hello) => self.knock(link, *hello, stop),
+            Up::Pong { wall_s } => self.pong(link, wall_s, stop),
+            // Before it takes part it has nothing to say.
+            _ if !self.ranks.contains_key(&link) => self.door.close(link),
+            Up::Attached { rank, to } => {
+                self.routes.learn(rank, link);
+                self.rank0.attached(rank, to, now);
+            }
+            Up::Detached { rank, from } => self.rank0.detached(rank, from, now),
+            Up::Reports(reports) => {
+                for report in reports {
+                    self.rank0.report(report, now);
+                }
+            }
+        }
+    }
+
+    /// A node that has the secret wants to take part.
+    fn knock(&mut self, link: Link, hello: Hello, stop: &AtomicBool) {
+        if self.door.lines() > HELD_MAX && hello.rank > DEGREE {
+            self.door.say(link, &Down::Later { after_s: LATER_S }, stop);
+            return self.door.close(link);
+        }
+        if let Admission::Refused(why) = self.rank0.admit(&hello) {
+            self.door.say(link, &Down::Refused { why }, stop);
+            return self.door.close(link);
+        }
+        let clock = Clock { offset_s: 0.0, round_trip_s: f64::INFINITY };
+        let arriving =
+            Arriving { hello, pinged: Instant::now(), wall_s: wall_s(), pings: 0, clock };
+        self.arriving.insert(link, arriving);
+        if !self.door.say(link, &Down::Ping, stop) {
+            self.arriving.remove(&link);
+        }
+    }
+
+    fn pong(&mut self, link: Link, there_s: f64, stop: &AtomicBool) {
+        let Some(mut arriving) = self.arriving.remove(&link) else { return };
+        let round_trip_s = arriving.pinged.elapsed().as_secs_f64();
+        if round_trip_s < arriving.clock.round_trip_s {
+            let offset_s = there_s - (arriving.wall_s + round_trip_s / 2.0);
+            arriving.clock = Clock { offset_s, round_trip_s };
+        }
+        arriving.pings += 1;
+        if arriving.pings < PINGS {
+            arriving.pinged = Instant::now();
+            arriving.wall_s = wall_s();
+            if self.door.say(link, &Down::Ping, stop) {
+                self.arriving.insert(link, arriving);
+            }
+            return;
+        }
+        // Another one may have come with its rank meanwhile.
+        if let Admission::Refused(why) = self.rank0.admit(&arriving.hello) {
+            self.door.say(link, &Down::Refused { why }, stop);
+            return self.door.close(link);
+        }
+        let rank = arriving.hello.rank;
+        self.ranks.insert(link, rank);
+        if let Some(old) = self.links.insert(rank, link) {
+            self.ranks.remove(&old);
+            self.routes.forget(old);
+            self.door.close(old);
+        }
+        self.routes.learn(rank, link);
+        let now = self.now();
+        self.rank0.joined(arriving.hello, arriving.clock, now);
+    }
+
+    fn closed(&mut self, link: Link) {
+        self.arriving.remove(&link);
+        self.routes.forget(link);
+        self.outbox.remove(&link);
+        let Some(rank) = self.ranks.remove(&link) else { return };
+        if self.links.get(&rank) == Some(&link) {
+            self.links.remove(&rank);
+            let now = self.now();
+            self.rank0.detached(rank, 0, now);
+        }
+    }
+
+    fn own_report(&mut self, report: Report) {
+        self.reported += 1;
+        let now = self.now();
+        self.rank0.report(Numbered { from: 0, number: self.reported, report }, now);
+    }
+
+    /// Does what there is to do. Errors: the record cannot be written.
+    fn act(&mut self, stop: &AtomicBool) -> Result<()> {
+        loop {
+            while let Some(act) = self.rank0.take() {
+                self.act_once(act, stop)?;
+            }
+            if let Some((id, order)) = self.inbox.pop_front() {
+                if let Some(report) = self.hands.start(id, order) {
+                    self.own_report(report);
+                }
+                continue;
+            }
+            if self.outbox.is_empty() {
+                return Ok(());
+            }
+            for (link, orders) in std::mem::take(&mut self.outbox) {
+                if !self.door.say(link, &Down::Orders(orders), stop) {
+                    self.closed(link);
+                }
+            }
+        }
+    }
+
+    fn act_once(&mut self, act: Act, stop: &AtomicBool) -> Result<()> {
+        match act {
+            Act::Write(event) => return self.write(&event),
+            Act::Sync => return self.book.sync(),
+            Act::Send(addressed) if addressed.to == 0 => {
+                if let Message::Order { id, order } = addressed.message {
+                    self.inbox.push_back((id, order));
+                }
+            }
+            Act::Send(addressed) => {
+                if let Some(link) = self.routes.to(addressed.to) {
+                    self.outbox.entry(link).or_default().push(addressed);
+                }
+            }
+            Act::Place(rank, down) => self.place(rank, &down, stop),
+            Act::Say(line) => (self.say)(&line),
+            Act::Doubt => {
+                let sweep = open(self.book.path())?;
+                let suspects = model::suspects(&sweep);
+                let now = self.now();
+                self.rank0.suspects(&suspects, now);
+            }
+            Act::Over => self.leaving = Some(Instant::now() + LEAVING),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, event: &Event) -> Result<()> {
+        self.book.append(event).with_context(|| {
+            format!(
+                "the sweep ends: its record cannot be written. After there is room, go on with: \
+                 plumb fleet resume {}",
+                self.book.path().display()
+            )
+        })
+    }
+
+    fn place(&mut self, rank: u32, down: &Down, stop: &AtomicBool) {
+        let Some(link) = self.links.get(&rank).copied() else { return };
+        if !self.door.say(link, down, stop) {
+            return self.closed(link);
+        }
+        if matches!(down, Down::Move { .. }) {
+            // It leaves for its parent: what it hears from now on comes over that.
+            self.links.remove(&rank);
+            self.ranks.remove(&link);
+            self.routes.forget(link);
+            self.door.close(link);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use super::{Kill, Outcome, measured, run, sweep};
+use crate::drawn::Drawn;
+use crate::model;
+use crate::read::Sweep;
+use crate::recipe::{Limits, Recipe, steps};
+use crate::sweep::{FLEET_FORMAT, Header, Pair, Stage};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn recipe(size: u32) -> Recipe {
+    Recipe {
+        header: Header {
+            format: FLEET_FORMAT,
+            id: "simulated".to_owned(),
+            started: "2026-11-26T00:00:00Z".to_owned(),
+            plumb: "0.1.0".to_owned(),
+            size,
+            preset: "rehearsal".to_owned(),
+            selectors: Vec::new(),
+            pair_selectors: Vec::new(),
+            steps: steps(size, false, None),
+            seed: 5,
+            starter: "options".to_owned(),
+            simulated: true,
+        },
+        limits: Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 },
+    }
+}
+
+fn drawn() -> Drawn {
+    let slow = BTreeMap::from([("7".to_owned(), 0.5)]);
+    Drawn { seed: 3, figures: 3, slow, ..Drawn::default() }
+}
+
+fn whole(outcome: &Outcome) -> Sweep {
+    sweep(&outcome.events).expect("a header")
+}
+
+/// What verdicts follow from, in an order of its own.
+fn figures(sweep: &Sweep) -> Vec<String> {
+    let mut all: Vec<String> = sweep.figures.iter().map(|figure| format!("{figure:?}")).collect();
+    all.extend(sweep.pairs.iter().map(|pair| format!("{pair:?}")));
+    all.sort();
+    all
+}
+
+fn edges(sweep: &Sweep, besides: u32) -> BTreeSet<(u32, u32, u32)> {
+    let others = |pair: &&Pair| pair.from != besides && pair.to != besides;
+    sweep.pairs.iter().filter(others).map(|pair| (pair.step, pair.from, pair.to)).collect()
+}
+
+#[test]
+fn a_sweep_measures_every_node_and_every_step() {
+    for size in [1, 2, 3, 18, 40] {
+        let recipe = recipe(size);
+        let outcome = run(&recipe, &drawn(), None, 1, None);
+        assert!(outcome.is_over, "{size}");
+        let sweep = whole(&outcome);
+        assert_eq!(measured(&sweep).len(), size as usize);
+        let (matched, isolated) = recipe.edges(&|_, _| true);
+        let planned: usize = matched.iter().map(Vec::len).sum::<usize>() + isolated.len();
+        let measured = sweep
+            .pairs
+            .iter()
+            .filter(|pair| pair.step < matched.len() as u32 + isolated.len() as u32);
+        let measured: BTreeSet<_> = measured.map(|pair| (pair.step, pair.from, pair.to)).collect();
+        assert_eq!(measured.len(), planned, "{size}");
+        assert!(sweep.absents.is_empty(), "{:?}", sweep.absents);
+        assert!(sweep.end.is_some_and(|end| !end.interrupted));
+    }
+}
+
+#[test]
+fn a_lost_node_costs_only_its_own_figures_at_every_message() {
+    // 1 has children, 17 is one of them.
+    let recipe = recipe(19);
+    let drawn = drawn();
+    let undisturbed = run(&recipe, &drawn, None, 1, None);
+    let all = whole(&undisturbed);
+    for rank in [1, 5, 17] {
+        for at in 0..undisturbed.messages {
+            for before in [true, false] {
+                let kill = Kill { rank, at, before };
+                let outcome = run(&recipe, &drawn, None, 1, Some(kill));
+                assert!(outcome.is_over, "{kill:?}");
+                let sweep = whole(&outcome);
+                for other in (0..19).filter(|other| *other != rank) {
+                    assert!(measured(&sweep).contains(&other), "{kill:?}: {other} is missing");
+                }
+                // Of the first four phases: what is suspected depends on who is left.
+                let planned = recipe.header.steps;
+                let (left, full) = (edges(&sweep, rank), edges(&all, rank));
+                let missing: Vec<_> =
+                    full.difference(&left).filter(|(step, ..)| *step < planned).collect();
+                assert!(missing.is_empty(), "{kill:?}: {missing:?}");
+                let lost: BTreeSet<u32> =
+                    sweep.absents.iter().filter(|of| of.lost).map(|of| of.rank).collect();
+                assert!(lost.is_empty() || lost == BTreeSet::from([rank]), "{kill:?}: {lost:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rank_0_can_die_at_every_message_and_the_verdicts_are_the_same() {
+    let recipe = recipe(18);
+    let drawn = drawn();
+    let undisturbed = run(&recipe, &drawn, None, 1, None);
+    let all = whole(&undisturbed);
+    let judged = model::judge(&all);
+    assert!(!judged.verdicts.is_empty(), "node 7 is slow");
+    for at in 0..undisturbed.messages {
+        let died = run(&recipe, &drawn, None, 1, Some(Kill { rank: 0, at, before: false }));
+        let earlier = whole(&died);
+        let resumed = run(&recipe, &drawn, Some(&earlier), 2, None);
+        assert!(resumed.is_over, "{at}");
+        let events: Vec<_> = died.events.into_iter().chain(resumed.events).collect();
+        let after = sweep(&events).expect("a header");
+        assert_eq!(figures(&after), figures(&all), "{at}");
+        assert_eq!(model::judge(&after).verdicts.len(), judged.verdicts.len(), "{at}");
+        assert!(after.absents.is_empty(), "{at}: {:?}", after.absents);
+        // Nothing that was measured is measured again.
+        let phases =
+            after.phases.iter().filter(|phase| phase.phase == Stage::Gather && phase.ended);
+        assert_eq!(phases.count(), 1, "{at}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Records of sweeps for the commands that show them.
+
+use crate::cmd::{Failure, output, usage};
+use catalogue::FAMILIES;
+use fleet::read::{Sweep, read};
+use fleet::report::names::Titles;
+use record::key::Key;
+use report::terminal::Look;
+use session::store;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// Damaged lines that are named one by one.
+const DAMAGED_SHOWN: usize = 10;
+
+/// The sweep of a record; what is damaged in it is reported.
+///
+/// # Errors
+/// There is no such file, or it is no record of a sweep.
+pub(super) fn open(path: &Path) -> Result<Sweep, Failure> {
+    let file = File::open(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot open {}: {error}; name the record of a sweep, which `plumb fleet run` and \
+             `plumb fleet node` of rank 0 write",
+            path.display()
+        ))
+    })?;
+    let sweep = read(BufReader::new(file))
+        .map_err(|error| usage(anyhow::anyhow!("{}: {error}", path.display())))?;
+    for damaged in sweep.damaged.iter().take(DAMAGED_SHOWN) {
+        let text = format!(
+            "plumb: line {} of {} is damaged; lost: {}",
+            damaged.line,
+            path.display(),
+            damaged.lost
+        );
+        output::diagnose(&text);
+    }
+    Ok(sweep)
+}
+
+/// What the figures of some sweeps are called: as the cards' key figures, where they are some.
+pub(super) fn titles<'sweep>(sweeps: impl IntoIterator<Item = &'sweep Sweep>) -> Titles {
+    let keys = sweeps.into_iter().flat_map(|sweep| {
+        let figures = sweep.figures.iter().map(|figure| &figure.key);
+        figures.chain(sweep.pairs.iter().map(|pair| &pair.key))
+    });
+    Titles::of(keys, card)
+}
+
+/// The place of a key figure among those of all cards, and what its card calls it.
+fn card(key: &Key) -> Option<(usize, String)> {
+    let cards = FAMILIES.iter().flat_map(|family| family.experiments).map(|one| one.card());
+    let figures = cards.flat_map(|card| card.keys.iter().map(move |figure| (card.id, figure)));
+    let mut places = figures.enumerate();
+    let (place, (_, figure)) = places.find(|(_, (id, figure))| {
+        *id == key.experiment && figure.metric == key.metric && figure.is_of(&key.case)
+    })?;
+    Some((place, format!("{} {}", figure.line, figure.name).trim_end().to_owned()))
+}
+
+/// How a text for a terminal looks: as wide as a page in a file.
+pub(super) fn look(out: Option<&PathBuf>) -> Look {
+    match out {
+        None => output::look(),
+        Some(_) => Look { width: 100, colours: false },
+    }
+}
+
+/// Prints a text, or writes it to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn write(out: Option<&PathBuf>, text: &str) -> Result<(), Failure> {
+    match out {
+        None => Ok(output::page(text)?),
+        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
+    }
+}

@@ -1,0 +1,80 @@
+//! The page of a sweep: the heat map and the matrix of pairs, on a desk and on a phone, and as safe.
+
+use crate::odd::nothing_is_planted;
+use crate::plumb::Here;
+use crate::records::HOSTILE;
+use crate::tab::{Look, Tab};
+use fleet::fixture::Fleet;
+use std::fs;
+use std::path::PathBuf;
+
+/// The page of a sweep.
+fn page(here: &Here, fleet: &Fleet) -> PathBuf {
+    fs::write(here.path("sweep.jsonl"), fleet.record()).unwrap();
+    here.ends(0, &["fleet", "report", "sweep.jsonl", "-f", "html", "-o", "page.html"]);
+    here.path("page.html")
+}
+
+#[test]
+fn slow_nodes_and_links_are_seen_at_once() {
+    let here = Here::new();
+    let page = page(&here, &Fleet::planted());
+    let tab = Tab::open(&page, Look::DESK);
+    tab.draw_all();
+    tab.is_quiet();
+    let verdicts: Vec<String> = tab.get(
+        "[...document.querySelectorAll('#findings tbody tr')]\
+         .map((row) => row.firstElementChild.textContent)",
+    );
+    assert_eq!(verdicts, ["node-07", "node-03 → node-11"]);
+    // The darkest cells are those of what is accused.
+    let slowest: Vec<Vec<String>> = tab.get(
+        "[...document.querySelectorAll('.js-plotly-plot')].map((plot) => { \
+         const { z, hovertext } = plot.data[0]; \
+         const all = z.flatMap((row, i) => row.map((value, j) => [value, hovertext[i][j]])); \
+         const cells = all.filter(([value]) => value !== null).sort((a, b) => a[0] - b[0]); \
+         return cells.slice(0, 2).map(([, text]) => text); })",
+    );
+    assert_eq!(slowest.len(), 3, "{slowest:?}");
+    let [nodes, bandwidth, rtt] = slowest.as_slice() else { panic!("{slowest:?}") };
+    assert!(nodes.iter().all(|text| text.contains("memory.bandwidth") && text.contains("node-07")));
+    for pairs in [bandwidth, rtt] {
+        let text = &pairs[0];
+        assert!(text.contains("from node-03, to node-11"), "{text}");
+    }
+    // Each row of the heat map has its name.
+    let names: usize =
+        tab.get("document.querySelector('#nodes .js-plotly-plot').layout.yaxis.ticktext.length");
+    assert_eq!(names, 16);
+    let tab = Tab::open(&page, Look::PHONE);
+    tab.draw_all();
+    let width: f64 = tab.get("document.scrollingElement.scrollWidth");
+    assert!(width <= 390.0, "{width}");
+    tab.is_quiet();
+}
+
+#[test]
+fn hostile_texts_of_nodes_stay_texts() {
+    let here = Here::new();
+    let names = (0..24).map(|rank| (rank, HOSTILE)).collect();
+    let page = page(&here, &Fleet { names, kernel: HOSTILE, ..Fleet::planted() });
+    let tab = Tab::open(&page, Look::DESK);
+    tab.draw_all();
+    nothing_is_planted(&tab);
+    tab.is_quiet();
+}
+
+#[test]
+fn a_thousand_nodes_are_drawn_in_time() {
+    let here = Here::new();
+    let page =
+        page(&here, &Fleet { slow: vec![(700, "memory.bandwidth", 0.8)], ..Fleet::healthy(1000) });
+    let tab = Tab::open(&page, Look::DESK);
+    tab.draw_all();
+    tab.is_quiet();
+    let text: String = tab.get("document.getElementById('nodes').textContent");
+    assert!(text.contains("120 of 1000 nodes are drawn"), "{text}");
+    let columns: usize =
+        tab.get("document.querySelector('#nodes .js-plotly-plot').data[0].z[0].length");
+    assert_eq!(columns, 120);
+}

@@ -1,0 +1,13 @@
+//! The built binary on many hosts: network namespaces behind one switch, started by a real Slurm and
+//! by real ssh. Needs root; scripts/test installs the programs.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod cluster;
+mod network;
+mod node;
+#[expect(dead_code, reason = "the other binary's tests use all of it")]
+#[path = "../harness/plumb.rs"]
+mod plumb;
+mod server;
+mod slurm;
+mod ssh;

@@ -1,0 +1,220 @@
+//! Hosts behind one switch: network namespaces, each with a cable to a bridge in one more, which is
+//! host 0. All of it has this process's number in its name and goes with its value.
+
+use crate::plumb::Here;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The interface of each host.
+const DEVICE: &str = "eth0";
+/// Where `ip netns exec` finds what a namespace has in /etc.
+const ETC: &str = "/etc/netns";
+
+/// The hosts, and a directory that all of them share.
+pub struct Network {
+    name: String,
+    hosts: usize,
+    pub here: Here,
+}
+
+/// What a host has that others lack.
+#[derive(Default)]
+pub struct Special<'a> {
+    /// Control group of all of its processes.
+    pub group: Option<&'a Quota>,
+    /// Files that it sees in the place of others: the file, and what it is.
+    pub files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Network {
+    /// Host 0, called `c0`, and `n1` to so many.
+    pub fn new(hosts: usize) -> Network {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("plumb-fleet-{}-{count}", std::process::id());
+        let network = Network { name, hosts, here: Here::new() };
+        for host in 0..=hosts {
+            network.names(host);
+            ip(&["netns", "add", &network.net(host)]);
+            network.ip(host, &["link", "set", "lo", "up"]);
+        }
+        network.ip(0, &["link", "add", DEVICE, "type", "bridge"]);
+        for host in 1..=hosts {
+            let (port, net) = (port(host), network.net(host));
+            network.ip(
+                0,
+                &["link", "add", &port, "type", "veth", "peer", "name", DEVICE, "netns", &net],
+            );
+            network.ip(0, &["link", "set", &port, "master", DEVICE, "up"]);
+        }
+        for host in 0..=hosts {
+            let address = format!("{}/24", address(host));
+            network.ip(host, &["addr", "add", &address, "dev", DEVICE]);
+            network.ip(host, &["link", "set", DEVICE, "up"]);
+        }
+        network
+    }
+
+    /// The files in /etc by which a host knows itself and the others.
+    fn names(&self, host: usize) {
+        let etc = PathBuf::from(ETC).join(self.net(host));
+        fs::create_dir_all(&etc).unwrap();
+        let mut hosts = "127.0.0.1 localhost\n".to_owned();
+        for host in 0..=self.hosts {
+            writeln!(hosts, "{} {}", address(host), name(host)).unwrap();
+        }
+        fs::write(etc.join("hosts"), hosts).unwrap();
+        fs::write(etc.join("hostname"), name(host) + "\n").unwrap();
+    }
+
+    pub fn hosts(&self) -> std::ops::RangeInclusive<usize> {
+        1..=self.hosts
+    }
+
+    fn net(&self, host: usize) -> String {
+        format!("{}-{}", self.name, name(host))
+    }
+
+    fn ip(&self, host: usize, arguments: &[&str]) {
+        ip(&[&["-n", &self.net(host)], arguments].concat());
+    }
+
+    /// Lets out so many bits a second at both ends of a host's cable.
+    pub fn shape(&self, host: usize, bits_per_s: u64) {
+        let rate = format!("{bits_per_s}bit");
+        let burst = format!("{}b", (bits_per_s / 8 / 100).max(16_000));
+        for (at, device) in [(host, DEVICE.to_owned()), (0, port(host))] {
+            let shaped = ["qdisc", "replace", "dev", &device, "root", "tbf"];
+            let bucket = ["rate", &rate, "burst", &burst, "latency", "50ms"];
+            told(self.command(at, "tc").args([&shaped[..], &bucket].concat()));
+        }
+    }
+
+    /// Pulls the plug of a host.
+    pub fn cut(&self, host: usize) {
+        self.ip(0, &["link", "set", &port(host), "down"]);
+    }
+
+    /// Puts it back.
+    pub fn mend(&self, host: usize) {
+        self.ip(0, &["link", "set", &port(host), "up"]);
+    }
+
+    /// A program at a host; it dies with the thread that starts it. It sees the files and the
+    /// processes of all hosts.
+    pub fn command(&self, host: usize, program: &str) -> Command {
+        let mut command = self.here.other("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "ip", "netns", "exec", &self.net(host)]);
+        command.arg(program);
+        command
+    }
+
+    /// Starts a host's first program, which has process numbers, mounts and a host name of its own:
+    /// what it starts dies with it. /mnt is the host's own.
+    pub fn boot(&self, host: usize, special: &Special<'_>, program: &[&str]) -> Child {
+        let own = self.here.path(&name(host));
+        fs::create_dir_all(&own).unwrap();
+        let mut script = "set -e; ".to_owned();
+        if let Some(group) = special.group {
+            write!(script, "echo $$ >{}/cgroup.procs; ", group.0.display()).unwrap();
+        }
+        let mut inside = format!("hostname {}; mount --bind {} /mnt; ", name(host), own.display());
+        for (file, of_host) in &special.files {
+            write!(inside, "mount --bind {} {}; ", of_host.display(), file.display()).unwrap();
+        }
+        write!(
+            script,
+            "exec ip netns exec {} unshare --uts --pid --fork --kill-child --mount-proc bash -c \
+             'set -e; {inside} set +e; trap \"exit 0\" TERM; \"$@\" & wait' \"$0\" \"$@\"",
+            self.net(host)
+        )
+        .unwrap();
+        let log = fs::File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
+        let mut command = self.here.other("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "bash", "-c", &script, &name(host)]);
+        command.args(program).stdout(log.try_clone().unwrap()).stderr(log);
+        command.spawn().unwrap()
+    }
+
+    /// What a host's programs said.
+    pub fn log(&self, host: usize) -> String {
+        fs::read_to_string(self.here.path(&format!("{}.log", name(host)))).unwrap_or_default()
+    }
+
+    /// Processes that run at a host.
+    pub fn processes(&self, host: usize) -> Vec<u32> {
+        let pids = told(Command::new("ip").args(["netns", "pids", &self.net(host)]));
+        pids.lines().map(|line| line.trim().parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for host in 0..=self.hosts {
+            // What cannot be removed goes with its last process.
+            let _ = Command::new("ip").args(["netns", "del", &self.net(host)]).output();
+            let _ = fs::remove_dir_all(PathBuf::from(ETC).join(self.net(host)));
+        }
+        // Other tests may have theirs there.
+        let _ = fs::remove_dir(ETC);
+    }
+}
+
+/// Name of a host.
+pub fn name(host: usize) -> String {
+    if host == 0 { "c0".to_owned() } else { format!("n{host}") }
+}
+
+/// Address of a host.
+pub fn address(host: usize) -> String {
+    format!("10.80.0.{}", host + 1)
+}
+
+/// The switch's end of a host's cable.
+fn port(host: usize) -> String {
+    format!("port{host}")
+}
+
+fn ip(arguments: &[&str]) {
+    told(Command::new("ip").args(arguments));
+}
+
+/// What a command says that must end well.
+#[track_caller]
+pub fn told(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("scripts/test installs it");
+    let Output { status, stdout, stderr } = output;
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{command:?} (namespaces need root): {said}");
+    String::from_utf8(stdout).unwrap()
+}
+
+/// A control group with a share of one CPU; removed on drop.
+pub struct Quota(PathBuf);
+
+impl Quota {
+    /// So many percent of a CPU in each tenth of a second.
+    pub fn percent(percent: u32) -> Option<Quota> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let group = PathBuf::from("/sys/fs/cgroup/cpu")
+            .join(format!("plumb-fleet-{}-{number}", std::process::id()));
+        fs::create_dir(&group).ok()?;
+        let group = Quota(group);
+        let period_us = 100_000;
+        fs::write(group.0.join("cpu.cfs_period_us"), period_us.to_string()).ok()?;
+        fs::write(group.0.join("cpu.cfs_quota_us"), (period_us / 100 * percent).to_string())
+            .ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // A group with processes in it stays; then the test has failed already.
+        let _ = fs::remove_dir(&self.0);
+    }
+}

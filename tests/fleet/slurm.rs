@@ -1,0 +1,204 @@
+//! A real Slurm: several nodes, what is planted in them, and what a sweep says of it.
+
+use crate::cluster::Cluster;
+use crate::network::{Special, name};
+use crate::plumb::{names, wait_within, whole_events};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// No sweep of a test takes longer; none is expected to come near it.
+const PATIENCE: Duration = Duration::from_secs(150);
+/// Every cable lets out so many bits a second, and the slow one a tenth.
+const RATE: u64 = 400_000_000;
+/// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
+const SWEEP: [&str; 13] = [
+    "clock.read:clock=instant",
+    "--preset=quick",
+    "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
+    "--seed=7",
+    "--all-pairs",
+    "--join-within=30s",
+    "--back-within=3s",
+    "--alone-within=20s",
+    "--pair-within=15s",
+    "--answer-within=5s",
+    "--scratch=/mnt",
+    "--time=3m",
+    "--plumb",
+];
+
+/// Node 7 is another machine: its processor has another name.
+const OTHER: usize = 7;
+const SLOW: usize = 4;
+const KILLED: usize = 5;
+const CUT: usize = 6;
+
+fn cluster() -> Cluster {
+    // The slow node has five peers before any is lost.
+    let cluster = Cluster::start(7, |node| match node {
+        OTHER => Special {
+            group: None,
+            files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
+        },
+        _ => Special::default(),
+    });
+    for node in cluster.network.hosts() {
+        let rate = if node == SLOW { RATE / 10 } else { RATE };
+        cluster.network.shape(node, rate);
+    }
+    cluster
+}
+
+/// A file that says so.
+fn other_processor() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("plumb-fleet-cpuinfo-{}", std::process::id()));
+    let own = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let lines = own.lines().map(|line| match line.split_once(':') {
+        Some((name, _)) if name.trim() == "model name" => format!("{name}: Another processor"),
+        _ => line.to_owned(),
+    });
+    fs::write(&path, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    path
+}
+
+/// Events of a kind, by the nodes' ranks, which are those of their numbers less one.
+fn of<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["event"] == kind).collect()
+}
+
+fn rank(node: usize) -> u64 {
+    node as u64 - 1
+}
+
+/// The script as printed, a node that dies, and a cable that is cut in mid-sweep: both cost their own
+/// figures alone, and the slow link is found.
+#[test]
+fn a_job_finds_what_is_planted_and_survives_what_breaks() {
+    let mut cluster = cluster();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let script = cluster.says(plumb, &[&["fleet", "slurm", "-N7"], &SWEEP[..], &[plumb]].concat());
+    fs::write(cluster.path("plumb.sbatch"), &script).unwrap();
+    let job = cluster.says("sbatch", &["--parsable", "plumb.sbatch"]);
+    let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
+    let log = || {
+        let log = fs::read_to_string(cluster.path(&format!("plumb-fleet-{}.log", job.trim())));
+        log.unwrap_or_default()
+    };
+    wait_within(PATIENCE, "pairs that are measured", || {
+        let steps = whole_events(&record);
+        let last = of(&steps, "pair").iter().filter_map(|pair| pair["step"].as_u64()).max();
+        (last? >= 3).then_some(())
+    });
+    cluster.network.cut(CUT);
+    cluster.kill(KILLED);
+    let events = wait_within(PATIENCE, "the end of the sweep", || {
+        let events = whole_events(&record);
+        (!of(&events, "end").is_empty()).then_some(events)
+    });
+    // What waits for the lost nodes is Slurm alone.
+    cluster.network.mend(CUT);
+    for node in [KILLED, CUT] {
+        let node = format!("nodename={}", name(node));
+        cluster.says("scontrol", &["update", &node, "state=down", "reason=test"]);
+    }
+    wait_within(PATIENCE, "the end of the job", || {
+        let queue = cluster.says("squeue", &["-h", "-j", job.trim(), "-t", "all", "-o", "%T"]);
+        ["COMPLETED", "FAILED"].contains(&queue.trim()).then_some(())
+    });
+    let log = log();
+
+    let lost: Vec<u64> = of(&events, "absent")
+        .iter()
+        .filter(|absent| absent["lost"] == true)
+        .map(|absent| absent["rank"].as_u64().unwrap())
+        .collect();
+    assert!(lost.contains(&rank(KILLED)) && lost.contains(&rank(CUT)), "{lost:?}\n{log}");
+    assert!(lost.iter().all(|of| [rank(KILLED), rank(CUT)].contains(of)), "{lost:?}\n{log}");
+    // The rest is complete: each pair of the others, both ways or one.
+    let rest: Vec<u64> =
+        cluster.network.hosts().filter(|node| ![KILLED, CUT].contains(node)).map(rank).collect();
+    let measured = |one: u64, other: u64| {
+        of(&events, "pair").iter().any(|pair| {
+            let ends = [pair["from"].as_u64().unwrap(), pair["to"].as_u64().unwrap()];
+            ends.contains(&one) && ends.contains(&other) && one != other
+        })
+    };
+    for one in &rest {
+        let figures = of(&events, "figure").into_iter();
+        assert!(figures.clone().any(|figure| figure["rank"] == *one), "{one}\n{log}");
+        for other in rest.iter().filter(|other| one < other) {
+            assert!(measured(*one, *other), "{one} {other}\n{log}");
+        }
+    }
+    let strata: Vec<u64> = of(&events, "node")
+        .iter()
+        .filter(|node| node["stratum"].to_string().contains("Another processor"))
+        .map(|node| node["rank"].as_u64().unwrap())
+        .collect();
+    assert!(!strata.is_empty() && strata.iter().all(|of| *of == rank(OTHER)), "{strata:?}\n{log}");
+
+    let judged = cluster.says(plumb, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
+    let accused = accused(&judged);
+    assert!(accused.iter().all(|node| *node == rank(SLOW)), "{accused:?}\n{judged}");
+    assert!(!accused.is_empty(), "{judged}");
+    only_on_request(&cluster, record.to_str().unwrap());
+
+    // Nothing stays at the nodes, nor the secret.
+    for node in cluster.network.hosts() {
+        let left = names(&cluster.network.here.path(&name(node)));
+        assert!(node == KILLED || left.is_empty(), "{node}: {left:?}");
+    }
+    let secrets: Vec<String> =
+        names(&cluster.path("")).into_iter().filter(|name| name.ends_with(".key")).collect();
+    assert!(secrets.is_empty(), "{secrets:?}");
+}
+
+/// Ranks of the nodes that a report accuses, confirmed; of a link the end that is not the slow node.
+fn accused(report: &str) -> Vec<u64> {
+    let report: Value = serde_json::from_str(report).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap().iter();
+    let confirmed = verdicts.filter(|verdict| verdict["charge"] != "suspect");
+    let ranks = confirmed.map(|verdict| match &verdict["at"]["link"] {
+        Value::Array(ends) => {
+            let ends: Vec<u64> = ends.iter().map(|end| end.as_u64().unwrap()).collect();
+            if ends.contains(&rank(SLOW)) { rank(SLOW) } else { ends[0] }
+        }
+        _ => verdict["at"]["node"].as_u64().unwrap(),
+    });
+    ranks.collect()
+}
+
+/// A node drains where the user says so, and not before.
+#[track_caller]
+fn only_on_request(cluster: &Cluster, record: &str) {
+    let slow = name(SLOW);
+    let state = || cluster.says("scontrol", &["show", "node", &slow]);
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    assert!(!state().contains("DRAIN"), "{}", state());
+    cluster.says(plumb, &["fleet", "slurm", "--drain", record]);
+    assert!(!state().contains("DRAIN"), "{}", state());
+    cluster.says(plumb, &["fleet", "slurm", "--drain", record, "--yes"]);
+    assert!(state().contains("DRAIN") && state().contains("plumb: net.bandwidth"), "{}", state());
+}
+
+/// Submitted and followed by plumb, with the report at the end.
+#[test]
+fn a_run_submits_a_job_and_ends_with_its_report() {
+    let cluster = Cluster::start(3, |_| Special::default());
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let options =
+        ["--preset=rehearsal", "--pair=net.rtt:far=peer,protocol=tcp,message=64", "--steps=1"];
+    let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", plumb];
+    let mut command = cluster.command("timeout");
+    command.args(["100", plumb]).args(sweep).args(["clock.read:clock=instant"]).args(options);
+    let answer = crate::plumb::answer(command.output().unwrap());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    for part in ["job 1 has the record", "meet: ended", "pairs: ended", "the sweep took"] {
+        assert!(answer.err.contains(part), "{part}: {answer:?}");
+    }
+    assert!(!answer.out.is_empty(), "{answer:?}");
+    let states = cluster.says("sinfo", &["-h", "-o", "%T"]);
+    assert!(!states.contains("drain"), "{states}");
+}
