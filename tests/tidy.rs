@@ -123,6 +123,7 @@ const IN_PLAIN_ENGLISH: &[&str] = &[
     "crates/exp-fs",
     "crates/exp-net",
     "crates/exp-os",
+    "crates/fleet",
     "crates/host",
     "crates/laws",
     "crates/metal",

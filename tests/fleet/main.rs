@@ -4,6 +4,7 @@
 
 mod cluster;
 mod network;
+mod node;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../harness/plumb.rs"]
 mod plumb;

@@ -12,11 +12,13 @@ use fleet::place::Place;
 use fleet::secret::secret;
 use fleet::serve::{self, Ended, Finished, Lead, Options};
 use session::agent::key::Key;
+use session::child::STOPPING;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Take part in a sweep as one of its nodes
@@ -92,7 +94,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let options = args.place.options(None, &stop)?;
+    let options = args.place.options(None)?;
     if options.place.rank != 0 {
         return branch(&options, &stop);
     }
@@ -107,11 +109,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Leads a sweep to its end, and says how to go on with one that was interrupted.
-pub fn lead(
-    options: &Options,
-    lead: Lead,
-    stop: &Arc<std::sync::atomic::AtomicBool>,
-) -> Result<(), Failure> {
+pub fn lead(options: &Options, lead: Lead, stop: &AtomicBool) -> Result<(), Failure> {
     let record = lead.book.path().to_owned();
     let Finished { interrupted, .. } = serve::lead(options, lead, &say(options), stop)?;
     match interrupted {
@@ -133,7 +131,7 @@ fn resume_command(options: &Options, record: &Path) -> String {
     )
 }
 
-fn branch(options: &Options, stop: &std::sync::atomic::AtomicBool) -> Result<(), Failure> {
+fn branch(options: &Options, stop: &AtomicBool) -> Result<(), Failure> {
     match serve::node(options, &say(options), stop)? {
         Ended::Over => Ok(()),
         Ended::Sent(why) => Err(anyhow::anyhow!("{why}").into()),
@@ -150,14 +148,10 @@ fn say(options: &Options) -> impl Fn(&str) + use<> {
 
 impl PlaceArgs {
     /// All that a node is started with; `size` is that of a sweep that goes on.
-    pub fn options(
-        &self,
-        size: Option<u32>,
-        stop: &Arc<std::sync::atomic::AtomicBool>,
-    ) -> Result<Options, Failure> {
+    pub fn options(&self, size: Option<u32>) -> Result<Options, Failure> {
         let place = self.place(size).map_err(usage)?;
         let key = match self.carried {
-            true => carried(stop),
+            true => carried(),
             false => secret(self.key_file.as_deref()),
         };
         let address = OnceLock::new();
@@ -215,7 +209,7 @@ const LINE_BYTES_MAX: usize = 256;
 
 /// The secret that comes over the standard input. From then on its end ends the node, as a signal
 /// does. Errors: it is no secret.
-fn carried(stop: &Arc<std::sync::atomic::AtomicBool>) -> Result<Key> {
+fn carried() -> Result<Key> {
     let mut line = Vec::new();
     let mut input = std::io::stdin();
     let mut byte = [0];
@@ -224,14 +218,15 @@ fn carried(stop: &Arc<std::sync::atomic::AtomicBool>) -> Result<Key> {
     }
     let text = String::from_utf8_lossy(&line);
     let key = Key::parse(text.trim()).context("the standard input has no secret")?;
-    let stop = Arc::clone(stop);
     let main = std::process::id();
     std::thread::spawn(move || {
+        // The thread that waits takes the signals.
+        if metal::signal::block(&STOPPING).is_err() {
+            return;
+        }
         let mut rest = [0; LINE_BYTES_MAX];
         // What else arrives is not for the node.
         while std::io::stdin().read(&mut rest).is_ok_and(|read| read > 0) {}
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        // It wakes the thread that waits.
         let _ = metal::process::kill(main, signal_hook::consts::SIGTERM);
     });
     Ok(key)

@@ -136,7 +136,7 @@ fn as_text(recipe: &Recipe, costs: &[Cost]) -> String {
             name(cost.phase),
             what(recipe, cost),
             expected,
-            render_bytes(cost.bytes)
+            render_bytes(cost.bytes as f64)
         );
     }
     let whole: f64 = costs.iter().filter_map(|cost| cost.expected_s).sum();

@@ -27,7 +27,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let (book, earlier) = Book::resume(&args.record).map_err(usage)?;
-    let options = args.place.options(Some(earlier.header.size), &stop)?;
+    let options = args.place.options(Some(earlier.header.size))?;
     if options.place.rank != 0 {
         return Err(Failure::Usage(
             "rank 0 goes on with a sweep; start the other nodes with `plumb fleet node`".to_owned(),

@@ -95,13 +95,11 @@ struct Done {
     records: BTreeMap<u32, String>,
     again: BTreeSet<(u32, u32)>,
     pairs: BTreeSet<(u32, u32, u32)>,
-    phases: BTreeSet<Stage>,
 }
 
 impl Done {
     fn of(sweep: &Sweep) -> Done {
         let records = sweep.nodes.iter();
-        let ended = sweep.phases.iter().filter(|phase| phase.ended);
         let figures = sweep.figures.iter().filter(|figure| figure.again > 0);
         Done {
             records: records
@@ -109,7 +107,6 @@ impl Done {
                 .collect(),
             again: figures.map(|figure| (figure.rank, figure.again)).collect(),
             pairs: sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).collect(),
-            phases: ended.map(|phase| phase.phase).collect(),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Door {
     }
 
     fn accepts(&self) -> bool {
-        self.accept_at.is_none_or(|at| Instant::now() >= at)
+        self.waiting.len() < WAITING_MAX && self.accept_at.is_none_or(|at| Instant::now() >= at)
     }
 
     /// When to look without anything's having arrived.

@@ -113,10 +113,9 @@ fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<boo
 /// Why there is no connection, with the way out.
 fn told(address: SocketAddr, listens: Listens<'_>, error: &io::Error) -> Error {
     let way_out = match error.kind() {
-        io::ErrorKind::ConnectionRefused => format!(
-            "nothing listens on that port: start `{}` on that host",
-            listens(address)
-        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("nothing listens on that port: start `{}` on that host", listens(address))
+        }
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             "this host has no route to it".to_owned()
         }

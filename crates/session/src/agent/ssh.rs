@@ -83,7 +83,8 @@ impl Carrier {
     /// no ssh here.
     pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
         let command = format!("exec {} agent", quoted(&ssh.plumb));
-        Carrier::over_ssh(ssh, &command, MISSING).context("ssh:// needs ssh, tcp:// and exec: do not")
+        Carrier::over_ssh(ssh, &command, MISSING)
+            .context("ssh:// needs ssh, tcp:// and exec: do not")
     }
 
     /// The same for any command of the shell at the far end, and what to do where there is no plumb.

@@ -1,0 +1,282 @@
+//! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
+
+use crate::plumb::{Answer, Here, Program, event, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A sweep on this host.
+struct Sweep {
+    here: Here,
+    meet: String,
+    size: u32,
+}
+
+/// What the nodes of most tests measure: little, and quickly.
+const LITTLE: [&str; 9] = [
+    "--preset",
+    "rehearsal",
+    "--pair",
+    "net.rtt:far=peer",
+    "--seed",
+    "7",
+    "--steps",
+    "2",
+    "clock.read",
+];
+/// Waits that end soon.
+const SOON: [&str; 10] = [
+    "--join-within",
+    "20s",
+    "--back-within",
+    "2s",
+    "--answer-within",
+    "10s",
+    "--alone-within",
+    "60s",
+    "--patience",
+    "20s",
+];
+
+impl Sweep {
+    fn new(size: u32) -> Sweep {
+        let here = Here::new();
+        here.ends(0, &["agent", "--new-key", "key"]);
+        // Free a moment ago: whoever takes it meanwhile fails the test, and says so.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        Sweep { here, meet: free.local_addr().unwrap().to_string(), size }
+    }
+
+    fn place(&self, rank: u32, key: &str) -> Vec<String> {
+        let (rank, size) = (rank.to_string(), self.size.to_string());
+        ["--rank", &rank, "--size", &size, "--meet", &self.meet, "--key-file", key]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    fn node(&self, rank: u32, key: &str, more: &[&str]) -> Program {
+        let mut args = vec!["fleet".to_owned(), "node".to_owned()];
+        args.extend(self.place(rank, key));
+        args.extend(more.iter().map(|word| (*word).to_owned()));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.here.start(&mut self.here.command(&args))
+    }
+
+    fn start(&self, rank: u32, options: &[&str]) -> Program {
+        let own = ["--out", "sweep.jsonl", "--name", "first"];
+        let own: &[&str] = if rank == 0 { &own } else { &[] };
+        self.node(rank, "key", &[own, &SOON, options].concat())
+    }
+
+    fn resume(&self, options: &[&str]) -> Program {
+        let mut args = vec!["fleet".to_owned(), "resume".to_owned(), "sweep.jsonl".to_owned()];
+        args.extend(self.place(0, "key"));
+        args.extend(SOON.iter().chain(options).map(|word| (*word).to_owned()));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.here.start(&mut self.here.command(&args))
+    }
+
+    fn record(&self) -> PathBuf {
+        self.here.path("sweep.jsonl")
+    }
+
+    /// The whole lines of the record.
+    fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.record()).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(event).collect()
+    }
+
+    fn of(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["event"] == kind).collect()
+    }
+
+    /// Waits until a phase has begun.
+    fn wait_for_phase(&self, phase: &str) {
+        wait_for(phase, || {
+            let begun = |event: &Value| event["phase"] == phase;
+            self.of("phase").iter().any(begun).then_some(())
+        });
+    }
+
+    fn phases(&self) -> Vec<String> {
+        let ended = self.of("phase").into_iter().filter(|event| event["ended"] == true);
+        ended.map(|event| event["phase"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A file that has figures drawn.
+    fn drawn(&self, takes_s: f64) -> String {
+        let text = format!(r#"{{"seed":3,"figures":3,"slow":{{"2":0.5}},"takes_s":{takes_s}}}"#);
+        fs::write(self.here.path("drawn.json"), text).unwrap();
+        "drawn.json".to_owned()
+    }
+}
+
+const PHASES: [&str; 5] = ["meet", "alone", "pairs", "suspects", "gather"];
+
+fn end(program: Program) -> Answer {
+    let ended = program.ended_within(Duration::from_secs(120));
+    Answer { code: ended.code, out: String::new(), err: ended.said }
+}
+
+/// All nodes of a sweep end well.
+fn all_end(programs: Vec<Program>) {
+    for (rank, program) in programs.into_iter().enumerate() {
+        let answer = end(program);
+        assert_eq!(answer.code, Some(0), "node {rank}: {}", answer.err);
+    }
+}
+
+#[test]
+fn three_nodes_meet_measure_themselves_and_their_pairs() {
+    let sweep = Sweep::new(3);
+    all_end((0..3).map(|rank| sweep.start(rank, &LITTLE)).collect());
+    assert_eq!(sweep.phases(), PHASES);
+    for rank in 0..3 {
+        let own = |event: &&Value| event["rank"] == rank;
+        assert!(sweep.of("figure").iter().filter(own).count() > 0, "node {rank}");
+        let nodes = sweep.of("node");
+        let record = nodes.iter().filter(own).find_map(|node| node["record"].as_str());
+        assert!(PathBuf::from(record.unwrap()).is_file(), "{record:?}");
+    }
+    let pairs = sweep.of("pair");
+    for step in 0..2 {
+        assert!(pairs.iter().any(|pair| pair["step"] == step), "{step}");
+    }
+    assert!(
+        pairs.iter().all(|pair| pair["experiment"] == "net.rtt" && pair["case"]["far"] == "peer")
+    );
+    assert_eq!(sweep.of("end")[0]["interrupted"], false);
+    assert_eq!(sweep.of("absent"), Vec::<Value>::new());
+    assert!(sweep.of("header")[0].get("simulated").is_none());
+}
+
+#[test]
+fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
+    let sweep = Sweep::new(3);
+    let figures = sweep.drawn(0.0);
+    let own = ["--out", "sweep.jsonl", "--figures", &figures, "--join-within", "12s"];
+    sweep.here.ends(0, &["agent", "--new-key", "other"]);
+    let first = sweep.node(0, "key", &own);
+    let second = sweep.start(1, &["--figures", &figures, "--name", "second"]);
+    wait_for("the second", || sweep.of("node").iter().any(|node| node["rank"] == 1).then_some(()));
+    let stranger = end(sweep.node(2, "other", &["--figures", &figures]));
+    assert_eq!(stranger.code, Some(3), "{}", stranger.err);
+    assert!(stranger.err.contains("another secret"), "{}", stranger.err);
+    let double = end(sweep.node(1, "key", &["--figures", &figures, "--name", "double"]));
+    assert!(double.err.contains("two nodes have rank 1: second"), "{}", double.err);
+    let measures = end(sweep.node(2, "key", &["--patience", "5s"]));
+    assert!(measures.err.contains("figures are measured"), "{}", measures.err);
+    let first = end(first);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    for line in ["it has another secret", "two nodes have rank 1", "rank 2"] {
+        assert!(first.err.contains(line), "{line}: {}", first.err);
+    }
+    assert_eq!(end(second).code, Some(0));
+    let absent = sweep.of("absent");
+    assert!(absent.iter().any(|of| of["rank"] == 2 && of["lost"] == true), "{absent:?}");
+    assert_eq!(sweep.of("header")[0]["simulated"], true);
+}
+
+#[test]
+fn a_node_that_does_not_come_is_listed_and_the_sweep_goes_on() {
+    let sweep = Sweep::new(3);
+    let figures = sweep.drawn(0.0);
+    let options = ["--figures", &figures, "--patience", "20s", "--join-within", "2s"];
+    let own = [&["--out", "sweep.jsonl"][..], &options].concat();
+    let programs = vec![sweep.node(0, "key", &own), sweep.node(1, "key", &options)];
+    all_end(programs);
+    let absent = sweep.of("absent");
+    assert!(absent.iter().any(|of| of["rank"] == 2 && of["phase"] == "meet"), "{absent:?}");
+    assert_eq!(sweep.phases(), PHASES);
+}
+
+#[test]
+fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
+    for phase in ["meet", "alone", "pairs"] {
+        let sweep = Sweep::new(4);
+        let figures = sweep.drawn(0.5);
+        let options = ["--figures", &figures];
+        let mut programs: Vec<Program> = (0..3).map(|rank| sweep.start(rank, &options)).collect();
+        let mut victim = sweep.start(3, &options);
+        sweep.wait_for_phase(phase);
+        victim.kill();
+        drop(victim);
+        if phase == "meet" {
+            // It may have been killed before it joined.
+            programs.push(sweep.start(3, &options));
+            all_end(programs);
+        } else {
+            all_end(programs);
+            let lost = sweep.of("absent");
+            assert!(lost.iter().any(|of| of["rank"] == 3 && of["lost"] == true), "{phase}");
+        }
+        for rank in 0..3 {
+            let own = |node: &Value| node["rank"] == rank && node["record"].is_string();
+            assert!(sweep.of("node").iter().any(own), "{phase}: node {rank}");
+        }
+        assert_eq!(sweep.phases(), PHASES, "{phase}");
+    }
+}
+
+#[test]
+fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
+    let keys = |sweep: &Sweep| {
+        let of = |event: &Value| {
+            format!("{} {} {} {}", event["rank"], event["from"], event["to"], event["value"])
+        };
+        let mut all: Vec<String> =
+            sweep.of("figure").iter().chain(&sweep.of("pair")).map(of).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let whole = |how: Option<(&str, &str)>| {
+        let sweep = Sweep::new(3);
+        let figures = sweep.drawn(0.3);
+        let options = ["--figures", figures.as_str()];
+        let asked = [&options[..], &["--seed", "9"]].concat();
+        let mut first = sweep.start(0, &asked);
+        let others: Vec<Program> = (1..3).map(|rank| sweep.start(rank, &options)).collect();
+        if let Some((signal, phase)) = how {
+            sweep.wait_for_phase(phase);
+            match signal {
+                "KILL" => {
+                    first.kill();
+                    drop(first);
+                    drop(others);
+                }
+                signal => {
+                    first.signal(signal);
+                    let answer = end(first);
+                    assert_eq!(answer.code, Some(4), "{}", answer.err);
+                    assert!(answer.err.contains("plumb fleet resume"), "{}", answer.err);
+                    assert_eq!(sweep.of("end")[0]["interrupted"], true);
+                    drop(others);
+                }
+            }
+            let mut again = vec![sweep.resume(&options)];
+            again.extend((1..3).map(|rank| sweep.start(rank, &options)));
+            all_end(again);
+        } else {
+            all_end(std::iter::once(first).chain(others).collect());
+        }
+        keys(&sweep)
+    };
+    let undisturbed = whole(None);
+    for how in [("KILL", "meet"), ("KILL", "alone"), ("KILL", "pairs"), ("TERM", "pairs")] {
+        assert_eq!(whole(Some(how)), undisturbed, "{how:?}");
+    }
+}
+
+#[test]
+fn a_plan_has_its_phases_and_measures_nothing() {
+    let here = Here::new();
+    let answer = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick"]);
+    for phase in PHASES {
+        assert!(answer.out.contains(phase), "{}", answer.out);
+    }
+    assert!(answer.out.contains("12 steps"), "{}", answer.out);
+}
