@@ -30,4 +30,5 @@ mod rounds;
 mod runs;
 mod schedule;
 mod store;
+mod team;
 mod wakeup;
