@@ -1,0 +1,336 @@
+//! The first measurement: every node in every subject, every link, and which of them stand out.
+
+use super::fit::{Fit, fits};
+use super::peers::{Field, Row};
+use super::select::{SUSPECT_RATE, q_values};
+use super::{At, Role, Stratum, Subject, least_effect, own_variance, signed};
+use crate::read::Sweep;
+use crate::sweep::Figure;
+use record::key::Key;
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use stats::compare::variance::{Variance, cautious_prior};
+use stats::quantile::median;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How many times worse than its ends explain a link is at least that is accused. A link that
+/// carries half is to be found, and a quarter less is what routes and offloads explain.
+pub(super) const LEAST_LINK: f64 = 1.25;
+/// Fewest rounds whose scatter is compared.
+const LEAST_ROUNDS: u32 = 5;
+
+/// What a subject is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Topic {
+    pub subject: Subject,
+    pub unit: Unit,
+    pub better: Better,
+    pub kind: Kind,
+}
+
+/// A node in a subject.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Test {
+    pub field: usize,
+    /// Index of the row in its field.
+    pub row: usize,
+    pub z: f64,
+    pub p: f64,
+    pub q: f64,
+}
+
+/// A link in a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LinkTest {
+    pub fit: usize,
+    /// Index in [`Fit::links`].
+    pub link: usize,
+    pub from: u32,
+    pub to: u32,
+    pub residual: f64,
+    pub z: f64,
+    pub p: f64,
+    pub q: f64,
+}
+
+/// A node with several bad links that its level does not explain.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Flaky {
+    pub rank: u32,
+    pub fit: usize,
+    /// Indices of its links in [`First::links`], worst first.
+    pub links: Vec<usize>,
+}
+
+/// All of it.
+pub(super) struct First {
+    pub strata: Vec<Stratum>,
+    pub place: HashMap<u32, usize>,
+    pub topics: Vec<Topic>,
+    pub fields: Vec<Field>,
+    pub fits: Vec<Fit>,
+    /// In the order of fields and rows.
+    pub tests: Vec<Test>,
+    /// Indices of the tests that stand out.
+    pub chosen: Vec<usize>,
+    pub links: Vec<LinkTest>,
+    /// Indices of the links that stand out, at most one a node.
+    pub chosen_links: Vec<usize>,
+    pub flaky: Vec<Flaky>,
+    /// Nodes that stand out, and the ends of links that do.
+    pub suspects: BTreeSet<u32>,
+    pub untested: Vec<(Key, String)>,
+}
+
+impl First {
+    pub fn new(sweep: &Sweep) -> First {
+        let strata = super::strata(sweep);
+        let place = super::strata::index(&strata);
+        let fits = fits(sweep, &place);
+        let mut tables = Tables::default();
+        tables.alone(sweep);
+        tables.pairs(&fits);
+        let mut first = First {
+            fields: tables.fields(&place),
+            untested: tables.untested(),
+            topics: tables.topics,
+            strata,
+            place,
+            fits,
+            tests: Vec::new(),
+            chosen: Vec::new(),
+            links: Vec::new(),
+            chosen_links: Vec::new(),
+            flaky: Vec::new(),
+            suspects: BTreeSet::new(),
+        };
+        first.steady();
+        first.test();
+        first.choose();
+        first.test_links();
+        first.choose_links();
+        first.suspects = first.suspect_ranks();
+        first
+    }
+
+    pub fn topic(&self, field: usize) -> &Topic {
+        &self.topics[self.fields[field].subject]
+    }
+
+    /// Gives every field what the others of its stratum and kind say of the scale.
+    fn steady(&mut self) {
+        let mut kinds: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, field) in self.fields.iter().enumerate() {
+            let topic = &self.topics[field.subject];
+            let is_alone = topic.subject.role == Role::Alone;
+            let kind = (field.stratum, topic.kind, is_alone, topic.subject.is_scatter);
+            kinds.entry(kind).or_default().push(at);
+        }
+        for fields in kinds.into_values() {
+            let variances: Vec<Variance> =
+                fields.iter().filter_map(|at| self.fields[*at].variance()).collect();
+            let typical = median(&variances.iter().map(|v| v.variance).collect::<Vec<f64>>());
+            let prior = cautious_prior(&variances);
+            for at in fields {
+                self.fields[at].steady(typical.unwrap_or(0.0).sqrt(), prior);
+            }
+        }
+    }
+
+    fn test(&mut self) {
+        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| field.is_compared()) {
+            let test = |row| {
+                let (z, p) = field.place(row)?;
+                Some(Test { field: at, row, z, p, q: 1.0 })
+            };
+            self.tests.extend((0..field.rows.len()).filter_map(test));
+        }
+        let p_values: Vec<(u32, f64)> =
+            self.tests.iter().map(|test| (self.rank(test), test.p)).collect();
+        for (test, q) in self.tests.iter_mut().zip(q_values(&p_values, SUSPECT_RATE)) {
+            test.q = q;
+        }
+    }
+
+    pub fn rank(&self, test: &Test) -> u32 {
+        self.fields[test.field].rows[test.row].rank
+    }
+
+    /// How far above its peers a node is, as a log.
+    pub fn distance(&self, test: &Test) -> f64 {
+        let field = &self.fields[test.field];
+        field.rows[test.row].x - field.peers(test.row).map_or(f64::INFINITY, |peers| peers.centre)
+    }
+
+    fn choose(&mut self) {
+        let is_large = |test: &Test| {
+            let (topic, row) = (self.topic(test.field), &self.fields[test.field].rows[test.row]);
+            let wanted = least_effect(topic);
+            // What scatters less than would count as slower is steady enough.
+            let is_seen =
+                !topic.subject.is_scatter || row.x >= super::level_effect(topic.kind).ln();
+            self.distance(test) >= wanted && is_seen
+        };
+        let found = self.tests.iter().enumerate();
+        let found = found.filter(|(_, test)| test.q <= SUSPECT_RATE && is_large(test));
+        self.chosen = found.map(|(at, _)| at).collect();
+        self.chosen.sort_by(|a, b| self.tests[*b].z.total_cmp(&self.tests[*a].z));
+    }
+
+    fn test_links(&mut self) {
+        for (at, fit) in self.fits.iter().enumerate() {
+            let test = |link: usize| {
+                let (residual, error) = fit.standing(link)?;
+                let (z, p) = super::peers::tail(residual, error, fit.freedom);
+                let (from, to) = (fit.ranks[fit.links[link].from], fit.ranks[fit.links[link].to]);
+                Some(LinkTest { fit: at, link, from, to, residual, z, p, q: 1.0 })
+            };
+            self.links.extend((0..fit.links.len()).filter_map(test));
+        }
+        let p_values: Vec<((u32, u32), f64)> =
+            self.links.iter().map(|link| ((link.from, link.to), link.p)).collect();
+        for (link, q) in self.links.iter_mut().zip(q_values(&p_values, SUSPECT_RATE)) {
+            link.q = q;
+        }
+    }
+
+    /// Links that stand out. A node that stands out itself in a figure explains its links there; so
+    /// does a node with two bad links or more: it is the node that is then looked at.
+    fn choose_links(&mut self) {
+        let mut explained: BTreeSet<(u32, Key)> = BTreeSet::new();
+        for test in self.chosen.iter().map(|at| &self.tests[*at]) {
+            explained.insert((self.rank(test), self.topic(test.field).subject.key.clone()));
+        }
+        let is_explained = |link: &LinkTest| {
+            let key = &self.fits[link.fit].key;
+            [link.from, link.to].iter().any(|rank| explained.contains(&(*rank, key.clone())))
+        };
+        let is_bad = |link: &LinkTest| link.q <= SUSPECT_RATE && link.residual >= LEAST_LINK.ln();
+        let mut bad: Vec<usize> = (0..self.links.len())
+            .filter(|at| is_bad(&self.links[*at]) && !is_explained(&self.links[*at]))
+            .collect();
+        bad.sort_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
+        while let Some(rank) = self.most_accused(&bad) {
+            let is_its = |at: &usize| [self.links[*at].from, self.links[*at].to].contains(&rank);
+            let (links, others): (Vec<usize>, Vec<usize>) = bad.into_iter().partition(is_its);
+            let fit = self.links[links[0]].fit;
+            bad = others;
+            let links = links.into_iter().filter(|at| self.links[*at].fit == fit).collect();
+            self.flaky.push(Flaky { rank, fit, links });
+        }
+        self.chosen_links = bad;
+    }
+
+    /// The node with most bad links, if it has two with different partners.
+    fn most_accused(&self, bad: &[usize]) -> Option<u32> {
+        let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for link in bad.iter().map(|at| &self.links[*at]) {
+            partners.entry(link.from).or_default().insert(link.to);
+            partners.entry(link.to).or_default().insert(link.from);
+        }
+        let most = partners.iter().max_by_key(|(_, partners)| partners.len())?;
+        (most.1.len() >= 2).then_some(*most.0)
+    }
+
+    fn suspect_ranks(&self) -> BTreeSet<u32> {
+        let nodes = self.chosen.iter().map(|at| self.rank(&self.tests[*at]));
+        let flaky = self.flaky.iter().map(|flaky| flaky.rank);
+        let links = self.chosen_links.iter().map(|at| &self.links[*at]);
+        nodes.chain(flaky).chain(links.flat_map(|link| [link.from, link.to])).collect()
+    }
+
+    /// Where a link is.
+    pub fn at(&self, link: usize) -> At {
+        At::Link(self.links[link].from, self.links[link].to)
+    }
+}
+
+/// The rows of all subjects, before they are split into strata.
+#[derive(Default)]
+struct Tables {
+    topics: Vec<Topic>,
+    rows: Vec<Vec<Row>>,
+    untested: BTreeMap<Key, &'static str>,
+}
+
+impl Tables {
+    fn alone(&mut self, sweep: &Sweep) {
+        let mut places: HashMap<&Key, usize> = HashMap::new();
+        // Of a figure that was measured twice (a resumed sweep) the last one counts.
+        let mut last: Vec<BTreeMap<u32, &Figure>> = Vec::new();
+        for figure in sweep.figures.iter().filter(|figure| figure.again == 0) {
+            let next = last.len();
+            let at = *places.entry(&figure.key).or_insert(next);
+            if at == next {
+                last.push(BTreeMap::new());
+            }
+            last[at].insert(figure.rank, figure);
+        }
+        for figures in last {
+            self.figure(&figures);
+        }
+    }
+
+    fn figure(&mut self, figures: &BTreeMap<u32, &Figure>) {
+        let Some(first) = figures.values().next() else { return };
+        if first.better == Better::None {
+            self.untested.insert(first.key.clone(), "neither more nor less of it is better");
+            return;
+        }
+        let level = |figure: &&Figure| {
+            let x = signed(figure.estimate.value, figure.better)?;
+            let (own, value) = (own_variance(&figure.estimate), figure.estimate.value);
+            Some(Row { rank: figure.rank, x, own, value, predicted: figure.predicted })
+        };
+        let scatter = |figure: &&Figure| {
+            let scatter = figure.estimate.scatter.filter(|scatter| *scatter > 0.0)?;
+            let x = (figure.estimate.rounds >= LEAST_ROUNDS).then(|| scatter.ln())?;
+            Some(Row { rank: figure.rank, x, own: None, value: scatter, predicted: None })
+        };
+        let levels: Vec<Row> = figures.values().filter_map(level).collect();
+        if levels.len() < figures.len() {
+            self.untested.insert(first.key.clone(), "some of its values are not positive");
+        }
+        let scatters: Vec<Row> = figures.values().filter_map(scatter).collect();
+        for (is_scatter, rows) in [(false, levels), (true, scatters)] {
+            let subject = Subject { key: first.key.clone(), role: Role::Alone, is_scatter };
+            let (unit, better, kind) = (first.unit, first.better, first.kind);
+            self.push(Topic { subject, unit, better, kind }, rows);
+        }
+    }
+
+    fn pairs(&mut self, fits: &[Fit]) {
+        for fit in fits {
+            for (role, rows) in fit.roles() {
+                let subject = Subject { key: fit.key.clone(), role, is_scatter: false };
+                let (unit, better, kind) = (fit.unit, fit.better, Kind::Io);
+                self.push(Topic { subject, unit, better, kind }, rows);
+            }
+        }
+    }
+
+    fn push(&mut self, topic: Topic, rows: Vec<Row>) {
+        if !rows.is_empty() {
+            self.topics.push(topic);
+            self.rows.push(rows);
+        }
+    }
+
+    fn fields(&mut self, place: &HashMap<u32, usize>) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for (subject, rows) in std::mem::take(&mut self.rows).into_iter().enumerate() {
+            let mut strata: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
+            for row in rows {
+                if let Some(stratum) = place.get(&row.rank) {
+                    strata.entry(*stratum).or_default().push(row);
+                }
+            }
+            fields.extend(strata.into_iter().map(|(of, rows)| Field::new(subject, of, rows)));
+        }
+        fields
+    }
+
+    fn untested(&self) -> Vec<(Key, String)> {
+        self.untested.iter().map(|(key, why)| (key.clone(), (*why).to_owned())).collect()
+    }
+}

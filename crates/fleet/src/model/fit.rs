@@ -1,0 +1,371 @@
+//! Pairs: log value = class + near end + far end + residual, by a robust fit, so that one slow node
+//! does not accuse its partners.
+//!
+//! Medians in turn (Tukey's median polish) find a start that a few bad pairs do not move; weighted
+//! means with Tukey's biweight then use the good pairs fully. Pairs of one class cross the same kind
+//! of path: strata of both ends, and whether they share rack, switch and zone.
+
+use super::peers::Row;
+use super::{Role, signed};
+use crate::read::Sweep;
+use crate::sweep::{Pair, Purpose};
+use record::key::Key;
+use record::metric::Better;
+use record::unit::Unit;
+use stats::quantile::median;
+use std::collections::{BTreeMap, HashMap};
+use std::f64::consts::FRAC_PI_2;
+
+/// Labels of a site that say which path a pair takes.
+const PATH_LABELS: [&str; 3] = ["rack", "switch", "zone"];
+/// Rounds of medians, and of weighted means after them: both settle within a few.
+const POLISHES: usize = 8;
+const REFINEMENTS: usize = 6;
+/// Tukey's constant for 95 % efficiency on normal residuals.
+const BIWEIGHT: f64 = 4.685;
+/// A consistent standard deviation from the median absolute deviation of a normal distribution.
+const FROM_MAD: f64 = 1.4826;
+/// Fewest pairs of a class in which a link is compared with the others.
+const LEAST_CLASS: usize = 6;
+/// Fewest pairs of an end: with fewer a slow end is not to be told from a slow link.
+const LEAST_ENDS: usize = 3;
+/// Fewest pairs measured alone that say how much the others slow a pair down.
+const LEAST_ISOLATED: usize = 3;
+
+/// A pair of a matching.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Link {
+    /// Indices of the ends in [`Fit::ranks`].
+    pub from: usize,
+    pub to: usize,
+    class: usize,
+    /// The logarithm, more is worse.
+    pub x: f64,
+    own: f64,
+    pub value: f64,
+    pub predicted: Option<(f64, f64)>,
+}
+
+/// What the pairs of a figure say of their ends and links.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fit {
+    pub key: Key,
+    pub unit: Unit,
+    pub better: Better,
+    /// The nodes in ascending order.
+    pub ranks: Vec<u32>,
+    pub links: Vec<Link>,
+    /// Whether an end has one effect, near or far: for round trips, and where there are too few
+    /// pairs to tell both apart.
+    pub is_shared: bool,
+    classes: HashMap<Class, usize>,
+    sizes: Vec<usize>,
+    centres: Vec<f64>,
+    /// Effects of the ends; `far` is unused where one effect is shared.
+    near: Ends,
+    far: Ends,
+    /// Variance of the residuals of good pairs, and its degrees of freedom.
+    pub variance: f64,
+    pub freedom: f64,
+    /// Typical variance of a pair's value by its own rounds.
+    own: f64,
+    /// What a pair gains with nothing else running, as a log, and the variance of that.
+    pub alone: (f64, f64),
+}
+
+/// Effects of one kind of end, by node.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ends {
+    effects: Vec<f64>,
+    links: Vec<Vec<usize>>,
+}
+
+/// Strata of both ends, and which labels they share.
+type Class = (usize, usize, Vec<bool>);
+
+/// The fits of all figures of pairs, in the order of their keys.
+pub(super) fn fits(sweep: &Sweep, strata: &HashMap<u32, usize>) -> Vec<Fit> {
+    let mut keys: BTreeMap<&Key, BTreeMap<(u32, u32), &Pair>> = BTreeMap::new();
+    let is_first = |pair: &&Pair| pair.purpose == Purpose::Matching && usable(pair).is_some();
+    for pair in sweep.pairs.iter().filter(is_first) {
+        keys.entry(&pair.key).or_default().insert((pair.from, pair.to), pair);
+    }
+    keys.into_values().filter_map(|pairs| Fit::new(sweep, strata, &pairs)).collect()
+}
+
+/// The logarithm of a pair's value, more is worse.
+pub(super) fn usable(pair: &Pair) -> Option<f64> {
+    signed(pair.estimate.value, pair.better)
+}
+
+impl Fit {
+    fn new(
+        sweep: &Sweep,
+        strata: &HashMap<u32, usize>,
+        pairs: &BTreeMap<(u32, u32), &Pair>,
+    ) -> Option<Fit> {
+        let first = pairs.values().next()?;
+        let is_known =
+            |(from, to): &(u32, u32)| strata.contains_key(from) && strata.contains_key(to);
+        let pairs: BTreeMap<_, _> = pairs.iter().filter(|(ends, _)| is_known(ends)).collect();
+        let mut ranks: Vec<u32> = pairs.keys().flat_map(|(from, to)| [*from, *to]).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let is_round_trip = first.better == Better::Lower;
+        let mut fit = Fit {
+            key: first.key.clone(),
+            unit: first.unit,
+            better: first.better,
+
+            is_shared: is_round_trip || pairs.len() < 4 * ranks.len(),
+            ranks,
+            links: Vec::with_capacity(pairs.len()),
+            classes: HashMap::new(),
+            sizes: Vec::new(),
+            centres: Vec::new(),
+            near: Ends::default(),
+            far: Ends::default(),
+            variance: 0.0,
+            freedom: 0.0,
+            own: 0.0,
+            alone: (0.0, 0.0),
+        };
+        for (ends, pair) in pairs {
+            fit.add(sweep, strata, *ends, pair);
+        }
+        fit.settle(strata);
+        fit.alone = fit.gain(sweep);
+        Some(fit)
+    }
+
+    fn add(&mut self, sweep: &Sweep, strata: &HashMap<u32, usize>, ends: (u32, u32), pair: &Pair) {
+        let class = self.class(sweep, strata, ends);
+        let next = self.classes.len();
+        let class = *self.classes.entry(class).or_insert(next);
+        self.sizes.resize(self.classes.len(), 0);
+        self.sizes[class] += 1;
+        let (Some(from), Some(to), Some(x)) = (self.at(ends.0), self.at(ends.1), usable(pair))
+        else {
+            return;
+        };
+        let own = super::own_variance(&pair.estimate).unwrap_or(0.0);
+        let (value, predicted) = (pair.estimate.value, pair.predicted);
+        self.links.push(Link { from, to, class, x, own, value, predicted });
+    }
+
+    fn class(&self, sweep: &Sweep, strata: &HashMap<u32, usize>, (from, to): (u32, u32)) -> Class {
+        let label =
+            |rank: u32, name: &str| sweep.nodes.get(&rank).and_then(|node| node.labels.get(name));
+        let shared = PATH_LABELS.iter().map(|name| label(from, name) == label(to, name)).collect();
+        let (one, other) = (strata[&from], strata[&to]);
+        match self.is_shared {
+            true => (one.min(other), one.max(other), shared),
+            false => (one, other, shared),
+        }
+    }
+
+    /// The index of a node.
+    pub fn at(&self, rank: u32) -> Option<usize> {
+        self.ranks.binary_search(&rank).ok()
+    }
+
+    fn settle(&mut self, strata: &HashMap<u32, usize>) {
+        let count = self.ranks.len();
+        self.near = Ends { effects: vec![0.0; count], links: vec![Vec::new(); count] };
+        self.far = self.near.clone();
+        for (at, link) in self.links.iter().enumerate() {
+            self.near.links[link.from].push(at);
+            let far = if self.is_shared { &mut self.near } else { &mut self.far };
+            far.links[link.to].push(at);
+        }
+        let owns: Vec<f64> = self.links.iter().map(|link| link.own).collect();
+        self.own = median(&owns).unwrap_or(0.0);
+        self.centres = vec![0.0; self.sizes.len()];
+        let strata: Vec<usize> = self.ranks.iter().map(|rank| strata[rank]).collect();
+        for _ in 0..POLISHES {
+            self.pass(&strata, None);
+        }
+        self.measure(None);
+        for _ in 0..REFINEMENTS {
+            self.pass(&strata, Some(BIWEIGHT * self.variance.sqrt()));
+        }
+        self.measure(Some(BIWEIGHT * self.variance.sqrt()));
+    }
+
+    /// One turn over classes, near ends and far ends: medians, or means that give no weight to
+    /// residuals beyond `limit`.
+    fn pass(&mut self, strata: &[usize], limit: Option<f64>) {
+        let mut classes: Vec<Vec<f64>> = vec![Vec::new(); self.sizes.len()];
+        for link in &self.links {
+            classes[link.class].push(self.residual(link));
+        }
+        for (centre, residuals) in self.centres.iter_mut().zip(&classes) {
+            *centre += middle(residuals, limit);
+        }
+        for is_near in [true, false] {
+            let links = if is_near { &self.near.links } else { &self.far.links };
+            let mut residuals = Vec::new();
+            for at in 0..links.len() {
+                let links = if is_near { &self.near.links[at] } else { &self.far.links[at] };
+                residuals.clear();
+                residuals.extend(links.iter().map(|link| self.residual(&self.links[*link])));
+                let step = middle(&residuals, limit);
+                let ends = if is_near { &mut self.near } else { &mut self.far };
+                ends.effects[at] += step;
+            }
+            let ends = if is_near { &mut self.near } else { &mut self.far };
+            ends.centre(strata);
+        }
+    }
+
+    /// The scale of the residuals, with the degrees of freedom that the fit has left.
+    fn measure(&mut self, limit: Option<f64>) {
+        let residuals: Vec<f64> = self.links.iter().map(|link| self.residual(link)).collect();
+        let ends = [&self.near, &self.far].map(Ends::used);
+        let spent = (ends[0] + ends[1] + self.sizes.len()).saturating_sub(1) as f64;
+        let near = |x: &&f64| limit.is_none_or(|limit| x.abs() <= limit);
+        let kept: Vec<f64> = residuals.iter().filter(near).copied().collect();
+        self.freedom = kept.len() as f64 - spent;
+        if self.freedom < 1.0 {
+            (self.variance, self.freedom) = (0.0, 0.0);
+            return;
+        }
+        self.variance = match limit {
+            Some(_) => kept.iter().map(|x| x * x).sum::<f64>() / self.freedom,
+            None => {
+                let away: Vec<f64> = kept.iter().map(|x| x.abs()).collect();
+                let scale = FROM_MAD * median(&away).unwrap_or(0.0);
+                scale * scale * kept.len() as f64 / self.freedom
+            }
+        };
+    }
+
+    fn effect(&self, at: usize, is_near: bool) -> f64 {
+        let ends = if is_near || self.is_shared { &self.near } else { &self.far };
+        ends.effects[at]
+    }
+
+    fn residual(&self, link: &Link) -> f64 {
+        let ends = self.effect(link.from, true) + self.effect(link.to, false);
+        link.x - self.centres[link.class] - ends
+    }
+
+    /// What a pair of the class lets expect whose ends are as good as their peers.
+    pub fn class_centre(
+        &self,
+        sweep: &Sweep,
+        strata: &HashMap<u32, usize>,
+        ends: (u32, u32),
+    ) -> Option<f64> {
+        let class = self.class(sweep, strata, ends);
+        self.classes.get(&class).map(|class| self.centres[*class])
+    }
+
+    /// A node's effect as the near or the far end; 0 for a node without pairs.
+    pub fn end(&self, rank: u32, is_near: bool) -> f64 {
+        self.at(rank).map_or(0.0, |at| self.effect(at, is_near))
+    }
+
+    /// What its ends let expect of a link, as a value.
+    pub fn expected(&self, link: &Link) -> f64 {
+        let x = link.x - self.residual(link);
+        if self.better == Better::Higher { (-x).exp() } else { x.exp() }
+    }
+
+    /// The roles of ends, with the nodes in them as rows to be compared.
+    pub fn roles(&self) -> Vec<(Role, Vec<Row>)> {
+        let rows =
+            |ends: &Ends| (0..self.ranks.len()).filter_map(|at| self.row(ends, at)).collect();
+        match self.is_shared {
+            true => vec![(Role::Both, rows(&self.near))],
+            false => vec![(Role::Send, rows(&self.near)), (Role::Receive, rows(&self.far))],
+        }
+    }
+
+    fn row(&self, ends: &Ends, at: usize) -> Option<Row> {
+        let links = &ends.links[at];
+        if links.len() < LEAST_ENDS {
+            return None;
+        }
+        let values: Vec<f64> = links.iter().map(|link| self.links[*link].value).collect();
+        let own = Some(self.variance / links.len() as f64);
+        Some(Row {
+            rank: self.ranks[at],
+            x: ends.effects[at],
+            own,
+            value: median(&values)?,
+            predicted: None,
+        })
+    }
+
+    /// The residual of a link and its standard error; `None` where there is nothing to compare with.
+    pub fn standing(&self, at: usize) -> Option<(f64, f64)> {
+        let link = &self.links[at];
+        let far = if self.is_shared { &self.near } else { &self.far };
+        let ends = [self.near.links[link.from].len(), far.links[link.to].len()];
+        if self.sizes[link.class] < LEAST_CLASS || ends.iter().any(|count| *count < LEAST_ENDS) {
+            return None;
+        }
+        // A bad link has no weight in the effects of its ends: they rest on the others.
+        let others: f64 = ends.iter().map(|count| 1.0 / (*count - 1) as f64).sum();
+        let excess = (link.own - self.own).max(0.0);
+        let error = (self.variance * (1.0 + others) + excess).sqrt();
+        (self.freedom >= 1.0).then(|| (self.residual(link), error))
+    }
+
+    /// How much better pairs are with nothing else running: over the pairs that were measured both
+    /// ways, the median of the difference, and its variance.
+    fn gain(&self, sweep: &Sweep) -> (f64, f64) {
+        let links: HashMap<(u32, u32), f64> = self
+            .links
+            .iter()
+            .map(|link| ((self.ranks[link.from], self.ranks[link.to]), link.x))
+            .collect();
+        let isolated = sweep
+            .pairs
+            .iter()
+            .filter(|pair| pair.purpose == Purpose::Isolated && pair.key == self.key);
+        let gain = |pair: &Pair| Some(usable(pair)? - links.get(&(pair.from, pair.to))?);
+        let gains: Vec<f64> = isolated.filter_map(gain).collect();
+        let Some(centre) = median(&gains).filter(|_| gains.len() >= LEAST_ISOLATED) else {
+            return (0.0, 0.0);
+        };
+        let away: Vec<f64> = gains.iter().map(|gain| (gain - centre).abs()).collect();
+        let scale = FROM_MAD * median(&away).unwrap_or(0.0);
+        (centre, FRAC_PI_2 * scale * scale / gains.len() as f64)
+    }
+}
+
+impl Ends {
+    /// Moves the effects of every stratum so that their median is 0: the classes hold the level.
+    fn centre(&mut self, strata: &[usize]) {
+        let mut groups: HashMap<usize, Vec<f64>> = HashMap::new();
+        for (at, effect) in
+            self.effects.iter().enumerate().filter(|(at, _)| !self.links[*at].is_empty())
+        {
+            groups.entry(strata[at]).or_default().push(*effect);
+        }
+        let centres: HashMap<usize, f64> =
+            groups.into_iter().filter_map(|(of, effects)| Some((of, median(&effects)?))).collect();
+        for (effect, of) in self.effects.iter_mut().zip(strata) {
+            *effect -= centres.get(of).unwrap_or(&0.0);
+        }
+    }
+
+    fn used(&self) -> usize {
+        self.links.iter().filter(|links| !links.is_empty()).count()
+    }
+}
+
+/// The median, or the mean with biweights where those leave anything.
+fn middle(residuals: &[f64], limit: Option<f64>) -> f64 {
+    let Some(limit) = limit.filter(|limit| *limit > 0.0) else {
+        return median(residuals).unwrap_or(0.0);
+    };
+    let weight = |x: f64| (1.0 - (x / limit).powi(2)).max(0.0).powi(2);
+    let weights: f64 = residuals.iter().map(|x| weight(*x)).sum();
+    match weights > 0.0 {
+        true => residuals.iter().map(|x| weight(*x) * x).sum::<f64>() / weights,
+        false => 0.0,
+    }
+}
