@@ -223,4 +223,3 @@ impl<Out: Write> Writer<Out> {
         Ok(self.rows)
     }
 }
-

@@ -12,14 +12,18 @@ pub const RUN: Table = Table {
     name: "run",
     about: "A run of plumb on one machine",
     columns: &[
-        text("id", "digest of name, machine, seed and start: the same for every copy of the record")
-            .required(),
+        text(
+            "id",
+            "digest of name, machine, seed and start: the same for every copy of the record",
+        )
+        .required(),
         text("name", "name of the run: time and host; two machines may have the same").required(),
         text("machine", "identity of the machine, which stays over reboots").required(),
         text("host", "host name, as in the run's name").required(),
         time_of("started", "when it began"),
         time_of("finished", "when it ended; null if it was killed or is still running"),
-        text("outcome", "complete, budget (the time was used up), interrupted or killed").required(),
+        text("outcome", "complete, budget (the time was used up), interrupted or killed")
+            .required(),
         text("preset", "quick, standard, thorough, rehearsal").required(),
         text("plumb", "version of plumb that measured").required(),
         text("build", "fingerprint of the sources that measure"),
@@ -32,11 +36,15 @@ pub const RUN: Table = Table {
         text("hypervisor", "the hypervisor; null on hardware, or if it is unknown"),
         text("vendor", "maker of the machine, from its firmware table"),
         text("instance_type", "product of that maker: the instance type at many cloud providers"),
-        json("environment", "what may change between runs (microcode, mitigations, governor …), by name")
-            .required(),
+        json(
+            "environment",
+            "what may change between runs (microcode, mitigations, governor …), by name",
+        )
+        .required(),
         integer("bytes", "length of the record: of two states of a run the longer is the later")
             .required(),
-        text("exported_by", "version of plumb that computed the figures from the record").required(),
+        text("exported_by", "version of plumb that computed the figures from the record")
+            .required(),
     ],
     key: &["id"],
     root: None,
@@ -60,18 +68,21 @@ pub const FIGURE: Table = Table {
         text("unit", "ns, B/s, op/s, flop/s, Hz, count, ratio …").required(),
         text("better", "direction of improvement: lower, higher or none").required(),
         text("kind", "hardware, os or io").required(),
-        text("outcome", "measured; skipped or failed with a reason: do not use the value").required(),
+        text("outcome", "measured; skipped or failed with a reason: do not use the value")
+            .required(),
         text("reason", "why it was skipped or failed"),
         real("value", "the estimate: the median of round values"),
         real("ci_low", "lower end of its interval").at("/ci/0"),
         real("ci_high", "upper end of its interval").at("/ci/1"),
         real("confidence", "confidence of the interval, 0 to 1"),
-        text("interval_of", "what the interval spans: rounds, within-run or resamples").at("/interval"),
+        text("interval_of", "what the interval spans: rounds, within-run or resamples")
+            .at("/interval"),
         text("condition", "alone: from samples with an exclusive core; as_found: from all samples"),
         real("as_found", "the estimate from all samples, where value is of an exclusive core")
             .at("/as_found/value"),
         real("cycles", "the value in core cycles"),
-        real("predicted_low", "predicted from the hardware description: lower end").at("/prediction/low"),
+        real("predicted_low", "predicted from the hardware description: lower end")
+            .at("/prediction/low"),
         real("predicted_likely", "the same: best guess").at("/prediction/likely"),
         real("predicted_high", "the same: upper end").at("/prediction/high"),
         text("verdict", "the value against this prediction"),

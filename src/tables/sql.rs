@@ -27,7 +27,10 @@ pub fn schema() -> String {
         guard(&format!(
             "    IF EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('plumb')) THEN\n{}    \
              END IF;\n    RETURN;\n",
-            raise("'plumb: the schema plumb has tables of something else'", "Rename that schema, or use another database.")
+            raise(
+                "'plumb: the schema plumb has tables of something else'",
+                "Rename that schema, or use another database."
+            )
         ))
     );
     sql.push_str(
@@ -59,7 +62,10 @@ pub fn load() -> String {
          -- A second time it changes nothing. A run or sweep whose record has grown since replaces its earlier state.\n\
          \\set ON_ERROR_STOP on\n\\encoding UTF8\nBEGIN;\nSET LOCAL client_min_messages = warning;\n{}\
          LOCK TABLE plumb.run, plumb.sweep IN SHARE ROW EXCLUSIVE MODE;\n",
-        guard(&raise("'plumb: this database has no tables of plumb'", "Run psql -f schema.sql first."))
+        guard(&raise(
+            "'plumb: this database has no tables of plumb'",
+            "Run psql -f schema.sql first."
+        ))
     );
     for table in TABLES {
         let name = table.name;
@@ -94,9 +100,10 @@ pub fn duckdb() -> String {
          CREATE SCHEMA IF NOT EXISTS plumb;\n"
     );
     for table in TABLES {
-        let columns = table.columns.iter().map(|column| {
-            format!("    '{}': '{}'", column.name, duckdb_type(column.holds))
-        });
+        let columns = table
+            .columns
+            .iter()
+            .map(|column| format!("    '{}': '{}'", column.name, duckdb_type(column.holds)));
         sql.push_str(&format!(
             "\n-- {}.\nCREATE OR REPLACE VIEW plumb.{} AS SELECT * FROM read_csv('{}', header = true, delim = ',', quote = '\"',\n  \
              escape = '\\', nullstr = '', allow_quoted_nulls = false, auto_detect = false, columns = {{\n{}\n  }});\n",
@@ -115,7 +122,12 @@ pub fn duckdb() -> String {
 pub fn described() -> String {
     let mut text = String::new();
     for table in TABLES {
-        text.push_str(&format!("\n### {}\n\n{}. Key: {}.\n\n", table.name, table.about, table.key.join(", ")));
+        text.push_str(&format!(
+            "\n### {}\n\n{}. Key: {}.\n\n",
+            table.name,
+            table.about,
+            table.key.join(", ")
+        ));
         text.push_str("| column | type | meaning |\n|---|---|---|\n");
         for column in table.columns {
             let of = postgresql_type(column.holds);
@@ -132,9 +144,12 @@ fn create(table: &Table) -> String {
         let required = if *is_required { " NOT NULL" } else { "" };
         format!("  {name:<width$} {}{required},\n", postgresql_type(*holds))
     });
-    let mut sql = format!("\nCREATE TABLE IF NOT EXISTS plumb.{name} (\n{}", columns.collect::<String>());
+    let mut sql =
+        format!("\nCREATE TABLE IF NOT EXISTS plumb.{name} (\n{}", columns.collect::<String>());
     if let Some(root) = table.root {
-        sql.push_str(&format!("  FOREIGN KEY ({root}) REFERENCES plumb.{root} (id) ON DELETE CASCADE,\n"));
+        sql.push_str(&format!(
+            "  FOREIGN KEY ({root}) REFERENCES plumb.{root} (id) ON DELETE CASCADE,\n"
+        ));
     }
     sql.push_str(&format!("  PRIMARY KEY ({})\n);\n", table.key.join(", ")));
     for columns in table.indexes {
@@ -153,7 +168,9 @@ fn create(table: &Table) -> String {
 /// Stops a script at tables of another version; `absent` is what it does where there are none.
 fn guard(absent: &str) -> String {
     let older = raise(
-        &format!("format('plumb: the tables have version %s, this export has version {VERSION}', coalesce(found::text, 'unknown'))"),
+        &format!(
+            "format('plumb: the tables have version %s, this export has version {VERSION}', coalesce(found::text, 'unknown'))"
+        ),
         &format!(
             "Tables of an older version are not changed. Keep them under another name: ALTER SCHEMA plumb RENAME TO plumb_old; \
              then run schema.sql and load an export of all runs, which their records still have. Tables of a version above {VERSION} \

@@ -12,7 +12,8 @@ pub const SWEEP: Table = Table {
     name: "sweep",
     about: "A sweep of plumb over a fleet",
     columns: &[
-        text("id", "digest of name, seed and start: the same for every copy of the record").required(),
+        text("id", "digest of name, seed and start: the same for every copy of the record")
+            .required(),
         text("name", "name of the sweep").required(),
         time_of("started", "when it began"),
         text("outcome", "complete, interrupted or killed").required(),
@@ -22,11 +23,13 @@ pub const SWEEP: Table = Table {
         json("selectors", "what was measured on single nodes; empty: all of the preset").required(),
         json("pair_selectors", "what was measured between nodes").required(),
         integer("steps", "number of matchings").required(),
-        text("starter", "what started the nodes: slurm, kubernetes, mpi, ssh or options").required(),
+        text("starter", "what started the nodes: slurm, kubernetes, mpi, ssh or options")
+            .required(),
         text("plumb", "version of plumb at rank 0").required(),
         integer("bytes", "length of the record: of two states of a sweep the longer is the later")
             .required(),
-        text("exported_by", "version of plumb that computed the verdicts from the record").required(),
+        text("exported_by", "version of plumb that computed the verdicts from the record")
+            .required(),
     ],
     key: &["id"],
     root: None,

@@ -33,7 +33,8 @@ fn every_table_is_whole() {
         assert!(names.insert(table.name));
         let columns: BTreeSet<&str> = table.columns.iter().map(|column| column.name).collect();
         assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
-        let keys = table.key.iter().chain(table.indexes.iter().copied().flatten()).chain(&table.root);
+        let keys =
+            table.key.iter().chain(table.indexes.iter().copied().flatten()).chain(&table.root);
         for name in keys {
             let column = table.columns.iter().find(|column| column.name == *name);
             assert!(column.is_some(), "{}.{name}", table.name);
@@ -68,7 +69,10 @@ fn a_run_has_a_row_for_each_figure_and_is_written_once() {
     let params: serde_json::Value = serde_json::from_str(&rung[at("params_json")]).expect("JSON");
     assert_eq!(params, json!({"pattern": "random", "pages": "huge", "footprint": 65536}));
     assert_eq!(rung[at("outcome")], "measured");
-    assert!(rung[at("ci_low")].parse::<f64>().expect("a number") <= rung[at("value")].parse().expect("a number"));
+    assert!(
+        rung[at("ci_low")].parse::<f64>().expect("a number")
+            <= rung[at("value")].parse().expect("a number")
+    );
 }
 
 #[test]

@@ -31,4 +31,5 @@ mod runs;
 mod schedule;
 mod store;
 mod team;
+mod versions;
 mod wakeup;

@@ -80,7 +80,11 @@ fn a_long_output_goes_through_the_pager_on_terminals() {
     // The pager's absence costs nothing, and what is no terminal has none.
     assert!(shown("no-such-pager").out.contains("os.syscall"));
     let mut piped = here.command(&["list"]);
-    assert!(!answer(piped.env("PLUMB_PAGER", "sed s/^/paged:/").output().unwrap()).out.contains("paged:"));
+    assert!(
+        !answer(piped.env("PLUMB_PAGER", "sed s/^/paged:/").output().unwrap())
+            .out
+            .contains("paged:")
+    );
 }
 
 #[test]

@@ -60,8 +60,20 @@ fn figures(rank: u32, call_ns: f64) -> [Event; 2] {
     let call = if is_far(rank) { 1.3 * call_ns } else { call_ns };
     let level = CaseId::new().with("level", "DRAM").with("threads", 1_u64);
     [
-        figure(key("memory.bandwidth", level, "bandwidth"), Unit::BPerS, Better::Higher, Kind::Hardware, bandwidth),
-        figure(key("os.syscall", CaseId::new().with("call", ODD), "latency"), Unit::Ns, Better::Lower, Kind::Os, call),
+        figure(
+            key("memory.bandwidth", level, "bandwidth"),
+            Unit::BPerS,
+            Better::Higher,
+            Kind::Hardware,
+            bandwidth,
+        ),
+        figure(
+            key("os.syscall", CaseId::new().with("call", ODD), "latency"),
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+            call,
+        ),
     ]
 }
 
@@ -319,7 +331,11 @@ fn odd_texts_survive() {
         ("SELECT name FROM plumb.node WHERE rank = 5", ODD.to_owned(), 2),
         ("SELECT labels ->> 'note' FROM plumb.node", ODD.to_owned(), 24),
         ("SELECT why FROM plumb.fleet_absent", ODD.to_owned(), 2),
-        ("SELECT params_json ->> 'call' FROM plumb.fleet_figure WHERE metric = 'latency'", ODD.to_owned(), 24),
+        (
+            "SELECT params_json ->> 'call' FROM plumb.fleet_figure WHERE metric = 'latency'",
+            ODD.to_owned(),
+            24,
+        ),
     ] {
         for (name, rows) in databases.each(query) {
             assert_eq!(rows, vec![vec![expected.clone()]; count], "{name}: {query}");
@@ -336,8 +352,13 @@ const COUNTS: &str = "SELECT 'run', count(*) FROM plumb.run UNION ALL SELECT 'fi
 fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one() {
     let Some(databases) = Databases::loaded() else { return };
     let here = &databases.here;
-    let all: [&[&str]; 5] =
-        [&["figure", "16"], &["fleet_figure", "48"], &["fleet_pair", "10"], &["node", "24"], &["run", "8"]];
+    let all: [&[&str]; 5] = [
+        &["figure", "16"],
+        &["fleet_figure", "48"],
+        &["fleet_pair", "10"],
+        &["node", "24"],
+        &["run", "8"],
+    ];
     for (name, rows) in databases.each(COUNTS) {
         are(name, &rows, &all);
     }
@@ -361,7 +382,9 @@ fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one
     for (text, expected) in [(&killed, "killed"), (&complete, "complete"), (&killed, "complete")] {
         state(text).inspect(|rows| are("PostgreSQL", rows, &[&[expected]]));
     }
-    let figures = format!("SELECT count(*) FROM plumb.figure f JOIN plumb.run r ON r.id = f.run WHERE r.name = '{name}'");
+    let figures = format!(
+        "SELECT count(*) FROM plumb.figure f JOIN plumb.run r ON r.id = f.run WHERE r.name = '{name}'"
+    );
     databases.postgresql(&figures).inspect(|rows| are("PostgreSQL", rows, &[&["2"]]));
 }
 
