@@ -17,7 +17,8 @@ fn figures() -> Here {
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(path).unwrap();
-    let blocks = text.split(&format!("```{language}\n")).skip(1);
+    let begin = format!("```{language}\n");
+    let blocks = text.split(begin.as_str()).skip(1);
     blocks.map(|rest| rest.split_once("\n```").unwrap().0.to_owned()).collect()
 }
 
