@@ -66,7 +66,7 @@ fn colours_are_for_terminals_that_want_them() {
 fn a_long_output_goes_through_the_pager_on_terminals() {
     let here = Here::new();
     let shown = |pager: &str| {
-        let line = format!("stty rows 10; {} list", env!("CARGO_BIN_EXE_plumb"));
+        let line = format!("stty rows 10 cols 80; {} list", env!("CARGO_BIN_EXE_plumb"));
         let mut script = here.other("script");
         script.args(["-qec", &line, "/dev/null"]).env("PLUMB_PAGER", pager);
         answer(script.output().unwrap())
