@@ -5,6 +5,7 @@
 mod cmd;
 mod published;
 mod sheet;
+mod tables;
 
 fn main() -> std::process::ExitCode {
     cmd::main()

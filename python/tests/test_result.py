@@ -1,10 +1,13 @@
+import gzip
 import json
 import os
+import pathlib
 import subprocess
 
 import pytest
 
 from plumb_record import NewerFormat, NotPlumb, read_result
+from plumb_record.result import FORMAT
 
 FIGURE = {
     "experiment": "os.syscall", "case": {"call": "getpid"}, "at": {}, "outcome": "measured", "reason": "converged",
@@ -32,6 +35,19 @@ def test_figures_are_typed():
     assert result.findings[0].cause == "smt"
     with pytest.raises(KeyError):
         result.figure("os.syscall", "latency", call="getppid")
+
+
+RECORDS = pathlib.Path(__file__).parents[2] / "tests" / "versions"
+
+
+@pytest.mark.skipif(not RECORDS.is_dir(), reason="the package was unpacked without plumb's repository")
+@pytest.mark.parametrize("version", range(1, FORMAT + 1))
+def test_every_version_is_read(version):
+    raw = json.loads(gzip.decompress((RECORDS / f"result-{version}.json.gz").read_bytes()))
+    result = read_result(raw)
+    assert raw["format"] == version
+    assert len(list(result.measured())) > 5 and result.findings
+    assert all(figure.unit for figure in result.measured())
 
 
 def test_other_files_are_refused(tmp_path):

@@ -1,4 +1,4 @@
-//! `plumb completions` and `plumb man`: made from the same definition as the parser.
+//! `plumb completions`: made from the same definition as the parser.
 
 use crate::cmd::{Cli, Failure, output};
 use anyhow::Context;
@@ -24,16 +24,6 @@ pub struct Args {
     /// Install the script instead of printing it
     #[arg(long)]
     install: bool,
-}
-
-/// Prints the manual page of plumb or of a command, for example `plumb man run | man -l -`.
-#[derive(clap::Args)]
-pub struct ManArgs {
-    /// Command [default: plumb itself]
-    command: Option<String>,
-    /// Write the pages of plumb and of all commands to this directory
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
-    to: Option<PathBuf>,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -91,38 +81,6 @@ fn place(
             )));
         }
     })
-}
-
-pub fn man(args: ManArgs) -> Result<(), Failure> {
-    if let Some(directory) = args.to {
-        // As clap_mangen::generate_to, which would write through links.
-        let mut all = vec![Cli::command().disable_help_subcommand(true)];
-        all[0].build();
-        while let Some(command) = all.pop() {
-            all.extend(command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned());
-            let man = clap_mangen::Man::new(command);
-            let mut page = Vec::new();
-            man.render(&mut page).context("the manual page cannot be made")?;
-            write_whole(&directory.join(man.get_filename()), &page)?;
-        }
-        return Ok(());
-    }
-    let mut plumb = Cli::command();
-    plumb.build();
-    let command = match &args.command {
-        None => &plumb,
-        Some(name) => plumb
-            .get_subcommands()
-            .find(|command| command.get_name() == name && !command.is_hide_set())
-            .ok_or_else(|| {
-                Failure::Usage(format!("there is no command {name}; `plumb help` lists them"))
-            })?,
-    };
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .render(&mut page)
-        .context("the manual page cannot be made")?;
-    Ok(output::print(&String::from_utf8_lossy(&page))?)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod fleet;
 mod list;
+mod manual;
 mod output;
 mod plan;
 mod report;
@@ -26,17 +27,17 @@ use std::panic;
 use std::process::ExitCode;
 use thiserror::Error;
 
+const FIRST_STEPS: &str = "First steps:
+  plumb run --preset quick         measure for one minute and print the summary
+  plumb report last --full         show the whole report
+  plumb explain os.syscall         explain what an experiment measures, and how
+  plumb man run | man -l -         read the manual of a command";
+
 /// Measures what the operations of this machine cost, predicts every figure first, and writes the
 /// result as a lab report
 #[derive(Parser)]
 #[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "First steps:
-  plumb run --preset quick         measure for one minute and print the summary
-  plumb report last --full         show the whole report
-  plumb explain os.syscall         explain what an experiment measures, and how
-  plumb man run | man -l -         read the manual of a command
-
-Exit codes: 0 success; 1 finding (compare, crosscheck, doctor, self-check); 2 usage error; 3 failure; 4 interrupted (continue with `plumb run --resume`); 5 undecided (compare --fail-on).")]
+#[command(after_help = format!("{FIRST_STEPS}\n\n{}", manual::help()))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,7 +59,7 @@ enum Command {
     Doctor(doctor::Args),
     SelfCheck(self_check::Args),
     Completions(completions::Args),
-    Man(completions::ManArgs),
+    Man(manual::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -94,10 +95,11 @@ pub enum Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        match error.downcast::<Usage>() {
-            Ok(Usage(text)) => Failure::Usage(text),
-            Err(error) => Failure::Failed(error),
-        }
+        let error = match error.downcast::<Usage>() {
+            Ok(Usage(text)) => return Failure::Usage(text),
+            Err(error) => error,
+        };
+        error.downcast::<Failure>().unwrap_or_else(Failure::Failed)
     }
 }
 
@@ -153,7 +155,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args),
         Command::SelfCheck(args) => self_check::run(args),
         Command::Completions(args) => completions::run(args),
-        Command::Man(args) => completions::man(args),
+        Command::Man(args) => manual::run(args),
         Command::Worker(args) => worker::run(args),
     }
 }

@@ -1,18 +1,18 @@
 //! `plumb runs`: what is stored here, and what becomes of it.
 
+mod export;
+
 use crate::cmd::{Failure, output, stored, usage};
-use crate::{published, sheet};
-use anyhow::Context as _;
+use crate::published;
 use record::crosscheck::CROSSCHECK;
 use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
+use session::store::Store;
 use session::store::index::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
-use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -38,8 +38,8 @@ enum Command {
     Delete(DeleteArgs),
     /// Removes old runs, or all but the newest of each machine, and empty records
     Prune(PruneArgs),
-    /// Copies the records of stored runs, or writes sheets of their machines
-    Export(ExportArgs),
+    /// Copies the records of stored runs, writes sheets of their machines, or tables for databases
+    Export(export::Args),
 }
 
 #[derive(clap::Args)]
@@ -73,20 +73,6 @@ struct PruneArgs {
     dry_run: bool,
 }
 
-#[derive(clap::Args)]
-struct ExportArgs {
-    /// The runs: `last`, or the start of their names [default: all]
-    #[arg(value_name = "RUN")]
-    runs: Vec<String>,
-    /// Directory to copy to, or a file for one run
-    #[arg(long, value_name = "PATH")]
-    to: PathBuf,
-    /// Write a sheet instead of the record: the machine and its figures as JSON, without host name,
-    /// addresses, machine identity, kernel command line and paths (docs/SHEETS.md)
-    #[arg(long)]
-    sheet: bool,
-}
-
 pub fn run(args: Args) -> Result<(), Failure> {
     let store = Store::here();
     match args.command {
@@ -100,7 +86,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
         }
         Some(Command::Prune(args)) => prune(&store, &args),
-        Some(Command::Export(args)) => export(&store, &args),
+        Some(Command::Export(args)) => export::export(&store, &args),
     }
 }
 
@@ -324,80 +310,4 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     let oldest_first = runs.iter().rev().map(|(name, _)| *name);
     let names = empty.map(|run| run.name.as_str()).chain(oldest_first);
     delete(store, &names.map(str::to_owned).collect::<Vec<_>>(), args.dry_run)
-}
-
-fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
-    let names = match args.runs.is_empty() {
-        true => store.names()?,
-        false => names(store, &args.runs)?,
-    };
-    let ending = if args.sheet { "json" } else { "jsonl" };
-    let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
-    if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == ending) {
-        return Err(Failure::Usage(format!(
-            "{} is a file name, but there are {} to copy; name a directory, or one run",
-            args.to.display(),
-            counted(names.len(), "run")
-        )));
-    }
-    if !is_file {
-        std::fs::create_dir_all(&args.to).map_err(|error| {
-            Failure::Usage(format!("cannot make {}: {error}", args.to.display()))
-        })?;
-    }
-    for name in names {
-        let from = store.path(&name);
-        if store::is_being_written(&from) {
-            if args.runs.is_empty() {
-                output::diagnose(&format!("plumb: {name} is still being written; skipped"));
-                continue;
-            }
-            return Err(Failure::Usage(format!(
-                "another plumb is still writing {name}; wait until it ends"
-            )));
-        }
-        // The rest of a run's name is the host's.
-        let stem = if args.sheet { name.get(..TIME).unwrap_or(&name) } else { &name };
-        let to = match is_file {
-            true => args.to.clone(),
-            false => args.to.join(format!("{stem}.{ending}")),
-        };
-        let written = match args.sheet {
-            true => write_sheet(&from, &to),
-            false => store::file::copy_whole(&from, &to),
-        };
-        match written {
-            Err(error) if args.sheet && args.runs.is_empty() => {
-                output::diagnose(&format!("plumb: {error:#}; skipped"));
-                continue;
-            }
-            written => written.map_err(usage)?,
-        }
-        output::print(&format!("{}\n", to.display()))?;
-    }
-    Ok(())
-}
-
-fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
-    let (text, lacks_files) = store::read(record)
-        .and_then(|recording| sheet::export::text(&recording.run))
-        .with_context(|| record.display().to_string())?;
-    if lacks_files {
-        output::diagnose(&format!(
-            "plumb: {} has no figures of files: the run had no --dir with an absolute path, and this \
-             machine has several file systems",
-            to.display()
-        ));
-    }
-    let is_other = std::fs::read(to).is_ok_and(|there| there != text.as_bytes());
-    anyhow::ensure!(
-        !is_other,
-        "{} exists and is another file; remove it or name another one",
-        to.display()
-    );
-    store::file::write_whole(to, text.as_bytes())
-}
-
-fn ends_in_slash(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }

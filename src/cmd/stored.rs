@@ -31,7 +31,16 @@ pub fn open(name: &str) -> Result<Run, Failure> {
         return Ok(run);
     }
     let path = Store::here().find(name).map_err(usage)?;
-    let recording = store::read(&path).map_err(usage)?;
+    read(&path).map(|(run, _)| run)
+}
+
+/// The run of a record, and the length of the record's whole lines in bytes. What was lost is
+/// reported.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
+    let recording = store::read(path).map_err(usage)?;
     if recording.torn {
         output::diagnose(&format!(
             "plumb: the last line of {} is incomplete (its writer was killed); skipped",
@@ -44,7 +53,7 @@ pub fn open(name: &str) -> Result<Run, Failure> {
             path.display()
         ));
     }
-    Ok(with_keys(recording.run))
+    Ok((with_keys(recording.run), recording.whole_bytes))
 }
 
 /// The run with key figures: a record of before there were any has those of the cards.

@@ -13,15 +13,27 @@ fn figures() -> Here {
     here
 }
 
-/// The block of docs/DATA.md in a language.
-fn block(language: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DATA.md");
+/// The blocks of a page in a language.
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(path).unwrap();
-    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
-    rest.split_once("\n```").unwrap().0.to_owned()
+    let begin = format!("```{language}\n");
+    let blocks = text.split(begin.as_str()).skip(1);
+    blocks.map(|rest| rest.split_once("\n```").unwrap().0.to_owned()).collect()
 }
 
-fn told(output: &Output) -> String {
+/// The block of docs/DATA.md in a language.
+fn block(language: &str) -> String {
+    blocks("docs/DATA.md", language).swap_remove(0)
+}
+
+/// A Python that has DuckDB.
+pub fn duckdb() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
+    with(&[own, "python3".into()], &["-c", "import duckdb"])
+}
+
+pub fn told(output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{text:?}");
     text.concat()
@@ -70,8 +82,7 @@ fn pandas_reads_it() {
 
 #[test]
 fn duckdb_reads_it() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
-    let Some(python) = with(&[own, "python3".into()], &["-c", "import duckdb"]) else {
+    let Some(python) = duckdb() else {
         return skips::test("data-tool");
     };
     let here = figures();
@@ -81,13 +92,13 @@ fn duckdb_reads_it() {
 }
 
 /// A server of PostgreSQL in a directory of its own, without a port; stopped when dropped.
-struct Server {
+pub struct Server {
     programs: PathBuf,
     dir: tempfile::TempDir,
 }
 
 impl Server {
-    fn start() -> Option<Server> {
+    pub fn start() -> Option<Server> {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
         let mut programs = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
         let programs = programs.find(|dir| dir.join("initdb").exists())?;
@@ -110,6 +121,13 @@ impl Server {
 
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// The commands of a shell, which connect to it.
+    pub fn bash(&self, here: &Here, script: &str) -> Output {
+        let mut command = here.other("bash");
+        command.args(["-euc", script]).env("PGHOST", self.dir.path());
+        command.env("PGUSER", "postgres").env("PGDATABASE", "postgres").output().unwrap()
     }
 
     fn user(&self) -> Option<&'static str> {
@@ -148,11 +166,7 @@ fn postgresql_takes_it() {
         return skips::test("data-tool");
     };
     let here = figures();
-    let bash = |script: &str| {
-        let mut command = here.other("bash");
-        command.args(["-euc", script]).env("PGHOST", server.dir.path());
-        told(&command.env("PGUSER", "postgres").env("PGDATABASE", "postgres").output().unwrap())
-    };
+    let bash = |script: &str| told(&server.bash(&here, script));
     assert!(bash(&block("bash")).contains("COPY"));
     let rows = csv::Reader::from_path(here.path("figures.csv")).unwrap().into_records().count();
     let counted = bash("psql -Atc 'SELECT count(*) FROM figures'");

@@ -31,4 +31,6 @@ mod rounds;
 mod runs;
 mod schedule;
 mod store;
+mod team;
+mod versions;
 mod wakeup;

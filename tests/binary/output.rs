@@ -4,6 +4,7 @@
 use crate::plumb::{Answer, Here, answer};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
@@ -62,6 +63,31 @@ fn colours_are_for_terminals_that_want_them() {
 }
 
 #[test]
+fn a_long_output_goes_through_the_pager_on_terminals() {
+    let here = Here::new();
+    let shown = |pager: &str| {
+        let line = format!("stty rows 10 cols 80; {} list", env!("CARGO_BIN_EXE_plumb"));
+        let mut script = here.other("script");
+        script.args(["-qec", &line, "/dev/null"]).env("PLUMB_PAGER", pager);
+        answer(script.output().unwrap())
+    };
+    let paged = shown("sed s/^/paged:/");
+    assert!(paged.out.lines().count() > 10, "{paged:?}");
+    assert!(paged.out.lines().all(|line| line.starts_with("paged:")), "{paged:?}");
+    for none in ["cat", ""] {
+        assert!(!shown(none).out.contains("paged:") && shown(none).out.contains("os.syscall"));
+    }
+    // The pager's absence costs nothing, and what is no terminal has none.
+    assert!(shown("no-such-pager").out.contains("os.syscall"));
+    let mut piped = here.command(&["list"]);
+    assert!(
+        !answer(piped.env("PLUMB_PAGER", "sed s/^/paged:/").output().unwrap())
+            .out
+            .contains("paged:")
+    );
+}
+
+#[test]
 fn a_run_prints_a_screen_or_all_of_it_or_nothing() {
     let here = Here::new();
     let screen = here.plumb(&REHEARSAL);
@@ -108,7 +134,24 @@ fn every_command_has_its_page() {
     let here = Here::new();
     let one = here.ends(0, &["man", "run"]);
     assert!(one.out.contains(".TH plumb-run 1"), "{one:?}");
+    let export = here.ends(0, &["man", "runs", "export"]);
+    let guide = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide/troubleshooting.md"),
+    );
+    for page in [&one.out, &export.out, &here.ends(0, &["man"]).out] {
+        let (_, sections) = page.split_once(".SH \"EXIT STATUS\"").expect("a section");
+        let (codes, variables) = sections.split_once(".SH ENVIRONMENT").expect("a section");
+        for code in 0..=5 {
+            assert!(codes.contains(&format!("\\fB{code}\\fR")), "{code}: {codes}");
+            assert!(guide.as_ref().unwrap().contains(&format!("\n| {code} | ")), "{code}");
+        }
+        for name in ["NO_COLOR", "PLUMB_PAGER", "PLUMB_STORE"] {
+            assert!(variables.contains(name), "{name}: {variables}");
+        }
+    }
+    assert!(here.ends(0, &["--help"]).out.contains("NO_COLOR"));
     here.ends(2, &["man", "worker"]);
+    here.ends(2, &["man", "runs", "none"]);
     fs::create_dir(here.path("pages")).unwrap();
     here.ends(0, &["man", "--to", "pages"]);
     let pages = fs::read_dir(here.path("pages")).unwrap();

@@ -48,7 +48,7 @@ pub struct FlatResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     peers: Vec<PeerHeader>,
     /// Every figure, and every absent experiment or case with its reason.
-    pub(super) figures: Vec<FlatFigure>,
+    pub figures: Vec<FlatFigure>,
     /// Rows over time.
     traces: Vec<Trace>,
     /// Comparisons with other tools; absent without any.
@@ -56,7 +56,7 @@ pub struct FlatResult {
     #[cfg_attr(test, schemars(default))]
     crosscheck: Vec<FlatRival>,
     /// What to look at, errors first.
-    findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// The score of the predictions.
     score: FlatScore,
 }
@@ -68,7 +68,7 @@ pub struct FlatFigure {
     /// Experiment id.
     experiment: String,
     /// Symbolic parameters.
-    pub(super) case: CaseId,
+    pub case: CaseId,
     /// What they resolved to.
     at: BTreeMap<String, Value>,
     /// Its name in the summary, if it is a key figure.
@@ -87,6 +87,13 @@ pub struct FlatFigure {
     measured: Option<FlatMetric>,
     /// Caveats.
     notes: Vec<String>,
+}
+
+impl FlatFigure {
+    /// Whether it is of a metric, and not a whole case or experiment that is absent.
+    pub fn has_metric(&self) -> bool {
+        self.measured.is_some()
+    }
 }
 
 /// What is said of a metric.

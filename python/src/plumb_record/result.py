@@ -73,6 +73,7 @@ class Finding:
     """A finding about the run."""
 
     severity: str
+    #: A word for the cause; empty in results from before findings had one.
     cause: str
     about: str
     text: str
@@ -179,5 +180,5 @@ def _figure(raw: Json) -> Figure:
 
 
 def _finding(raw: Json) -> Finding:
-    names = ("severity", "cause", "about", "text")
-    return Finding(**{name: raw[name] for name in names}, advice=raw.get("advice"))
+    names = ("severity", "about", "text")
+    return Finding(**{name: raw[name] for name in names}, cause=raw.get("cause", ""), advice=raw.get("advice"))

@@ -2,6 +2,7 @@
 //! that another user laid.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -44,6 +45,32 @@ pub fn make(
     };
     sync_directory(parent(path))?;
     Ok(file)
+}
+
+/// Makes several files in place of what is there: `write` gets them open, in this order, and all are
+/// renamed once all are synced. Errors: what `write` reports, those of the system calls; nothing is
+/// changed then, unless renaming fails between two files.
+pub fn make_all(
+    paths: &[PathBuf],
+    mode: u32,
+    write: impl FnOnce(&mut [File]) -> Result<()>,
+) -> Result<()> {
+    let parts: io::Result<Vec<_>> = paths.iter().map(|path| part(path, mode)).collect();
+    let failed = |error: io::Error| match paths {
+        [] => anyhow!("{error}"),
+        [first, ..] => cannot_write(parent(first), &error),
+    };
+    let (mut files, names): (Vec<File>, Vec<_>) =
+        parts.map_err(failed)?.into_iter().map(tempfile::NamedTempFile::into_parts).unzip();
+    write(&mut files)?;
+    for file in files {
+        file.sync_all().map_err(failed)?;
+    }
+    for (name, path) in names.into_iter().zip(paths) {
+        name.persist(path).map_err(|error| cannot_write(path, &error.error))?;
+    }
+    let directories: BTreeSet<&Path> = paths.iter().map(|path| parent(path)).collect();
+    directories.into_iter().try_for_each(|dir| sync_directory(dir).map_err(failed))
 }
 
 /// A file beside another one that is gone when it is dropped.
@@ -201,12 +228,35 @@ fn special(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SECRET, SHARED, There, check_writable, copy_whole, make, write_whole};
+    use super::{SECRET, SHARED, There, check_writable, copy_whole, make, make_all, write_whole};
     use std::ffi::OsStr;
     use std::fs;
     use std::io::{ErrorKind, Write};
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, lchown, symlink};
+
+    #[test]
+    fn several_files_are_made_together_or_not_at_all() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let paths = ["a", "b"].map(|name| dir.path().join(name));
+        let all = |text: &'static [u8]| {
+            make_all(&paths, SHARED, |files| {
+                for file in &mut *files {
+                    file.write_all(text)?;
+                }
+                anyhow::ensure!(text != b"bad", "refused");
+                Ok(())
+            })
+        };
+        all(b"first").expect("are made");
+        assert_eq!(all(b"bad").expect_err("is refused").to_string(), "refused");
+        for path in &paths {
+            assert_eq!(fs::read(path).expect("is there"), b"first");
+        }
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 2);
+        let nowhere = [dir.path().join("nowhere/a")];
+        make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory");
+    }
 
     #[test]
     fn a_file_is_made_whole_with_its_mode_or_not_at_all() {

@@ -1,0 +1,98 @@
+//! `plumb man`: the manual pages, made from the definition of the command line and from what holds
+//! for all commands: exit codes and environment variables.
+
+use crate::cmd::{Cli, Failure, output};
+use anyhow::Context;
+use clap::CommandFactory;
+use session::store::file::write_whole;
+use std::path::PathBuf;
+
+/// Exit codes of all commands.
+pub const EXIT_CODES: [(u8, &str); 6] = [
+    (0, "success"),
+    (1, "finding (compare, crosscheck, doctor, self-check)"),
+    (2, "usage error"),
+    (3, "failure"),
+    (4, "interrupted (continue with `plumb run --resume`)"),
+    (5, "undecided (compare --fail-on)"),
+];
+
+/// Environment variables that a user may set.
+pub const ENVIRONMENT: [(&str, &str); 6] = [
+    ("NO_COLOR", "if it is set and not empty, no output has colours"),
+    (
+        "PLUMB_PAGER, PAGER",
+        "the command that shows what is longer than the terminal is high [default: less]; empty or \
+         cat: none. Output that is no terminal has no pager",
+    ),
+    ("LESS", "options of less; plumb sets FRX if there are none"),
+    ("PLUMB_STORE", "the directory of the stored runs"),
+    ("XDG_DATA_HOME", "its subdirectory plumb is the store without PLUMB_STORE"),
+    ("PLUMB_LOCK", "the file through which plumbs that measure on one machine see each other"),
+];
+
+/// Prints the manual page of plumb or of a command, for example `plumb man run | man -l -`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Command, for example `run` or `runs export` [default: plumb itself]
+    command: Vec<String>,
+    /// Write the pages of plumb and of all commands to this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    to: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut all = vec![Cli::command().disable_help_subcommand(true)];
+    all[0].build();
+    if let Some(directory) = args.to {
+        // As clap_mangen::generate_to, which would write through links.
+        while let Some(command) = all.pop() {
+            all.extend(command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned());
+            let man = clap_mangen::Man::new(command);
+            write_whole(&directory.join(man.get_filename()), page(&man)?.as_bytes())?;
+        }
+        return Ok(());
+    }
+    let mut command = &all[0];
+    for name in &args.command {
+        let mut known = command.get_subcommands().filter(|command| !command.is_hide_set());
+        command = known.find(|command| command.get_name() == name).ok_or_else(|| {
+            Failure::Usage(format!("there is no command {name}; `plumb help` lists them"))
+        })?;
+    }
+    Ok(output::print(&page(&clap_mangen::Man::new(command.clone()))?)?)
+}
+
+/// A page, with the sections that all pages have before the version.
+fn page(man: &clap_mangen::Man) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    man.render(&mut text).context("the manual page cannot be made")?;
+    let mut page = String::from_utf8(text).context("the manual page is not UTF-8")?;
+    let at = page.find(".SH VERSION").unwrap_or(page.len());
+    page.insert_str(at, &sections());
+    Ok(page)
+}
+
+fn sections() -> String {
+    let codes = EXIT_CODES.iter().map(|(code, about)| entry(&code.to_string(), about));
+    let variables = ENVIRONMENT.iter().map(|(name, about)| entry(name, about));
+    format!(
+        ".SH \"EXIT STATUS\"\n{}.SH ENVIRONMENT\n{}",
+        codes.collect::<String>(),
+        variables.collect::<String>()
+    )
+}
+
+/// An entry of a list; a hyphen is no minus in roff, and a backquote no quote.
+fn entry(name: &str, about: &str) -> String {
+    let about = about.replace('-', "\\-").replace('`', "");
+    format!(".TP\n\\fB{name}\\fR\n{about}\n")
+}
+
+/// The exit codes and environment variables in the help of plumb itself.
+pub fn help() -> String {
+    let codes: Vec<String> =
+        EXIT_CODES.iter().map(|(code, about)| format!("{code} {about}")).collect();
+    let variables = ENVIRONMENT.iter().map(|(name, about)| format!("\n  {name}: {about}"));
+    format!("Exit codes: {}.\n\nEnvironment:{}", codes.join("; "), variables.collect::<String>())
+}

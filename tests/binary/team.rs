@@ -1,0 +1,448 @@
+//! `plumb runs export --tables` with a real server of PostgreSQL and with DuckDB: what is exported is
+//! loaded once, odd texts survive, and the queries of docs/TEAM.md give the values of the test data.
+
+use crate::data::{Server, blocks, duckdb, told};
+use crate::plumb::{Here, events, lines};
+use fleet::sweep::{Absent, End, Estimate, Event, Figure, Header, Node, Pair, Purpose, Stage};
+use record::key::{CaseId, Key};
+use record::metric::{Better, Kind};
+use record::seal::seal;
+use record::unit::Unit;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+/// What a program that cares for nothing would take for ends of cells, lines, files and statements.
+const ODD: &str = "a\"b,c'); DROP SCHEMA plumb; --\\\n\\.\n\\N\n\"\"\\\"e";
+
+/// Nodes of a sweep: even ones are of one type, odd ones of another; the second half is in rack r2.
+const NODES: u32 = 12;
+const SLOW: u32 = 3;
+
+fn estimate(value: f64) -> Estimate {
+    Estimate { value, ci: Some((0.99 * value, 1.01 * value)), rounds: 6, scatter: Some(0.01) }
+}
+
+fn key(experiment: &str, case: CaseId, metric: &str) -> Key {
+    Key { experiment: experiment.to_owned(), case, metric: metric.to_owned() }
+}
+
+fn is_far(rank: u32) -> bool {
+    rank >= NODES / 2
+}
+
+fn node(rank: u32) -> Event {
+    let kind = if rank % 2 == 0 { "t4" } else { "t8" };
+    let rack = if is_far(rank) { "r2" } else { "r1" };
+    let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    Event::Node(Node {
+        rank,
+        name: if rank == 5 { ODD.to_owned() } else { format!("n{rank}") },
+        plumb: "0.1.0".to_owned(),
+        stratum: [("cpu", kind), ("kernel", "6.12")].map(text).into(),
+        labels: [("instance_type", kind), ("rack", rack), ("note", ODD)].map(text).into(),
+        address: "10.0.0.1:7".to_owned(),
+        record: None,
+        clock_offset_s: 0.0,
+        round_trip_s: 1e-4,
+    })
+}
+
+/// The bandwidth of a node, half of its type's for the slow one, and the time of a system call, longer
+/// in the second rack.
+fn figures(rank: u32, call_ns: f64) -> [Event; 2] {
+    let figure = |key, unit, better, kind, value| {
+        let estimate = estimate(value);
+        Event::Figure(Figure { rank, key, unit, better, kind, estimate, predicted: None, again: 0 })
+    };
+    let whole = if rank % 2 == 0 { 10e9 } else { 20e9 };
+    let bandwidth = if rank == SLOW { whole / 2.0 } else { whole };
+    let call = if is_far(rank) { 1.3 * call_ns } else { call_ns };
+    let level = CaseId::new().with("level", "DRAM").with("threads", 1_u64);
+    [
+        figure(
+            key("memory.bandwidth", level, "bandwidth"),
+            Unit::BPerS,
+            Better::Higher,
+            Kind::Hardware,
+            bandwidth,
+        ),
+        figure(
+            key("os.syscall", CaseId::new().with("call", ODD), "latency"),
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+            call,
+        ),
+    ]
+}
+
+/// Rates between nodes: those across racks are half.
+fn pair(step: u32, from: u32, to: u32) -> Event {
+    let value = if is_far(from) == is_far(to) { 2e9 } else { 1e9 };
+    Event::Pair(Pair {
+        step,
+        purpose: Purpose::Matching,
+        from,
+        to,
+        key: key("net.bandwidth", CaseId::new(), "goodput"),
+        unit: Unit::BPerS,
+        better: Better::Higher,
+        estimate: estimate(value),
+        predicted: None,
+    })
+}
+
+fn sweep(name: &str, started: &str, call_ns: f64) -> Vec<Event> {
+    let header = Event::Header(Header {
+        format: fleet::sweep::FLEET_FORMAT,
+        id: name.to_owned(),
+        started: started.to_owned(),
+        plumb: "0.1.0".to_owned(),
+        size: NODES + 1,
+        preset: "quick".to_owned(),
+        selectors: Vec::new(),
+        pair_selectors: vec!["net.bandwidth".to_owned()],
+        steps: 2,
+        seed: u64::MAX,
+        starter: "options".to_owned(),
+    });
+    let absent = Absent {
+        rank: NODES,
+        to: None,
+        phase: Stage::Meet,
+        step: None,
+        experiment: None,
+        why: ODD.to_owned(),
+        lost: true,
+    };
+    let nodes = (0..NODES).flat_map(|rank| [node(rank)].into_iter().chain(figures(rank, call_ns)));
+    let pairs = [pair(1, 0, 1), pair(1, 2, 4), pair(2, 0, 6), pair(2, 4, 8), pair(2, 6, 7)];
+    let end = Event::End(End { wall_s: 60.0, interrupted: false });
+    [header, Event::Absent(absent)].into_iter().chain(nodes).chain(pairs).chain([end]).collect()
+}
+
+fn write_sweep(here: &Here, file: &str, events: &[Event]) {
+    let mut text = Vec::new();
+    for event in events {
+        let mut line = serde_json::to_vec(event).unwrap();
+        seal(&mut line);
+        text.extend(line);
+        text.push(b'\n');
+    }
+    fs::write(here.path(file), text).unwrap();
+}
+
+/// A run on each of eight days, slower by a fifth since the 15th; and two sweeps.
+fn measured() -> Here {
+    let here = Here::new();
+    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    let record = here.record();
+    let one = events(&record);
+    fs::remove_file(&record).unwrap();
+    for day in 11..=18 {
+        let mut events = one.clone();
+        let name = format!("2026-11-{day}T10-00-00-lab");
+        events[0]["run"] = json!(name);
+        events[0]["started"] = json!(format!("2026-11-{day}T10:00:00Z"));
+        events[0]["environment"]["odd"] = json!(format!("{ODD}\u{0}\u{1b}"));
+        let value = if day < 15 { 100.0 } else { 120.0 };
+        for event in events.iter_mut().filter(|event| event["metric"] == "round_trip") {
+            for sample in event["values"].as_array_mut().into_iter().flatten() {
+                *sample = json!(value);
+            }
+        }
+        fs::write(stored(&here, &name), lines(&events)).unwrap();
+    }
+    let before = sweep("before the kernel", "2026-11-10T08:00:00Z", 100.0);
+    write_sweep(&here, "before.jsonl", &before);
+    write_sweep(&here, "after.jsonl", &sweep("after the kernel", "2026-11-20T08:00:00Z", 110.0));
+    here
+}
+
+fn stored(here: &Here, name: &str) -> PathBuf {
+    here.path("store").join(format!("{name}.jsonl"))
+}
+
+/// Exports the runs and sweeps as `tables`.
+fn export(here: &Here) {
+    let runs = here.records().into_iter().map(|path| path.to_str().unwrap().to_owned());
+    let all: Vec<String> = runs.chain(["before.jsonl", "after.jsonl"].map(str::to_owned)).collect();
+    let mut args = vec!["runs", "export", "--tables", "--to", "tables"];
+    args.extend(all.iter().map(String::as_str));
+    here.ends(0, &args);
+}
+
+type Rows = Vec<Vec<String>>;
+
+fn parsed(text: &str) -> Rows {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let rows = reader.records().map(Result::unwrap);
+    rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
+}
+
+/// The rows of a query in each database that is here, with its name.
+struct Databases {
+    here: Here,
+    server: Option<Server>,
+    python: Option<PathBuf>,
+}
+
+impl Databases {
+    /// Both with what was measured; none where neither is installed.
+    fn loaded() -> Option<Databases> {
+        let (server, python) = (Server::start(), duckdb());
+        if server.is_none() || python.is_none() {
+            skips::part("data-tool", "PostgreSQL or DuckDB");
+        }
+        (server.is_some() || python.is_some()).then(|| {
+            let here = measured();
+            export(&here);
+            let databases = Databases { here, server, python };
+            databases.load();
+            databases
+        })
+    }
+
+    /// As docs/TEAM.md says.
+    fn load(&self) {
+        if let Some(server) = &self.server {
+            told(&server.bash(&self.here, &blocks("docs/TEAM.md", "bash")[0]));
+        }
+    }
+
+    fn postgresql(&self, query: &str) -> Option<Rows> {
+        fs::write(self.here.path("query.sql"), query).unwrap();
+        let server = self.server.as_ref()?;
+        Some(parsed(&told(&server.bash(&self.here, "psql -X --csv -t -f query.sql"))))
+    }
+
+    fn duckdb(&self, query: &str) -> Option<Rows> {
+        let script = "import csv, duckdb, os, sys\n\
+                      query = open('query.sql').read()\n\
+                      os.chdir('tables')\n\
+                      duckdb.sql(open(\"duckdb.sql\").read())\n\
+                      csv.writer(sys.stdout).writerows(duckdb.sql(query).fetchall())";
+        fs::write(self.here.path("query.sql"), query).unwrap();
+        let python = self.python.as_ref()?.to_str().unwrap();
+        let output = self.here.other(python).args(["-c", script]).output().unwrap();
+        Some(parsed(&told(&output)))
+    }
+
+    fn each(&self, query: &str) -> Vec<(&'static str, Rows)> {
+        let both = [("PostgreSQL", self.postgresql(query)), ("DuckDB", self.duckdb(query))];
+        both.into_iter().filter_map(|(name, rows)| Some((name, rows?))).collect()
+    }
+}
+
+/// Rows are these, numbers within rounding.
+#[track_caller]
+fn are(database: &str, rows: &[Vec<String>], expected: &[&[&str]]) {
+    assert_eq!(rows.len(), expected.len(), "{database}: {rows:#?}");
+    for (row, expected) in rows.iter().zip(expected) {
+        assert_eq!(row.len(), expected.len(), "{database}: {row:?}");
+        for (have, want) in row.iter().zip(*expected) {
+            let is_near = match (have.parse::<f64>(), want.parse::<f64>()) {
+                (Ok(have), Ok(want)) => (have - want).abs() <= 1e-3 * want.abs(),
+                _ => have == want,
+            };
+            assert!(is_near, "{database}: {have} in {row:?}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn the_queries_of_the_page_answer_what_was_measured() {
+    let Some(databases) = Databases::loaded() else { return };
+    let queries = blocks("docs/TEAM.md", "sql");
+    let [slowest, drift, change, racks, links, types] = queries.as_slice() else {
+        panic!("{} queries", queries.len())
+    };
+    let call = format!("call={ODD}");
+    let file = fs::File::open(databases.here.path("after.jsonl")).unwrap();
+    let sweep = fleet::read::read(std::io::BufReader::new(file)).unwrap();
+    let verdicts = fleet::model::verdicts(&sweep).into_iter();
+    let verdicts = verdicts.filter(|verdict| verdict.at == fleet::model::At::Node(SLOW)).count();
+    for (name, rows) in databases.each(slowest) {
+        are(name, &rows[..1], &[&["n3", "r1", "t8", "2", "1.43478", "2", &verdicts.to_string()]]);
+        assert_eq!(rows.len(), NODES as usize, "{name}");
+    }
+    for (name, rows) in databases.each(drift) {
+        let case = ["lab", "rehearsal", "selftest.echo", "far=loopback,messages=50", "round_trip"];
+        are(name, &rows, &[&[&case[..], &["100", "120", "1.2"]].concat()]);
+    }
+    for (name, rows) in databases.each(change) {
+        are(
+            name,
+            &rows,
+            &[
+                &["os.syscall", &call, "latency", "12", "1.1", "1.1", "1.1"],
+                &["memory.bandwidth", "level=DRAM,threads=1", "bandwidth", "12", "1", "1", "1"],
+            ],
+        );
+    }
+    for (name, rows) in databases.each(racks) {
+        let level = ["memory.bandwidth", "level=DRAM,threads=1", "bandwidth", "6", "1"];
+        let call = ["os.syscall", &call, "latency", "6"];
+        are(
+            name,
+            &rows,
+            &[
+                &[&["r2"], &call[..], &["1.13043", "1.13043"]].concat(),
+                &[&["r1"], &level[..], &["2"]].concat(),
+                &[&["r2"], &level[..], &["1"]].concat(),
+                &[&["r1"], &call[..], &["0.869565", "0.869565"]].concat(),
+            ],
+        );
+    }
+    for (name, rows) in databases.each(links) {
+        let key = ["net.bandwidth", "", "goodput", "B/s"];
+        are(
+            name,
+            &rows,
+            &[
+                &[&["r1", "r1"], &key[..], &["2", "2e9", "2e9", "2e9"]].concat(),
+                &[&["r1", "r2"], &key[..], &["2", "1e9", "1e9", "1e9"]].concat(),
+                &[&["r2", "r2"], &key[..], &["1", "2e9", "2e9", "2e9"]].concat(),
+            ],
+        );
+    }
+    for (name, rows) in databases.each(types) {
+        // The product of the machine that runs this test may be a type as well.
+        let rows: Rows = rows.into_iter().filter(|row| row[0] != "selftest.echo").collect();
+        let level = ["memory.bandwidth", "level=DRAM,threads=1", "bandwidth", "B/s"];
+        are(
+            name,
+            &rows[..2],
+            &[
+                &[&level[..], &["t4", "6", "10e9", "10e9", "10e9"]].concat(),
+                &[&level[..], &["t8", "6", "20e9", "11e9", "20e9"]].concat(),
+            ],
+        );
+        assert_eq!(rows.len(), 4, "{name}: {rows:?}");
+    }
+}
+
+#[test]
+fn odd_texts_survive() {
+    let Some(databases) = Databases::loaded() else { return };
+    for (query, expected, count) in [
+        ("SELECT DISTINCT environment ->> 'odd' FROM plumb.run", format!("{ODD}  "), 1),
+        ("SELECT name FROM plumb.node WHERE rank = 5", ODD.to_owned(), 2),
+        ("SELECT labels ->> 'note' FROM plumb.node", ODD.to_owned(), 24),
+        ("SELECT why FROM plumb.fleet_absent", ODD.to_owned(), 2),
+        (
+            "SELECT params_json ->> 'call' FROM plumb.fleet_figure WHERE metric = 'latency'",
+            ODD.to_owned(),
+            24,
+        ),
+    ] {
+        for (name, rows) in databases.each(query) {
+            assert_eq!(rows, vec![vec![expected.clone()]; count], "{name}: {query}");
+        }
+    }
+}
+
+/// Every table with the number of its rows.
+const COUNTS: &str = "SELECT 'run', count(*) FROM plumb.run UNION ALL SELECT 'figure', count(*) FROM plumb.figure \
+    UNION ALL SELECT 'node', count(*) FROM plumb.node UNION ALL SELECT 'fleet_figure', count(*) FROM plumb.fleet_figure \
+    UNION ALL SELECT 'fleet_pair', count(*) FROM plumb.fleet_pair ORDER BY 1";
+
+#[test]
+fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one() {
+    let Some(databases) = Databases::loaded() else { return };
+    let here = &databases.here;
+    let all: [&[&str]; 5] = [
+        &["figure", "16"],
+        &["fleet_figure", "48"],
+        &["fleet_pair", "10"],
+        &["node", "24"],
+        &["run", "8"],
+    ];
+    for (name, rows) in databases.each(COUNTS) {
+        are(name, &rows, &all);
+    }
+    databases.load();
+    databases.postgresql(COUNTS).inspect(|rows| are("PostgreSQL", rows, &all));
+    // A run that was killed, and goes on.
+    let whole = fs::read_to_string(stored(here, "2026-11-18T10-00-00-lab")).unwrap();
+    let footer = whole.lines().count() - 1;
+    let killed: String = whole.split_inclusive('\n').take(footer).collect();
+    let killed = killed.replace("2026-11-18T10", "2026-11-19T10");
+    let name = "2026-11-19T10-00-00-lab";
+    let query = format!("SELECT outcome FROM plumb.run WHERE name = '{name}'");
+    let state = |text: &str| {
+        let events: Vec<Value> = text.lines().map(crate::plumb::event).collect();
+        fs::write(stored(here, name), lines(&events)).unwrap();
+        export(here);
+        databases.load();
+        databases.postgresql(&query)
+    };
+    let complete = whole.replace("2026-11-18T10", "2026-11-19T10");
+    for (text, expected) in [(&killed, "killed"), (&complete, "complete"), (&killed, "complete")] {
+        state(text).inspect(|rows| are("PostgreSQL", rows, &[&[expected]]));
+    }
+    let figures = format!(
+        "SELECT count(*) FROM plumb.figure f JOIN plumb.run r ON r.id = f.run WHERE r.name = '{name}'"
+    );
+    databases.postgresql(&figures).inspect(|rows| are("PostgreSQL", rows, &[&["2"]]));
+}
+
+#[test]
+fn tables_of_another_version_are_refused_and_stay() {
+    let Some(server) = Server::start() else { return skips::test("data-tool") };
+    let here = Here::new();
+    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    here.ends(0, &["runs", "export", "--tables", "--to", "tables"]);
+    let script = |text: &str| {
+        let output = server.bash(&here, &format!("cd tables; {text}"));
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (is_loaded, said) = script("psql -f load.sql");
+    assert!(!is_loaded && said.contains("psql -f schema.sql"), "{said}");
+    assert!(script("psql -f schema.sql && psql -f schema.sql").0);
+    assert!(script("psql -qc 'UPDATE plumb.schema_version SET version = 0'").0);
+    for file in ["schema.sql", "load.sql"] {
+        let (is_done, said) = script(&format!("psql -f {file}"));
+        assert!(!is_done && said.contains("have version 0, this export has version 1"), "{said}");
+        assert!(said.contains("ALTER SCHEMA plumb RENAME TO plumb_old"), "{said}");
+    }
+    assert_eq!(told(&server.bash(&here, "psql -Atc 'SELECT count(*) FROM plumb.run'")).trim(), "0");
+    // The way out that the message names.
+    assert!(script("psql -qc 'ALTER SCHEMA plumb RENAME TO plumb_old'").0);
+    assert!(script("psql -qf schema.sql && psql -qf load.sql").0);
+    assert_eq!(told(&server.bash(&here, "psql -Atc 'SELECT count(*) FROM plumb.run'")).trim(), "1");
+    // A schema of somebody else's is not touched.
+    assert!(script("psql -qc 'DROP SCHEMA plumb CASCADE; CREATE SCHEMA plumb; CREATE TABLE plumb.run (a int)'").0);
+    let (is_done, said) = script("psql -f schema.sql");
+    assert!(!is_done && said.contains("tables of something else"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_with_the_way_out() {
+    let here = Here::new();
+    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    let refused = |args: &[&str], words: &str| {
+        let answer = here.ends(2, &[&["runs", "export", "--tables"], args].concat());
+        assert!(answer.err.contains(words), "{answer:?}");
+    };
+    fs::create_dir(here.path("mine")).unwrap();
+    fs::write(here.path("mine/run.csv"), "mine").unwrap();
+    refused(&["--to", "mine"], "name another directory");
+    assert_eq!(fs::read_to_string(here.path("mine/run.csv")).unwrap(), "mine");
+    refused(&["published/r0-i7-3770k", "--to", "t"], "published machine");
+    refused(&["--sheet", "--to", "t"], "cannot be used with");
+    let mut newer = sweep("newer", "2026-11-20T08:00:00Z", 1.0);
+    if let Event::Header(header) = &mut newer[0] {
+        header.format += 1;
+    }
+    write_sweep(&here, "newer.jsonl", &newer);
+    refused(&["newer.jsonl", "--to", "t"], "newer plumb");
+    fs::write(here.path("other.jsonl"), "{}\n").unwrap();
+    refused(&["other.jsonl", "--to", "t"], "not a plumb record");
+    assert!(!here.path("t/run.csv").exists());
+    // Of all stored runs, those that cannot be read are passed over.
+    fs::write(stored(&here, "2026-11-01T10-00-00-bad"), "{}\n").unwrap();
+    let all = here.ends(0, &["runs", "export", "--tables", "--to", "t"]);
+    assert!(all.err.contains("skipped") && all.out.contains("run.csv: 1 row\n"), "{all:?}");
+}

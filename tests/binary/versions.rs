@@ -1,0 +1,140 @@
+//! What this plumb reads: a record of every format, reported, compared and exported; a newer one is
+//! refused by its number, with the way out. docs/FORMAT.md names the versions that are in use.
+
+use crate::plumb::Here;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A kept record.
+fn kept(name: &str) -> String {
+    kept_at("records", name)
+}
+
+/// A kept file, unpacked.
+fn kept_at(dir: &str, name: &str) -> String {
+    let path = root().join("tests").join(dir).join(name);
+    if let Ok(text) = fs::read_to_string(&path) {
+        return text;
+    }
+    let packed = PathBuf::from(format!("{}.gz", path.display()));
+    let mut text = String::new();
+    let file = fs::File::open(&packed).unwrap_or_else(|error| panic!("{name}: {error}"));
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The first line with another format, sealed as this plumb seals lines.
+fn of_format(text: &str, format: u32) -> String {
+    let (header, rest) = text.split_once('\n').unwrap();
+    let mut header: Value = serde_json::from_str(header).unwrap();
+    header["format"] = format.into();
+    header.as_object_mut().map(|members| members.remove("crc"));
+    format!("{}{rest}", record::seal::resealed(&format!("{header}\n")))
+}
+
+#[test]
+fn a_record_of_every_format_is_reported_compared_and_exported() {
+    for format in 1..=record::FORMAT {
+        let here = Here::new();
+        let text = kept(&format!("format-{format}.jsonl"));
+        let header: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!(header["format"], format);
+        fs::write(here.path("run.jsonl"), text).unwrap();
+        assert!(here.ends(0, &["report", "run.jsonl"]).out.contains("QUALITY"), "{format}");
+        let flat = here.ends(0, &["report", "run.jsonl", "--format", "json"]).out;
+        let flat: Value = serde_json::from_str(&flat).unwrap();
+        let figures = flat["figures"].as_array().unwrap().iter();
+        let measured = figures.filter(|figure| figure["outcome"] == "measured").count();
+        assert!(measured > 10, "{format}: {measured}");
+        let same = here.ends(0, &["compare", "run.jsonl", "run.jsonl", "--format", "json"]).out;
+        let same: Value = serde_json::from_str(&same).unwrap();
+        assert_eq!(same["finding"], false, "{format}");
+        let tables = here.ends(0, &["runs", "export", "run.jsonl", "--tables", "--to", "t"]).out;
+        assert!(tables.contains(&format!("figure.csv: {measured} rows")), "{format}: {tables}");
+    }
+}
+
+#[test]
+fn a_sweep_of_every_format_is_exported() {
+    for format in 1..=fleet::sweep::FLEET_FORMAT {
+        let here = Here::new();
+        fs::write(here.path("sweep.jsonl"), kept_at("versions", &format!("sweep-{format}.jsonl")))
+            .unwrap();
+        let tables = here.ends(0, &["runs", "export", "sweep.jsonl", "--tables", "--to", "t"]).out;
+        assert!(tables.contains("sweep.csv: 1 row\n"), "{format}: {tables}");
+        assert!(!tables.contains("node.csv: 0 rows"), "{format}: {tables}");
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused_with_the_way_out() {
+    let here = Here::new();
+    let newer = record::FORMAT + 1;
+    fs::write(here.path("run.jsonl"), of_format(&kept("format-5.jsonl"), newer)).unwrap();
+    let commands: [&[&str]; 5] = [
+        &["report", "run.jsonl"],
+        &["report", "run.jsonl", "--redact", "--format", "json"],
+        &["compare", "run.jsonl", "run.jsonl"],
+        &["runs", "export", "run.jsonl", "--tables", "--to", "t"],
+        &["run", "--resume", "run.jsonl"],
+    ];
+    for args in commands {
+        let refused = here.ends(2, args);
+        let said =
+            format!("its format is {newer}, this plumb reads formats up to {}", record::FORMAT);
+        assert!(refused.err.contains(&said), "{refused:?}");
+        assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
+        assert_eq!(refused.err.lines().count(), 1, "{refused:?}");
+    }
+    let sweeps = fleet::sweep::FLEET_FORMAT;
+    let text = kept_at("versions", &format!("sweep-{sweeps}.jsonl"));
+    fs::write(here.path("sweep.jsonl"), of_format(&text, sweeps + 1)).unwrap();
+    let refused = here.ends(2, &["runs", "export", "sweep.jsonl", "--tables", "--to", "t"]);
+    assert!(refused.err.contains(&format!("its format is {}", sweeps + 1)), "{refused:?}");
+    assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
+}
+
+/// The version that docs/FORMAT.md gives.
+fn documented(what: &str) -> String {
+    let page = fs::read_to_string(root().join("docs/FORMAT.md")).unwrap();
+    let row = page.lines().find(|line| line.starts_with(&format!("| {what} | "))).expect("a row");
+    row.split(" | ").nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn the_page_names_the_versions_in_use() {
+    let here = Here::new();
+    fs::write(here.path("run.jsonl"), kept("format-5.jsonl")).unwrap();
+    let version = |args: &[&str]| -> String {
+        let value: Value = serde_json::from_str(&here.ends(0, args).out).unwrap();
+        value["format"].to_string()
+    };
+    let compare = ["compare", "run.jsonl", "run.jsonl", "--format", "json"];
+    let sheet = fs::read_to_string(root().join("data/sheets/zen5-guest.json")).unwrap();
+    let sheet: Value = serde_json::from_str(&sheet).unwrap();
+    here.ends(0, &["runs", "export", "run.jsonl", "--tables", "--to", "t"]);
+    let schema = fs::read_to_string(here.path("t/schema.sql")).unwrap();
+    for (what, version) in [
+        ("record", record::FORMAT.to_string()),
+        ("flat result", version(&["report", "run.jsonl", "--format", "json"])),
+        ("comparison", version(&compare)),
+        ("sheet", sheet["sheet"].to_string()),
+        ("fleet record", fleet::sweep::FLEET_FORMAT.to_string()),
+    ] {
+        assert_eq!(documented(what), version, "{what}");
+    }
+    let tables = format!(", version {}, for PostgreSQL", documented("tables"));
+    assert!(schema.lines().next().unwrap().contains(&tables), "{schema}");
+    let log = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let formats =
+        ["record", "flat result", "comparison", "trend", "sheet", "fleet record", "tables"]
+            .map(|what| format!("{what} {}", documented(what)));
+    assert!(log.contains(&format!("Formats: {}.", formats.join(", "))), "{formats:?}");
+}
