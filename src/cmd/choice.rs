@@ -4,7 +4,7 @@ use crate::cmd::{BUILD, Failure, output};
 use crate::published;
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
-use record::event::Options;
+use record::event::{Options, REPORTS};
 use record::quantity::decimal_sizes;
 use session::machine::Machine;
 use session::plan::default_budget;
@@ -133,7 +133,10 @@ impl Choice {
         set.extend_from_slice(&self.set);
         Options {
             selectors,
-            preset: Preset::from(self.preset).name().to_owned(),
+            preset: match self.preset {
+                PresetName::Reports => REPORTS.to_owned(),
+                name => Preset::from(name).name().to_owned(),
+            },
             budget_s: self.budget.unwrap_or(self.preset.budget()).as_secs_f64(),
             precision: self.precision / 100.0,
             set,

@@ -97,6 +97,9 @@ pub struct Header {
     pub calibration: Calibration,
 }
 
+/// The preset of a run of the published reports' cases, which has the rules of `thorough`.
+pub const REPORTS: &str = "reports";
+
 /// The preset of a run whose figures were published by others: a report's machine.
 pub const PUBLISHED: &str = "published";
 
@@ -156,7 +159,7 @@ pub struct PeerHeader {
 pub struct Options {
     /// Selectors as typed; empty means everything the site allows.
     pub selectors: Vec<String>,
-    /// `quick`, `standard` or `thorough`.
+    /// `quick`, `standard`, `thorough` or [`REPORTS`].
     pub preset: String,
     /// Hard limit of the measuring time, in seconds.
     pub budget_s: f64,

@@ -2,10 +2,11 @@
 //! intervals are.
 //!
 //! Every series has its first look before any has a second. Then every series gets its least
-//! rounds: as many as the next smaller preset could have given it, and those of its cases that the
-//! quick preset has too some more by themselves, so that the larger one is the more precise. Then
-//! the widest intervals go on, a look at a time. Where time is too short for the first looks, all
-//! series get fewer rounds alike.
+//! rounds, those with the fewest first: the cases that the quick preset has too, by themselves,
+//! more than that preset could have given them, before the others get as many as the next smaller
+//! preset could have given these. So a larger preset is the more precise even where its time is
+//! short. Then the widest intervals go on, a look at a time. Where time is too short for the first
+//! looks, all series get fewer rounds alike.
 
 #[cfg(test)]
 mod coverage;
@@ -168,7 +169,12 @@ impl<'run> Budget<'run> {
         let wants = |at: &usize| !self.claims[*at].once && self.wants(*at, most(*at));
         let fits = |at: &usize| wants(at) && self.to_next(*at) <= self.left;
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
-        open.sort_by(|a, b| level(*a).cmp(&level(*b)).then(self.wider(*a, *b)));
+        // At equal rounds, the cases of the quick preset have the greater least.
+        let order = |at: usize| match level(at) {
+            u32::MAX => (u32::MAX, 0),
+            rounds => (rounds, u32::MAX - self.claims[at].least),
+        };
+        open.sort_by(|a, b| order(*a).cmp(&order(*b)).then(self.wider(*a, *b)));
         let Some((&widest, others)) = open.split_first() else { return Vec::new() };
         let shared = match level(widest) {
             u32::MAX => self.left / 2,

@@ -42,6 +42,8 @@ pub struct Live<'run> {
     ahead: u32,
     /// After how many rounds of all cases those come, and how many they are.
     ahead_rounds: (u32, u32),
+    /// Rounds of the other cases before widths decide.
+    asked_from: u32,
     /// Number of the last round tried.
     pub tried: u32,
     /// Why it needs no further round.
@@ -81,7 +83,8 @@ impl<'run> Live<'run> {
             work,
             ok: 0,
             ahead: 0,
-            ahead_rounds: (rules.asked_from, rules.ahead_until - rules.asked_from),
+            ahead_rounds: (rules.first(), rules.ahead_until.saturating_sub(rules.first())),
+            asked_from: rules.asked_from,
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
             finished: None,
@@ -154,8 +157,8 @@ impl<'run> Live<'run> {
     fn least(&self) -> u32 {
         let (from, count) = self.ahead_rounds;
         match self.part() {
-            Part::Rest => from,
-            Part::Whole if self.work.in_quick.is_empty() => from,
+            Part::Rest => self.asked_from,
+            Part::Whole if self.work.in_quick.is_empty() => self.asked_from,
             Part::Whole | Part::Ahead => from + count,
         }
     }
@@ -457,8 +460,8 @@ mod tests {
             measured.push(cases(&live).len());
             live.ended(&RoundStatus::Ok, &[], Duration::from_secs(1));
         }
-        assert_eq!(measured, [vec![3; 9], vec![1; 6], vec![2; 3]].concat());
-        assert_eq!((live.rounds(), live.tally(), live.ok), (12, 18, 12));
+        assert_eq!(measured, [vec![3; 6], vec![1; 9], vec![2; 3]].concat());
+        assert_eq!((live.rounds(), live.tally(), live.ok), (9, 18, 9));
         // A run that goes on finds itself at the same place.
         let rounds: Vec<Round> = (1..=11).map(|n| round(n, RoundStatus::Ok, Vec::new())).collect();
         let live = Live::new(&work, work.series.clone(), &rounds, &RULES);

@@ -19,7 +19,7 @@ use bench::experiment::{Catalogue, FAR, Preset, Site};
 use host::{Host, Outside, Root};
 use record::FORMAT;
 use record::case::{Case, Series};
-use record::event::{Options, PeerHeader};
+use record::event::{Options, PeerHeader, REPORTS};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -268,8 +268,10 @@ impl Setup {
 
 fn preset_of(options: &Options) -> Result<Preset> {
     let all = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
-    let named = all.into_iter().find(|preset| preset.name() == options.preset);
-    named.ok_or_else(|| {
+    let named = all.into_iter().map(|preset| (preset.name(), preset));
+    let mut named = named.chain([(REPORTS, Preset::Thorough)]);
+    let found = named.find(|(name, _)| *name == options.preset).map(|(_, preset)| preset);
+    found.ok_or_else(|| {
         let preset = &options.preset;
         Usage(format!("the record's preset `{preset}` is unknown to this plumb")).into()
     })

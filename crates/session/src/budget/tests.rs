@@ -185,6 +185,13 @@ fn what_the_quick_preset_has_too_gets_its_rounds_before_widths_decide() {
     for (at, claim) in claims.iter().enumerate() {
         assert_eq!(claim.rounds, if at < 10 { 15 } else { 9 }, "{at}");
     }
+    // Too short for nine of all: they have them, the narrowest of all.
+    let mut claims = stages();
+    claims[..10].iter_mut().for_each(|claim| claim.least = 15);
+    play(&mut claims, rules(Preset::Standard), SECOND * (30 * 6 + 10 * 3), cost, width);
+    for (at, claim) in claims.iter().enumerate() {
+        assert_eq!(claim.rounds, if at < 10 { 9 } else { 6 }, "{at}");
+    }
 }
 
 #[test]
