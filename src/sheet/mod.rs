@@ -143,7 +143,7 @@ pub fn machines() -> impl Iterator<Item = Machine> {
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let sheet: Sheet = serde_json::from_str(text)?;
+        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
         let refuse = |(member, nth), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
