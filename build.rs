@@ -1,6 +1,8 @@
-//! Tells the binary what built it: the record's header names it.
+//! Tells the binary what built it: the record's header names it. Packs the sheets that it contains.
 
+use flate2::{Compression, write::GzEncoder};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,6 +26,9 @@ const MEASURING: [&str; 11] = [
     "crates/stats/src",
 ];
 
+/// Machines that reports compare with (`src/sheet`).
+const SHEETS: &str = "data/sheets";
+
 fn main() {
     let var = |name: &str| std::env::var(name).unwrap_or_default();
     let rustc = Command::new(var("RUSTC"))
@@ -39,6 +44,22 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_ANALYSIS={:016x}", fingerprint(&ANALYSIS));
     println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
+    pack(Path::new(SHEETS), Path::new(&var("OUT_DIR")));
+}
+
+/// Every file of a directory, as `NAME.gz` in another.
+fn pack(from: &Path, to: &Path) {
+    println!("cargo::rerun-if-changed={}", from.display());
+    for entry in fs::read_dir(from).expect("the data can be listed") {
+        let entry = entry.expect("its entries too");
+        let text = fs::read(entry.path()).expect("the data can be read");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+        packed.write_all(&text).expect("memory can be written");
+        let mut name = entry.file_name();
+        name.push(".gz");
+        let packed = packed.finish().expect("memory can be written");
+        fs::write(to.join(name), packed).expect("the build's directory can be written");
+    }
 }
 
 /// FNV-1a over the names and contents of some files, and of all below some directories.

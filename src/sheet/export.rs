@@ -26,7 +26,7 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
         header.options.preset != Preset::Rehearsal.name() && header.profile == "release",
         "the figures of a rehearsal, and of a debug build, mean nothing"
     );
-    let host = serde_json::from_value::<Host>(header.host.clone());
+    let host = Host::recorded(&header.host);
     let host = host.context("the record's description of the machine")?;
     let mount = mount(header, &host).cloned();
     let has_files = mount.is_some();

@@ -14,6 +14,7 @@ mod widths;
 use analysis::among::Machine;
 use bench::experiment::AnyExperiment;
 use catalogue::find;
+use flate2::read::GzDecoder;
 use host::Host;
 use host::given::FACTS;
 use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
@@ -21,14 +22,15 @@ use record::metric::Metric;
 use record::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 
-/// The sheets of `data/sheets`: name and text.
+/// The sheets of `data/sheets`: name and packed text (build.rs).
 macro_rules! sheets {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../data/sheets/", $name, ".json")))),*]
+        [$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".json.gz")))),*]
     };
 }
-const SHEETS: [(&str, &str); 3] = sheets!["zen3-guest", "zen4-guest", "zen5-guest"];
+const SHEETS: [(&str, &[u8]); 3] = sheets!["zen3-guest", "zen4-guest", "zen5-guest"];
 
 /// Version of the format of sheets.
 const FORMAT: u32 = 1;
@@ -116,10 +118,19 @@ struct Estimate {
     ci: Option<(f64, f64)>,
 }
 
+/// The sheets of `data/sheets`: name and text.
+fn sheets() -> impl Iterator<Item = (&'static str, String)> {
+    SHEETS.into_iter().map(|(name, packed)| {
+        let mut text = String::new();
+        GzDecoder::new(packed).read_to_string(&mut text).expect("a test unpacks every sheet");
+        (name, text)
+    })
+}
+
 /// The machines of `data/sheets`, with their figures as reports print them.
 pub fn machines() -> impl Iterator<Item = Machine> {
-    SHEETS.iter().map(|(name, text)| {
-        let sheet = Sheet::read(text).expect("a test reads every sheet");
+    sheets().map(|(name, text)| {
+        let sheet = Sheet::read(&text).expect("a test reads every sheet");
         let figures = sheet.figures.iter();
         Machine {
             name: format!("sheet/{name}"),
@@ -132,7 +143,7 @@ pub fn machines() -> impl Iterator<Item = Machine> {
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let sheet: Sheet = serde_json::from_str(text)?;
+        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
         let refuse = |(member, nth), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));

@@ -4,7 +4,7 @@
 
 use super::fit::fit;
 use super::widths;
-use super::{FILES, SHEETS, Sheet};
+use super::{FILES, Sheet, sheets};
 use crate::published::score::{asked_case, scored as published, site as published_site};
 use analysis::score::{Scored, Tally, tally};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
@@ -64,7 +64,7 @@ pub(super) struct Judged<'a> {
 }
 
 pub(super) fn machines() -> Vec<Machine> {
-    let mut all: Vec<Machine> = SHEETS.iter().map(|(name, text)| of_sheet(name, text)).collect();
+    let mut all: Vec<Machine> = sheets().map(|(name, text)| of_sheet(name, &text)).collect();
     for (report, table) in published() {
         let name = format!("published/{}", report.name);
         if all.last().is_none_or(|last| last.name != name) {

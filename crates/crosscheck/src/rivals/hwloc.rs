@@ -143,7 +143,7 @@ fn measured(conditions: &Conditions, level: u32, difference: &'static str) -> Ro
 
 /// The size of a CPU's cache as plumb's run read it.
 fn size_read(run: &Run, row: &Row, is_instruction: bool) -> Result<f64> {
-    let host: Host = serde_json::from_value(run.header.host.clone()).context("the run's host")?;
+    let host = Host::recorded(&run.header.host).context("the run's host")?;
     let cpu = *run.header.cpus.first().context("a run without CPUs")?;
     let name = row.case.text("level").context("a row without a level")?;
     let level: u32 = name.trim_start_matches('L').parse().context("a level")?;

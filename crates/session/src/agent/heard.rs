@@ -21,7 +21,9 @@ pub(super) fn message(
 ) -> Result<Option<FromAgent>> {
     let Some(body) = channel.receive_frame(deadline, stop)? else { return Ok(None) };
     let text = std::str::from_utf8(&body).map_err(|error| Lost::malformed(&error))?;
-    let message = serde_json::from_str(&plain(text)).map_err(|error| Lost::malformed(&error))?;
+    // As every message is read, so that it is compiled once.
+    let message =
+        serde_json::from_slice(plain(text).as_bytes()).map_err(|error| Lost::malformed(&error))?;
     if let FromAgent::Welcome(facts) = &message {
         let ours = env!("CARGO_PKG_VERSION");
         if facts.plumb != ours {

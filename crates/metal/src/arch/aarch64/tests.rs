@@ -292,3 +292,4 @@ fn the_other_calls_take_the_way_that_they_are_named_after() {
 }
 
 mod peak;
+mod stream;

@@ -485,6 +485,6 @@ fn text(value: &impl serde::Serialize) -> String {
 }
 
 fn parsed<T: DeserializeOwned>(column: usize, text: &str) -> Result<T, Error> {
-    serde_json::from_str(text)
+    serde_json::from_slice(text.as_bytes())
         .map_err(|error| Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
 }
