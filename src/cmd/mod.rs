@@ -17,6 +17,7 @@ mod runs;
 mod self_check;
 mod stored;
 mod trend;
+mod watch;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -54,6 +55,7 @@ enum Command {
     Trend(trend::Args),
     Crosscheck(crosscheck::Args),
     Agent(agent::Args),
+    Watch(watch::Args),
     Fleet(fleet::Args),
     Doctor(doctor::Args),
     SelfCheck(self_check::Args),
@@ -149,6 +151,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Trend(args) => trend::run(args),
         Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Watch(args) => watch::run(args),
         Command::Fleet(args) => fleet::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::SelfCheck(args) => self_check::run(args),

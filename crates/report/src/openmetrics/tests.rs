@@ -18,6 +18,13 @@ pub(crate) struct Family {
     samples: Vec<(BTreeMap<String, String>, f64)>,
 }
 
+impl Family {
+    /// Labels and value of each sample.
+    pub(crate) fn samples(&self) -> &[(BTreeMap<String, String>, f64)] {
+        &self.samples
+    }
+}
+
 /// Reads a text of gauges, or says what is wrong with it: lines in the order `TYPE`, `UNIT`,
 /// `HELP`, samples; every family once; every series once; names and labels of the alphabet; escapes
 /// that both formats know; no time stamps; finite values; `# EOF` at the end and nowhere else.

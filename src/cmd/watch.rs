@@ -1,0 +1,497 @@
+//! `plumb watch`: this machine over time, within a share of CPU time.
+
+mod child;
+mod state;
+mod voice;
+
+use crate::cmd::choice::{Choice, PresetName};
+use crate::cmd::plan::busy_cpus;
+use crate::cmd::run::stop_flag;
+use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
+use analysis::trend::{TrendRun, trends};
+use anyhow::Context as _;
+use child::Order;
+use clap::ValueEnum as _;
+use metal::process::{rusage_children, rusage_self};
+use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
+use session::child::STOPPING;
+use session::machine::{Machine, UNSEEN};
+use session::setup::{Setup, run_name};
+use session::store::index::Facts;
+use session::store::{self, Store};
+use session::watch::{Ended, Kept, Part, Rotation, Turn};
+use state::{Clock, State};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+use voice::Voice;
+
+/// Watches this machine: measures one experiment after the other within a share of CPU time, writes
+/// the figures for node_exporter, and reports when a figure changes against its own history
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each experiment is measured as `plumb run EXPERIMENT` measures it, in turn, and only when its CPU time \
+has been saved: the share is CPU time per time, and 100 % is one CPU. An experiment that takes more than \
+was saved is stopped, and more is saved for the next time. The turn, the saved time and the records are \
+in the directory `watch` of the store, so that a new start goes on.
+
+A change is reported on standard output and in the system's log, once, when two searches in a row have \
+found it: from eight values of a figure on, after each rotation.
+
+  plumb watch                                  half a percent of a CPU, every 10 minutes
+  plumb watch os memory --share 2%             two families, in a quarter of the time
+  plumb watch --textfile /var/lib/node_exporter/plumb.prom
+  plumb watch --once                           one tick, for a timer (plumb-watch.timer) or cron
+  PLUMB_STORE=~/.local/share/plumb/watch plumb trend os.syscall
+
+docs/guide/watching.md has the metrics, rules for alerts, and the systemd timer.")]
+pub struct Args {
+    /// What to measure in turn, as for `plumb run` [default: everything but fs, which writes to a disk]
+    #[arg(value_name = "SELECTOR")]
+    selectors: Vec<String>,
+    /// CPU time to use at most, as a share of one CPU, for example 0.5% or 2%
+    #[arg(long, value_name = "PCT", default_value = "0.5%", value_parser = share)]
+    share: f64,
+    /// Time from one tick to the next; a tick measures what the saved CPU time suffices for
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = interval)]
+    every: Duration,
+    /// Write the figures as OpenMetrics to this file, whole at each tick, for the textfile collector of
+    /// node_exporter; its name ends in .prom
+    #[arg(long, value_name = "FILE.prom", value_parser = prom)]
+    textfile: Option<PathBuf>,
+    /// Records to keep of each experiment: its history
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(8..=10_000))]
+    keep: u32,
+    /// Do one tick and end
+    #[arg(long)]
+    once: bool,
+    /// How much to measure of each experiment: its cases
+    #[arg(long, value_enum, default_value_t = PresetName::Quick)]
+    preset: PresetName,
+    /// Set a parameter or state a fact of the machine, as for `plumb run`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// Directory for the files that experiments write and remove [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print only changes and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What is watched where no selector is typed.
+const DEFAULT: &str = "!fs";
+/// With this precision, in percent, every run ends at its first look: all have the same rounds, and
+/// their scatter from run to run is what changes are tested against.
+const ONE_LOOK: f64 = 100.0;
+/// Shortest time between two ticks, and the longest.
+const EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 3600)];
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches('%').trim_end().parse::<f64>() {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("type a percentage of one CPU from 0.01% to 100%, for example 0.5%".to_owned()),
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(every) if (EVERY[0]..=EVERY[1]).contains(&every) => Ok(every),
+        Ok(_) => Err("type a duration from 1s to 1day, for example 10m".to_owned()),
+        Err(error) => Err(format!("{error}: type a duration, for example 10m")),
+    }
+}
+
+fn prom(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension().is_some_and(|ending| ending == "prom") {
+        true => Ok(path),
+        false => Err("node_exporter reads files whose names end in .prom: type for example \
+                      /var/lib/node_exporter/plumb.prom"
+            .to_owned()),
+    }
+}
+
+/// Runs the watch until a signal ends it.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let stop = stop_flag()?;
+    let mut watch = Watch::start(args, stop)?;
+    loop {
+        let began = Instant::now();
+        watch.tick()?;
+        let is_last = watch.args.once || watch.is_stopped();
+        if is_last || !watch.sleeps(watch.args.every.saturating_sub(began.elapsed())) {
+            return Ok(());
+        }
+    }
+}
+
+struct Watch {
+    args: Args,
+    stop: Arc<AtomicBool>,
+    store: Store,
+    /// Absent where the machine's lock cannot be used.
+    machine: Option<Machine>,
+    /// Identity of the machine.
+    identity: String,
+    rotation: Rotation,
+    state: State,
+    clock: Clock,
+    voice: Voice,
+    /// CPU time of this process and its children that has been charged, in seconds.
+    charged_s: f64,
+}
+
+impl Watch {
+    /// Plans the rotation and takes up what an earlier start left.
+    fn start(args: Args, stop: Arc<AtomicBool>) -> Result<Watch, Failure> {
+        if args.preset == PresetName::Reports {
+            return Err(Failure::Usage(
+                "the published reports are not watched: type --preset quick, standard or thorough"
+                    .to_owned(),
+            ));
+        }
+        if let Some(file) = &args.textfile {
+            store::file::check_writable(file).context("--textfile").map_err(usage)?;
+        }
+        let voice = Voice::new(args.quiet);
+        let machine = machine(&voice)?;
+        let store = Store::here().of_watch();
+        store.make().map_err(usage)?;
+        let clock = Clock::start();
+        let state = State::load(&store, clock.now_s(), &voice)?;
+        let selectors = selectors(&args);
+        let setup = choice(&args, &selectors).setup(None, None, &stop)?;
+        setup.measures_something()?;
+        let rotation = Rotation {
+            parts: parts(&setup, &selectors),
+            share: args.share,
+            every_s: args.every.as_secs_f64(),
+        };
+        let identity = setup.site.host.identity.hash.clone();
+        let charged_s = 0.0;
+        let watch = Watch {
+            args,
+            stop,
+            store,
+            machine,
+            identity,
+            rotation,
+            state,
+            clock,
+            voice,
+            charged_s,
+        };
+        watch.introduce()?;
+        Ok(watch)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits; whether no signal came.
+    fn sleeps(&self, time: Duration) -> bool {
+        let waited = metal::wait::any_unless(&[], Some(time), &STOPPING, || self.is_stopped());
+        waited.is_ok() && !self.is_stopped()
+    }
+
+    /// CPU time of this process and its children since the last call, in seconds.
+    fn spent_s(&mut self) -> f64 {
+        let used = [rusage_self(), rusage_children()].iter().map(|of| of.utime_ns + of.stime_ns);
+        let used_s = used.sum::<u64>() as f64 * 1e-9;
+        let spent = used_s - self.charged_s;
+        self.charged_s = used_s;
+        spent
+    }
+
+    /// What is watched, how often, and what does not fit.
+    fn introduce(&self) -> Result<(), Failure> {
+        let (rotation, kept) = (&self.rotation, &self.state.kept);
+        let (fitting, others): (Vec<&Part>, Vec<&Part>) =
+            rotation.parts.iter().partition(|part| rotation.fits(kept, part));
+        if !self.args.once || kept.parts.is_empty() {
+            self.voice.says(&voice::plan(rotation, kept, fitting.len()));
+        }
+        for part in &others {
+            self.voice.says(&voice::too_large(rotation, kept, part));
+        }
+        match fitting.is_empty() {
+            true => Err(Failure::Usage(format!(
+                "{} of one CPU suffices for none of {}; raise --share",
+                voice::percent(rotation.share),
+                report::counted(others.len(), "experiment")
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Measures what has been saved for, searches for changes after a rotation, and writes.
+    fn tick(&mut self) -> Result<(), Failure> {
+        let others = self.machine.as_ref().map(Machine::others).unwrap_or_default();
+        let turn = match others.is_empty() {
+            true => self.measure_what_is_saved()?,
+            false => {
+                let others = others.join("; ");
+                self.voice.says(&format!("nothing is measured beside {others}"));
+                None
+            }
+        };
+        if let Some(text) = turn.filter(|_| self.args.once) {
+            self.voice.says(&text);
+        }
+        if self.state.kept.rotations > self.state.searched {
+            self.search()?;
+        }
+        self.prune();
+        if let Some(file) = self.args.textfile.clone() {
+            let text = self.textfile()?;
+            self.written(store::file::write_whole(&file, text.as_bytes()))?;
+        }
+        let spent = self.spent_s();
+        self.state.kept.charge(spent);
+        self.written(self.state.write(&self.store))
+    }
+
+    /// A file that cannot be written ends a single tick; a watch says so and tries again.
+    fn written(&self, result: anyhow::Result<()>) -> Result<(), Failure> {
+        match result {
+            Err(error) if !self.args.once => {
+                output::diagnose(&format!("plumb watch: {error:#}; the next tick tries again"));
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Measures one part after the other; what is saved for if nothing was measured.
+    fn measure_what_is_saved(&mut self) -> Result<Option<String>, Failure> {
+        let mut is_first = true;
+        loop {
+            let spent = self.spent_s();
+            self.state.kept.charge(spent);
+            self.rotation.save(&mut self.state.kept, self.clock.now_s());
+            let part = match self.rotation.turn(&self.state.kept) {
+                Turn::Measure(part) if !self.is_stopped() => part.clone(),
+                Turn::Save(part, missing_s) if is_first => {
+                    return Ok(Some(voice::saving(&self.rotation, part, missing_s)));
+                }
+                Turn::Measure(_) | Turn::Save(..) | Turn::Nothing => return Ok(None),
+            };
+            self.measure(&part)?;
+            is_first = false;
+        }
+    }
+
+    /// One measurement of a part, as a run of its own.
+    fn measure(&mut self, part: &Part) -> Result<(), Failure> {
+        let name = format!("{}-{}", run_name(), part.id);
+        let out = self.store.path(&name);
+        let order = Order {
+            args: arguments(&self.args, part, &out),
+            store: &self.store.dir()?,
+            token: self.machine.as_ref().map(Machine::token),
+            cpu_max_s: self.state.kept.saved_s,
+        };
+        let began = Instant::now();
+        let (ended, said) = order.run(&self.stop)?;
+        let cpu_s = self.spent_s();
+        if ended != Ended::Complete {
+            // What it measured is not comparable with whole measurements.
+            let _ = self.store.remove(&name);
+        }
+        let kept = &mut self.state.kept;
+        self.rotation.measured(kept, part, ended, cpu_s, (&name, now_s()));
+        let text = voice::measured(part, ended, (began.elapsed(), cpu_s), &said);
+        self.voice.says(&text);
+        // A watch that is killed repeats one part at most.
+        self.written(self.state.write(&self.store))
+    }
+
+    /// Searches the history of every figure, and reports what is new.
+    fn search(&mut self) -> Result<(), Failure> {
+        let (runs, figures) = stored::ask(&self.store, |index, listed| {
+            let keys = index.keys()?;
+            let rows = index.of_keys(&keys)?;
+            let alike = stored::readable(listed).filter(|(_, facts)| self.is_alike(facts));
+            let runs: Vec<(String, Facts)> =
+                alike.map(|(name, facts)| (name.to_owned(), facts.clone())).collect();
+            Ok((runs, keys.into_iter().zip(rows).collect::<Vec<_>>()))
+        })?;
+        let listed: Vec<&(String, Facts)> = runs.iter().collect();
+        let over = figures.iter().map(|(found, rows)| trend::over(found, rows, &listed));
+        let figures = over.filter(|over| !over.points.is_empty()).collect();
+        let runs = runs.iter().map(|(name, facts)| TrendRun {
+            name: name.clone(),
+            started: facts.started.clone(),
+            environment: facts.environment.clone(),
+        });
+        for change in self.state.seen.search(&trends(runs.collect(), figures)) {
+            self.voice.reports(&report::watch::change_line(&change))?;
+        }
+        self.state.searched = self.state.kept.rotations;
+        Ok(())
+    }
+
+    /// Whether a run is of this machine and this build, and has its end.
+    fn is_alike(&self, facts: &Facts) -> bool {
+        facts.identity == self.identity && facts.profile == BUILD.profile && facts.end.is_some()
+    }
+
+    /// Removes the oldest records of each experiment.
+    fn prune(&self) {
+        let names = self.store.names().unwrap_or_default();
+        for part in &self.rotation.parts {
+            let own = |name: &&String| name.ends_with(&format!("-{}", part.id));
+            let own: Vec<&String> = names.iter().filter(own).collect();
+            let more = own.len().saturating_sub(self.args.keep as usize);
+            for name in &own[..more] {
+                if let Err(error) = self.store.remove(name) {
+                    output::diagnose(&format!("plumb watch: {error:#}"));
+                }
+            }
+        }
+    }
+
+    fn textfile(&self) -> Result<String, Failure> {
+        let (kept, rotation) = (&self.state.kept, &self.rotation);
+        let parts = rotation.parts.iter().map(|part| {
+            let known = kept.parts.get(&part.id).cloned().unwrap_or_default();
+            PartState {
+                experiment: part.id.clone(),
+                measured_s: known.measured_s,
+                cpu_s: known.cpu_s,
+                failures: known.failures,
+                fits: rotation.fits(kept, part),
+            }
+        });
+        Ok(textfile::render(&Watched {
+            machine: self.identity.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now_s: now_s(),
+            share: rotation.share,
+            used_share: kept.share(self.clock.now_s()),
+            used_s: kept.used_s,
+            rotation_s: rotation.length_s(kept),
+            rotations: kept.rotations,
+            parts: parts.collect(),
+            readings: self.readings()?,
+            changes: self.state.seen.changes.clone(),
+        }))
+    }
+
+    /// The last figures of every part.
+    fn readings(&self) -> Result<Vec<Reading>, Failure> {
+        let rotation = self.rotation.parts.iter();
+        let known = rotation.filter_map(|part| self.state.kept.parts.get(&part.id));
+        let records: Vec<&String> = known.filter_map(|known| known.record.as_ref()).collect();
+        let rows = stored::ask(&self.store, |index, _| {
+            records.iter().map(|name| index.of_run(name)).collect::<Result<Vec<_>, _>>()
+        })?;
+        let readings = rows.into_iter().flatten().map(|row| Reading {
+            doc: doc(&row.key.experiment, &row.key.metric),
+            unit: row.about.unit,
+            value: row.value,
+            ci: row.ci,
+            key: row.key,
+        });
+        Ok(readings.collect())
+    }
+}
+
+/// What a metric is, by its card.
+fn doc(experiment: &str, metric: &str) -> String {
+    let card = catalogue::find(experiment).map(|experiment| experiment.card());
+    let mut metrics = card.into_iter().flat_map(|card| card.metrics);
+    let found = metrics.find(|of| of.name == metric);
+    found.map_or_else(|| metric.replace('_', " "), |of| of.doc.to_string())
+}
+
+/// The place of the watch on this machine, which only one has. Errors: another one watches.
+fn machine(voice: &Voice) -> Result<Option<Machine>, Failure> {
+    let taken = Machine::look("plumb watch", None).and_then(|machine| {
+        let is_only = machine.watch()?;
+        Ok((machine, is_only))
+    });
+    match taken {
+        Ok((machine, true)) => Ok(Some(machine)),
+        Ok((_, false)) => Err(Failure::Usage(
+            "another plumb watch runs on this machine; stop it first (`systemctl stop \
+             plumb-watch.timer plumb-watch.service`), or read its textfile"
+                .to_owned(),
+        )),
+        Err(error) => {
+            voice.says(&format!("{UNSEEN}: {error:#}"));
+            Ok(None)
+        }
+    }
+}
+
+fn selectors(args: &Args) -> Vec<String> {
+    match args.selectors.is_empty() {
+        true => vec![DEFAULT.to_owned()],
+        false => args.selectors.clone(),
+    }
+}
+
+fn choice(args: &Args, selectors: &[String]) -> Choice {
+    Choice {
+        selectors: selectors.to_vec(),
+        preset: args.preset,
+        budget: None,
+        precision: ONE_LOOK,
+        seed: None,
+        set: args.set.clone(),
+        cpu: args.cpu.clone(),
+        dir: args.dir.clone(),
+        peer: Vec::new(),
+        key_file: None,
+        host_tree: None,
+    }
+}
+
+/// The experiments of a plan, with the CPU time of their first look.
+fn parts(setup: &Setup, selectors: &[String]) -> Vec<Part> {
+    let planned = &setup.planned;
+    let rounds = planned.plan.looks.first().copied().unwrap_or(1);
+    let cpus = setup.site.cpus.len();
+    let of = |id: &str| -> f64 {
+        let works = planned.work.iter().filter(|work| work.series.experiment == id);
+        let cpu = works.map(|work| {
+            let busy: f64 = work.series.cases.iter().map(|case| busy_cpus(&case.id, cpus)).sum();
+            let busy = busy / work.series.cases.len().max(1) as f64;
+            work.whole(rounds).as_secs_f64() * busy
+        });
+        // A run ends with its budget, whatever its plan states.
+        cpu.sum::<f64>().min(setup.budget.as_secs_f64() * cpus as f64)
+    };
+    let planned = planned.plan.experiments.iter();
+    let measured = planned.filter(|one| one.skipped.is_none() && !one.series.is_empty());
+    measured.map(|one| Part::new(&one.id, selectors, of(&one.id))).collect()
+}
+
+/// The arguments of a part's run.
+fn arguments(args: &Args, part: &Part, out: &Path) -> Vec<OsString> {
+    let preset = args.preset.to_possible_value();
+    let preset = preset.map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let mut all: Vec<OsString> = vec!["run".into()];
+    all.extend(part.selectors.iter().map(Into::into));
+    all.extend(["--preset".into(), preset.into()]);
+    all.extend(["--precision".into(), ONE_LOOK.to_string().into()]);
+    all.extend(["--quiet".into(), "--yes".into(), "--out".into(), out.into()]);
+    all.extend(args.set.iter().flat_map(|set| ["--set".into(), set.into()]));
+    all.extend(args.cpu.iter().flat_map(|cpu| ["--cpu".into(), cpu.into()]));
+    all.extend(args.dir.iter().flat_map(|dir| ["--dir".into(), dir.into()]));
+    all
+}
+
+/// Seconds since 1970, by the system's clock.
+fn now_s() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
+}
