@@ -1,17 +1,18 @@
 //! `plumb watch`: this machine over time, within a share of CPU time.
 
+mod args;
 mod child;
 mod state;
 mod voice;
 
-use crate::cmd::choice::{Choice, PresetName};
+use crate::cmd::choice::PresetName;
 use crate::cmd::plan::busy_cpus;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
 use analysis::trend::{TrendRun, trends};
 use anyhow::Context as _;
+pub use args::Args;
 use child::Order;
-use clap::ValueEnum as _;
 use metal::process::{rusage_children, rusage_self};
 use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
@@ -19,103 +20,12 @@ use session::machine::{Machine, UNSEEN};
 use session::setup::{Setup, run_name};
 use session::store::index::Facts;
 use session::store::{self, Store};
-use session::watch::{Ended, Kept, Part, Rotation, Turn};
+use session::watch::{Ended, Part, Rotation, Turn};
 use state::{Clock, State};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use voice::Voice;
-
-/// Watches this machine: measures one experiment after the other within a share of CPU time, writes
-/// the figures for node_exporter, and reports when a figure changes against its own history
-#[derive(clap::Args)]
-#[command(after_help = "\
-Each experiment is measured as `plumb run EXPERIMENT` measures it, in turn, and only when its CPU time \
-has been saved: the share is CPU time per time, and 100 % is one CPU. An experiment that takes more than \
-was saved is stopped, and more is saved for the next time. The turn, the saved time and the records are \
-in the directory `watch` of the store, so that a new start goes on.
-
-A change is reported on standard output and in the system's log, once, when two searches in a row have \
-found it: from eight values of a figure on, after each rotation.
-
-  plumb watch                                  half a percent of a CPU, every 10 minutes
-  plumb watch os memory --share 2%             two families, in a quarter of the time
-  plumb watch --textfile /var/lib/node_exporter/plumb.prom
-  plumb watch --once                           one tick, for a timer (plumb-watch.timer) or cron
-  PLUMB_STORE=~/.local/share/plumb/watch plumb trend os.syscall
-
-docs/guide/watching.md has the metrics, rules for alerts, and the systemd timer.")]
-pub struct Args {
-    /// What to measure in turn, as for `plumb run` [default: everything but fs, which writes to a disk]
-    #[arg(value_name = "SELECTOR")]
-    selectors: Vec<String>,
-    /// CPU time to use at most, as a share of one CPU, for example 0.5% or 2%
-    #[arg(long, value_name = "PCT", default_value = "0.5%", value_parser = share)]
-    share: f64,
-    /// Time from one tick to the next; a tick measures what the saved CPU time suffices for
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = interval)]
-    every: Duration,
-    /// Write the figures as OpenMetrics to this file, whole at each tick, for the textfile collector of
-    /// node_exporter; its name ends in .prom
-    #[arg(long, value_name = "FILE.prom", value_parser = prom)]
-    textfile: Option<PathBuf>,
-    /// Records to keep of each experiment: its history
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(8..=10_000))]
-    keep: u32,
-    /// Do one tick and end
-    #[arg(long)]
-    once: bool,
-    /// How much to measure of each experiment: its cases
-    #[arg(long, value_enum, default_value_t = PresetName::Quick)]
-    preset: PresetName,
-    /// Set a parameter or state a fact of the machine, as for `plumb run`; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
-    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
-    #[arg(long, value_name = "LIST")]
-    cpu: Option<String>,
-    /// Directory for the files that experiments write and remove [default: the current one]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Print only changes and errors
-    #[arg(short, long)]
-    quiet: bool,
-}
-
-/// What is watched where no selector is typed.
-const DEFAULT: &str = "!fs";
-/// With this precision, in percent, every run ends at its first look: all have the same rounds, and
-/// their scatter from run to run is what changes are tested against.
-const ONE_LOOK: f64 = 100.0;
-/// Shortest time between two ticks, and the longest.
-const EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 3600)];
-
-fn share(text: &str) -> Result<f64, String> {
-    match text.trim().trim_end_matches('%').trim_end().parse::<f64>() {
-        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("type a percentage of one CPU from 0.01% to 100%, for example 0.5%".to_owned()),
-    }
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(every) if (EVERY[0]..=EVERY[1]).contains(&every) => Ok(every),
-        Ok(_) => Err("type a duration from 1s to 1day, for example 10m".to_owned()),
-        Err(error) => Err(format!("{error}: type a duration, for example 10m")),
-    }
-}
-
-fn prom(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    match path.extension().is_some_and(|ending| ending == "prom") {
-        true => Ok(path),
-        false => Err("node_exporter reads files whose names end in .prom: type for example \
-                      /var/lib/node_exporter/plumb.prom"
-            .to_owned()),
-    }
-}
 
 /// Runs the watch until a signal ends it.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -165,8 +75,8 @@ impl Watch {
         store.make().map_err(usage)?;
         let clock = Clock::start();
         let state = State::load(&store, clock.now_s(), &voice)?;
-        let selectors = selectors(&args);
-        let setup = choice(&args, &selectors).setup(None, None, &stop)?;
+        let selectors = args.selectors();
+        let setup = args.choice().setup(None, None, &stop)?;
         setup.measures_something()?;
         let rotation = Rotation {
             parts: parts(&setup, &selectors),
@@ -203,7 +113,8 @@ impl Watch {
 
     /// CPU time of this process and its children since the last call, in seconds.
     fn spent_s(&mut self) -> f64 {
-        let used = [rusage_self(), rusage_children()].iter().map(|of| of.utime_ns + of.stime_ns);
+        let used =
+            [rusage_self(), rusage_children()].into_iter().map(|of| of.utime_ns + of.stime_ns);
         let used_s = used.sum::<u64>() as f64 * 1e-9;
         let spent = used_s - self.charged_s;
         self.charged_s = used_s;
@@ -293,7 +204,7 @@ impl Watch {
         let name = format!("{}-{}", run_name(), part.id);
         let out = self.store.path(&name);
         let order = Order {
-            args: arguments(&self.args, part, &out),
+            args: self.args.of_run(part, &out),
             store: &self.store.dir()?,
             token: self.machine.as_ref().map(Machine::token),
             cpu_max_s: self.state.kept.saved_s,
@@ -432,29 +343,6 @@ fn machine(voice: &Voice) -> Result<Option<Machine>, Failure> {
     }
 }
 
-fn selectors(args: &Args) -> Vec<String> {
-    match args.selectors.is_empty() {
-        true => vec![DEFAULT.to_owned()],
-        false => args.selectors.clone(),
-    }
-}
-
-fn choice(args: &Args, selectors: &[String]) -> Choice {
-    Choice {
-        selectors: selectors.to_vec(),
-        preset: args.preset,
-        budget: None,
-        precision: ONE_LOOK,
-        seed: None,
-        set: args.set.clone(),
-        cpu: args.cpu.clone(),
-        dir: args.dir.clone(),
-        peer: Vec::new(),
-        key_file: None,
-        host_tree: None,
-    }
-}
-
 /// The experiments of a plan, with the CPU time of their first look.
 fn parts(setup: &Setup, selectors: &[String]) -> Vec<Part> {
     let planned = &setup.planned;
@@ -473,21 +361,6 @@ fn parts(setup: &Setup, selectors: &[String]) -> Vec<Part> {
     let planned = planned.plan.experiments.iter();
     let measured = planned.filter(|one| one.skipped.is_none() && !one.series.is_empty());
     measured.map(|one| Part::new(&one.id, selectors, of(&one.id))).collect()
-}
-
-/// The arguments of a part's run.
-fn arguments(args: &Args, part: &Part, out: &Path) -> Vec<OsString> {
-    let preset = args.preset.to_possible_value();
-    let preset = preset.map(|value| value.get_name().to_owned()).unwrap_or_default();
-    let mut all: Vec<OsString> = vec!["run".into()];
-    all.extend(part.selectors.iter().map(Into::into));
-    all.extend(["--preset".into(), preset.into()]);
-    all.extend(["--precision".into(), ONE_LOOK.to_string().into()]);
-    all.extend(["--quiet".into(), "--yes".into(), "--out".into(), out.into()]);
-    all.extend(args.set.iter().flat_map(|set| ["--set".into(), set.into()]));
-    all.extend(args.cpu.iter().flat_map(|cpu| ["--cpu".into(), cpu.into()]));
-    all.extend(args.dir.iter().flat_map(|dir| ["--dir".into(), dir.into()]));
-    all
 }
 
 /// Seconds since 1970, by the system's clock.

@@ -140,13 +140,16 @@ impl Sweep {
         args.extend_from_slice(&self.options);
         let meet = format!("{0}-0.{0}:{1}", pods.name, self.port);
         let labels = format!("network={}", pods.network());
-        let mut container = pods.container(args, vec![
-            variable("PLUMB_FLEET_NAME", &format!("$({NODE_NAME})")),
-            variable("PLUMB_FLEET_SIZE", &self.nodes.to_string()),
-            variable("PLUMB_FLEET_MEET", &meet),
-            variable("PLUMB_FLEET_SERVICE", &pods.name),
-            variable("PLUMB_FLEET_LABELS", &labels),
-        ]);
+        let mut container = pods.container(
+            args,
+            vec![
+                variable("PLUMB_FLEET_NAME", &format!("$({NODE_NAME})")),
+                variable("PLUMB_FLEET_SIZE", &self.nodes.to_string()),
+                variable("PLUMB_FLEET_MEET", &meet),
+                variable("PLUMB_FLEET_SERVICE", &pods.name),
+                variable("PLUMB_FLEET_LABELS", &labels),
+            ],
+        );
         // Requests that equal the limits, in whole CPUs, make the pod Guaranteed: a kubelet with
         // the static CPU manager gives it CPUs of its own.
         let resources = json!({"cpu": self.cpus.to_string(), "memory": pods.memory});

@@ -23,7 +23,8 @@ pub fn label(text: &str) -> Result<String, String> {
         && !text.starts_with('-')
         && !text.ends_with('-');
     is_label.then(|| text.to_owned()).ok_or_else(|| {
-        "type lower-case letters, digits and hyphens, at most 63, with no hyphen at an end".to_owned()
+        "type lower-case letters, digits and hyphens, at most 63, with no hyphen at an end"
+            .to_owned()
     })
 }
 
@@ -146,11 +147,7 @@ pub fn node_label(text: &str) -> Result<(String, String), String> {
 mod tests {
     use super::{image, label, memory, name, node_label, path};
 
-    fn check<T>(
-        parse: impl Fn(&str) -> Result<T, String>,
-        good: &[&str],
-        bad: &[&str],
-    ) {
+    fn check<T>(parse: impl Fn(&str) -> Result<T, String>, good: &[&str], bad: &[&str]) {
         for text in good {
             assert!(parse(text).is_ok(), "{text}");
         }
@@ -162,7 +159,11 @@ mod tests {
     #[test]
     fn names_are_labels_of_dns_with_room_for_an_index() {
         let long = "a".repeat(63);
-        check(label, &["plumb", "0a", "a-b", &long], &["", "-a", "a-", "A", "a.b", "a_b", &format!("{long}a")]);
+        check(
+            label,
+            &["plumb", "0a", "a-b", &long],
+            &["", "-a", "a-", "A", "a.b", "a_b", &format!("{long}a")],
+        );
         let fits = "a".repeat(60);
         check(|text| name(text, 16), &["plumb", &fits], &["0a", &format!("{fits}a")]);
         check(|text| name(text, 1), &[&format!("{fits}a")], &[&long]);
@@ -173,19 +174,45 @@ mod tests {
         let digest = format!("plumb@sha256:{}", "0a".repeat(32));
         check(
             image,
-            &["plumb", "plumb:0.1.0", "tools/plumb", "registry.example.com:5000/a/b:v1", &digest, "localhost/a__b"],
-            &["", "Plumb", "plumb:", "plumb:-a", "a//b", "plumb@sha256:12", "a b", "plumb:a:b", "a..b/c:1", "x\ny"],
+            &[
+                "plumb",
+                "plumb:0.1.0",
+                "tools/plumb",
+                "registry.example.com:5000/a/b:v1",
+                &digest,
+                "localhost/a__b",
+            ],
+            &[
+                "",
+                "Plumb",
+                "plumb:",
+                "plumb:-a",
+                "a//b",
+                "plumb@sha256:12",
+                "a b",
+                "plumb:a:b",
+                "a..b/c:1",
+                "x\ny",
+            ],
         );
     }
 
     #[test]
     fn memory_is_a_whole_number_with_a_unit() {
-        check(memory, &["64Mi", "8Gi", "1Ti", "100000000", "70M", "2G"], &["", "8", "63Mi", "8GB", "1.5Gi", "-1Gi", "Gi", "8gi", "60M", "64Ki"]);
+        check(
+            memory,
+            &["64Mi", "8Gi", "1Ti", "100000000", "70M", "2G"],
+            &["", "8", "63Mi", "8GB", "1.5Gi", "-1Gi", "Gi", "8gi", "60M", "64Ki"],
+        );
     }
 
     #[test]
     fn paths_and_labels_of_nodes() {
         check(path, &["/var/lib/x"], &["", "/", "var", "/a/../b", "/a\nb"]);
-        check(node_label, &["kubernetes.io/arch=amd64", "rack=R1"], &["rack", "=a", "rack=", "a b=c", "x=-"]);
+        check(
+            node_label,
+            &["kubernetes.io/arch=amd64", "rack=R1"],
+            &["rack", "=a", "rack=", "a b=c", "x=-"],
+        );
     }
 }

@@ -44,16 +44,22 @@ impl Key {
     /// exists or cannot be made.
     pub fn write(&self, path: &Path) -> Result<()> {
         let shown = path.display();
-        let mut text = String::with_capacity(DIGITS + 1);
-        for byte in self.0 {
-            write!(text, "{byte:02x}").context("writing a text")?;
-        }
-        text.push('\n');
+        let text = self.digits() + "\n";
         file::make(path, file::SECRET, There::Kept, |file| file.write_all(text.as_bytes()))
             .map(drop)
             .with_context(|| {
                 format!("cannot create {shown}; name a new file in an existing directory")
             })
+    }
+
+    /// Its digits, for a channel that nobody else reads.
+    pub fn digits(&self) -> String {
+        let mut text = String::with_capacity(DIGITS + 1);
+        for byte in self.0 {
+            // A text takes all.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
     }
 
     /// Reads the key of a file that has one. Errors: as [`Keys::open`], or it has several.
@@ -151,9 +157,9 @@ fn read(path: &Path) -> Result<Vec<Named>> {
          a new one with `plumb agent --new-key FILE`",
         facts.uid()
     );
-    let mode = facts.permissions().mode();
+    let (mode, group) = (facts.permissions().mode(), metal::process::getegid());
     ensure!(
-        mode & OTHERS == 0,
+        mode & OTHERS == 0 || is_granted((facts.uid(), facts.gid(), mode), own, group),
         "other users can read the key file {shown} (mode {:03o}): run `chmod 600 {shown}`, or \
          make a new key if someone may have read it",
         mode & 0o777
@@ -194,9 +200,15 @@ fn parse(text: &str) -> Option<Key> {
     Some(Key(key))
 }
 
+/// Whether root gave a user's group, and nobody else, the right to read a file, as Kubernetes does
+/// with the files of a Secret where a pod does not run as root (`fsGroup`).
+fn is_granted((owner, of_group, mode): (u32, u32, u32), own: u32, group: u32) -> bool {
+    owner == ROOT && own != ROOT && of_group == group && mode & (OTHERS & !0o040) == 0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Key, Keys, parse};
+    use super::{Key, Keys, is_granted, parse};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -283,6 +295,21 @@ mod tests {
         assert!(names(&mut keys)[0].contains("cannot read"));
         write(&format!("{} node8\n", digits("b2")));
         assert_eq!(names(&mut keys), ["node8"]);
+    }
+
+    #[test]
+    fn root_may_give_a_group_the_right_to_read() {
+        assert!(is_granted((0, 65_532, 0o440), 65_532, 65_532));
+        assert!(is_granted((0, 65_532, 0o640), 65_532, 65_532));
+        for (owner, of_group, mode, own) in [
+            (0, 65_532, 0o444, 65_532),
+            (0, 65_532, 0o660, 65_532),
+            (0, 7, 0o440, 65_532),
+            (65_532, 65_532, 0o440, 65_532),
+            (0, 65_532, 0o440, 0),
+        ] {
+            assert!(!is_granted((owner, of_group, mode), own, 65_532), "{owner} {mode:o}");
+        }
     }
 
     #[test]
