@@ -18,13 +18,11 @@ pub const NODE_NAME: &str = "PLUMB_NODE_NAME";
 pub const USER: u32 = 65_532;
 /// Where a container keeps its records.
 const DATA: &str = "/data";
-/// Where a container has the key, and the name of its file.
-const KEY_DIR: &str = "/etc/plumb";
-const KEY_FILE: &str = "key";
+/// The variable by which a node gets the secret of the sweep, and the name of it in the Secret. (The
+/// files of a Secret belong to root, and a key file must belong to its reader.)
+const KEY: &str = "PLUMB_FLEET_KEY";
 /// Where a container sees the directory of node_exporter.
 const TEXTFILE_DIR: &str = "/textfile";
-/// A file that its owner's group may read, and nobody else.
-const GROUP_READS: u32 = 0o440;
 /// The label of all objects of one sweep or watch.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 /// Every node has its own value of this label.
@@ -89,7 +87,7 @@ pub fn sweep(sweep: &Sweep) -> Vec<Value> {
         "kind": "Secret",
         "metadata": pods.metadata(),
         "type": "Opaque",
-        "stringData": {KEY_FILE: format!("{}\n", sweep.key)},
+        "stringData": {KEY: sweep.key},
     });
     // Nodes find the first one by its name before it is ready.
     let service = json!({
@@ -109,7 +107,7 @@ pub fn sweep(sweep: &Sweep) -> Vec<Value> {
         // The pods of an Indexed Job have host names; with the Service's they have addresses.
         ("subdomain", json!(pods.name)),
         ("affinity", pods.one_a_node()),
-        ("volumes", json!([key_volume(&pods.name), data_volume(sweep.claim.as_deref())])),
+        ("volumes", json!([data_volume(sweep.claim.as_deref())])),
     ] {
         spec[name] = value;
     }
@@ -135,11 +133,16 @@ impl Sweep {
     fn container(&self) -> Value {
         let pods = &self.pods;
         let mut args = vec!["fleet".to_owned(), "node".to_owned()];
-        args.extend(["--key-file".to_owned(), format!("{KEY_DIR}/{KEY_FILE}")]);
         args.extend(["--out".to_owned(), format!("{DATA}/{}.jsonl", pods.name)]);
+        args.extend(["--records".to_owned(), DATA.to_owned()]);
         args.extend_from_slice(&self.options);
         let meet = format!("{0}-0.{0}:{1}", pods.name, self.port);
-        let labels = format!("network={}", pods.network());
+        // Pods of one node, which have one value of `host`, are never a pair.
+        let labels = format!("network={},host=$({NODE_NAME})", pods.network());
+        let key = json!({
+            "name": KEY,
+            "valueFrom": {"secretKeyRef": {"name": pods.name, "key": KEY}},
+        });
         let mut container = pods.container(
             args,
             vec![
@@ -148,6 +151,8 @@ impl Sweep {
                 variable("PLUMB_FLEET_MEET", &meet),
                 variable("PLUMB_FLEET_SERVICE", &pods.name),
                 variable("PLUMB_FLEET_LABELS", &labels),
+                key,
+                key,
             ],
         );
         // Requests that equal the limits, in whole CPUs, make the pod Guaranteed: a kubelet with
@@ -155,7 +160,6 @@ impl Sweep {
         let resources = json!({"cpu": self.cpus.to_string(), "memory": pods.memory});
         container["resources"] = json!({"requests": resources, "limits": resources});
         container["volumeMounts"] = json!([
-            {"name": "key", "mountPath": KEY_DIR, "readOnly": true},
             {"name": "data", "mountPath": DATA},
         ]);
         container
@@ -284,10 +288,6 @@ impl Pods {
 
 fn variable(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
-}
-
-fn key_volume(secret: &str) -> Value {
-    json!({"name": "key", "secret": {"secretName": secret, "defaultMode": GROUP_READS}})
 }
 
 fn data_volume(claim: Option<&str>) -> Value {

@@ -181,12 +181,6 @@ pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
     done(unsafe { libc::kill(pid, signal) })
 }
 
-/// Effective group.
-pub fn getegid() -> u32 {
-    // SAFETY: no arguments; cannot fail.
-    unsafe { libc::getegid() }
-}
-
 /// Effective user; 0 is root.
 pub fn geteuid() -> u32 {
     // SAFETY: no arguments; cannot fail.

@@ -141,25 +141,32 @@ fn pods_meet_by_the_headless_service_and_know_their_nodes() {
     assert_eq!(source.field_path, "spec.nodeName");
     // A variable refers to those before it.
     assert_eq!(variable(container, "PLUMB_FLEET_NAME"), Some("$(PLUMB_NODE_NAME)"));
-    assert!(node < all.iter().position(|one| one.name == "PLUMB_FLEET_NAME").unwrap());
+    for name in ["PLUMB_FLEET_NAME", "PLUMB_FLEET_LABELS"] {
+        assert!(node < all.iter().position(|one| one.name == name).unwrap());
+    }
 }
 
 #[test]
-fn the_key_is_a_file_that_the_group_of_the_pod_alone_may_read() {
+fn the_key_is_a_secret_and_the_records_have_a_claim() {
     let objects = read(&a_sweep(false));
     let secret: Secret = typed(&objects[0], "Secret");
-    let key = &secret.string_data.as_ref().unwrap()["key"];
-    assert_eq!(key.trim(), "0a".repeat(32));
+    assert_eq!(secret.string_data.as_ref().unwrap()["PLUMB_FLEET_KEY"], "0a".repeat(32));
     let job: Job = typed(&objects[2], "Job");
     let spec = job.spec.unwrap().template.spec.unwrap();
-    let volume = spec.volumes.as_ref().unwrap()[0].secret.clone().unwrap();
-    assert_eq!((volume.secret_name, volume.default_mode), (secret.metadata.name, Some(0o440)));
+    let all = only(&spec).env.as_ref().unwrap();
+    let key = all.iter().find(|one| one.name == "PLUMB_FLEET_KEY").unwrap();
+    let source = key.value_from.as_ref().unwrap().secret_key_ref.clone().unwrap();
+    assert_eq!(
+        (Some(&source.name), source.key.as_str()),
+        (secret.metadata.name.as_ref(), "PLUMB_FLEET_KEY")
+    );
+    // The rest of the manifest does not have it.
+    assert!(!objects[1..].iter().any(|object| object.to_string().contains("0a0a")));
     let args = only(&spec).args.as_ref().unwrap();
-    assert_eq!(args[..4], ["fleet", "node", "--key-file", "/etc/plumb/key"]);
-    assert_eq!(args[args.len() - 2..], ["--preset", "quick"]);
-    let mounts = only(&spec).volume_mounts.as_ref().unwrap();
-    assert_eq!((mounts[0].mount_path.as_str(), mounts[0].read_only), ("/etc/plumb", Some(true)));
-    let claim = spec.volumes.as_ref().unwrap()[1].persistent_volume_claim.clone().unwrap();
+    let expected =
+        ["fleet", "node", "--out", "/data/plumb.jsonl", "--records", "/data", "--preset", "quick"];
+    assert_eq!(*args, expected);
+    let claim = spec.volumes.as_ref().unwrap()[0].persistent_volume_claim.clone().unwrap();
     assert_eq!(claim.claim_name, "records");
 }
 
@@ -173,13 +180,13 @@ fn both_networks_are_measurable_and_labelled() {
         assert_eq!(spec.host_network.unwrap_or(false), host_network);
         let policy = host_network.then_some("ClusterFirstWithHostNet");
         assert_eq!(spec.dns_policy.as_deref(), policy);
-        let labels = format!("network={network}");
+        let labels = format!("network={network},host=$(PLUMB_NODE_NAME)");
         assert_eq!(variable(only(&spec), "PLUMB_FLEET_LABELS"), Some(labels.as_str()));
         has_no_rights(&spec);
     }
     let job: Job = typed(&a_sweep(true)[2], "Job");
     let volumes = job.spec.unwrap().template.spec.unwrap().volumes.unwrap();
-    assert!(volumes[1].empty_dir.is_some(), "without a claim");
+    assert!(volumes[0].empty_dir.is_some(), "without a claim");
 }
 
 #[test]

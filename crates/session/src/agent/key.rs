@@ -157,9 +157,9 @@ fn read(path: &Path) -> Result<Vec<Named>> {
          a new one with `plumb agent --new-key FILE`",
         facts.uid()
     );
-    let (mode, group) = (facts.permissions().mode(), metal::process::getegid());
+    let mode = facts.permissions().mode();
     ensure!(
-        mode & OTHERS == 0 || is_granted((facts.uid(), facts.gid(), mode), own, group),
+        mode & OTHERS == 0,
         "other users can read the key file {shown} (mode {:03o}): run `chmod 600 {shown}`, or \
          make a new key if someone may have read it",
         mode & 0o777
@@ -200,15 +200,9 @@ fn parse(text: &str) -> Option<Key> {
     Some(Key(key))
 }
 
-/// Whether root gave a user's group, and nobody else, the right to read a file, as Kubernetes does
-/// with the files of a Secret where a pod does not run as root (`fsGroup`).
-fn is_granted((owner, of_group, mode): (u32, u32, u32), own: u32, group: u32) -> bool {
-    owner == ROOT && own != ROOT && of_group == group && mode & (OTHERS & !0o040) == 0
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Key, Keys, is_granted, parse};
+    use super::{Key, Keys, parse};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -295,21 +289,6 @@ mod tests {
         assert!(names(&mut keys)[0].contains("cannot read"));
         write(&format!("{} node8\n", digits("b2")));
         assert_eq!(names(&mut keys), ["node8"]);
-    }
-
-    #[test]
-    fn root_may_give_a_group_the_right_to_read() {
-        assert!(is_granted((0, 65_532, 0o440), 65_532, 65_532));
-        assert!(is_granted((0, 65_532, 0o640), 65_532, 65_532));
-        for (owner, of_group, mode, own) in [
-            (0, 65_532, 0o444, 65_532),
-            (0, 65_532, 0o660, 65_532),
-            (0, 7, 0o440, 65_532),
-            (65_532, 65_532, 0o440, 65_532),
-            (0, 65_532, 0o440, 0),
-        ] {
-            assert!(!is_granted((owner, of_group, mode), own, 65_532), "{owner} {mode:o}");
-        }
     }
 
     #[test]
