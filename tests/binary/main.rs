@@ -31,3 +31,4 @@ mod runs;
 mod schedule;
 mod store;
 mod wakeup;
+mod watch;
