@@ -9,7 +9,7 @@ use crate::cmd::choice::PresetName;
 use crate::cmd::plan::busy_cpus;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
-use analysis::trend::{TrendRun, trends};
+use analysis::trend::{Chance, TrendRun, trends_by};
 use anyhow::Context as _;
 pub use args::Args;
 use child::Order;
@@ -53,6 +53,8 @@ struct Watch {
     state: State,
     clock: Clock,
     voice: Voice,
+    /// What chance does to so many runs, which takes long to find out.
+    chance: Chance,
     /// CPU time of this process and its children that has been charged, in seconds.
     charged_s: f64,
 }
@@ -84,7 +86,7 @@ impl Watch {
             every_s: args.every.as_secs_f64(),
         };
         let identity = setup.site.host.identity.hash.clone();
-        let charged_s = 0.0;
+        let (chance, charged_s) = (Chance::default(), 0.0);
         let watch = Watch {
             args,
             stop,
@@ -95,6 +97,7 @@ impl Watch {
             state,
             clock,
             voice,
+            chance,
             charged_s,
         };
         watch.introduce()?;
@@ -242,7 +245,8 @@ impl Watch {
             started: facts.started.clone(),
             environment: facts.environment.clone(),
         });
-        for change in self.state.seen.search(&trends(runs.collect(), figures)) {
+        let found = trends_by(runs.collect(), figures, &mut self.chance);
+        for change in self.state.seen.search(&found) {
             self.voice.reports(&report::watch::change_line(&change))?;
         }
         self.state.searched = self.state.kept.rotations;

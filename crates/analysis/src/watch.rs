@@ -129,7 +129,7 @@ fn change(trends: &Trends, trend: &Trend, changed: &Changed) -> Change {
 #[cfg(test)]
 mod tests {
     use super::{Effect, Seen};
-    use crate::trend::{Over, RunPoint, TrendRun, Trends, trends};
+    use crate::trend::{Chance, Over, RunPoint, TrendRun, Trends, trends_by};
     use record::key::{CaseId, Key};
     use record::metric::{Better, Kind};
     use record::unit::Unit;
@@ -141,11 +141,12 @@ mod tests {
     /// The runs of a watch, of which the last [`WINDOW`] are searched.
     struct Watched {
         values: Vec<Vec<f64>>,
+        chance: Chance,
     }
 
     impl Watched {
         fn of(figures: usize) -> Watched {
-            Watched { values: vec![Vec::new(); figures] }
+            Watched { values: vec![Vec::new(); figures], chance: Chance::default() }
         }
 
         /// One more run of each figure, and a search.
@@ -170,7 +171,7 @@ mod tests {
                     .collect(),
             };
             let figures = self.values.iter().enumerate().map(over).collect();
-            trends((first..count).map(run).collect(), figures)
+            trends_by((first..count).map(run).collect(), figures, &mut self.chance)
         }
     }
 
@@ -220,18 +221,19 @@ mod tests {
         watched.rotate(|_| 120.0, &mut draw).trends.remove(0).shifts
     }
 
-    /// The rate of false reports is measured by scripts/agree/watch.
     #[test]
     fn an_unchanged_machine_is_rarely_accused() {
         let mut draw = Draw::new(6);
-        let mut reports = 0;
+        let (mut watched, mut reports, mut rotations) = (Watched::of(30), 0, 0);
         for _ in 0..5 {
-            let (mut watched, mut seen) = (Watched::of(30), Seen::default());
+            watched.values = vec![Vec::new(); 30];
+            let mut seen = Seen::default();
             for _ in 0..80 {
                 reports += seen.search(&watched.rotate(|_| 80.0, &mut draw)).len();
+                rotations += 1;
             }
         }
-        println!("{reports} false reports in 400 rotations of 30 figures");
+        println!("{reports} false reports in {rotations} rotations of 30 figures");
         assert!(reports <= 12, "{reports}");
     }
 }
