@@ -18,6 +18,7 @@ mod runs;
 mod self_check;
 mod stored;
 mod trend;
+mod watch;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Command {
     Trend(trend::Args),
     Crosscheck(crosscheck::Args),
     Agent(agent::Args),
+    Watch(watch::Args),
     Fleet(fleet::Args),
     Doctor(doctor::Args),
     SelfCheck(self_check::Args),
@@ -151,6 +153,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Trend(args) => trend::run(args),
         Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Watch(args) => watch::run(args),
         Command::Fleet(args) => fleet::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::SelfCheck(args) => self_check::run(args),

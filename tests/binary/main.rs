@@ -34,3 +34,4 @@ mod store;
 mod team;
 mod versions;
 mod wakeup;
+mod watch;

@@ -17,7 +17,7 @@ fn store_of(values: &[f64]) -> Here {
 }
 
 /// The same under other names.
-fn store_named(names: &[String], values: &[f64]) -> Here {
+pub fn store_named(names: &[String], values: &[f64]) -> Here {
     let here = Here::new();
     here.ends(0, &REHEARSAL);
     let record = here.record();

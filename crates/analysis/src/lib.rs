@@ -35,6 +35,7 @@ pub mod score;
 mod tests;
 pub mod trend;
 pub mod verdict;
+pub mod watch;
 
 use figure::Figure;
 use index::Index;

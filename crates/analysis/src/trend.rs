@@ -2,12 +2,12 @@
 
 use stats::compare::multiple::benjamini_hochberg;
 use stats::quantile::median;
-use stats::shift::{Chance, RATE, Shift, p_value, shifts};
+use stats::shift::{RATE, Shift, p_value, shifts};
 // What a report shows of shifts.
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-pub use stats::shift::{LEAST_RUNS, Size};
+pub use stats::shift::{Chance, LEAST_RUNS, Size};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run as a trend shows it.
@@ -82,16 +82,20 @@ pub struct Changed {
 /// stands at a false discovery rate of [`RATE`] (Benjamini and Hochberg 1995). A shift by less than
 /// the kind's default deviation between runs does not count.
 pub fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
-    let mut chance = Chance::default();
+    trends_by(runs, figures, &mut Chance::default())
+}
+
+/// As [`trends`], with the distributions of chance that earlier searches made.
+pub fn trends_by(runs: Vec<TrendRun>, figures: Vec<Over>, chance: &mut Chance) -> Trends {
     let p_values: Vec<Option<f64>> =
-        figures.iter().map(|over| p_value(&values(over), &mut chance)).collect();
+        figures.iter().map(|over| p_value(&values(over), chance)).collect();
     let tested: Vec<f64> = p_values.iter().flatten().copied().collect();
     let mut believed = benjamini_hochberg(&tested, RATE).into_iter();
     let mut trends = Vec::new();
     for (over, p) in figures.into_iter().zip(p_values) {
         let is_believed = p.is_some() && believed.next().unwrap_or(false);
         let found = match is_believed {
-            true => shifts(&values(&over), over.kind.default_between_run_sd(), &mut chance),
+            true => shifts(&values(&over), over.kind.default_between_run_sd(), chance),
             false => Vec::new(),
         };
         let changed = (0..found.len())

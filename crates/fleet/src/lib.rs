@@ -13,6 +13,7 @@ pub mod engine;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
 pub mod hosts;
+pub mod kubernetes;
 pub mod matchings;
 pub mod model;
 pub mod nodelist;

@@ -12,13 +12,16 @@ use analysis::figures;
 use analysis::findings::{Severity, findings};
 use analysis::score::{Score, score};
 use record::event::{End, Ending, PredictionKind};
+use record::key::Key;
 use record::run::Run;
+use record::unit::Unit;
 
 mod families;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod strict;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 
 pub use families::{Families, identifier, label, unit};
 
@@ -173,15 +176,23 @@ fn add_figure(families: &mut Families, figure: &Figure) {
     let Some((metric, value)) = figure.metric.as_ref().zip(figure.value) else {
         return;
     };
-    let labels: Vec<String> = figure
-        .case
-        .0
-        .iter()
-        .map(|(name, value)| label(&parameter(name), &value.to_string()))
-        .collect();
-    let stem = format!("plumb_{}_{}", figure.experiment, metric.name);
-    let values = (Some(value), figure.ci);
-    families.add_with_ends(&stem, unit(metric.unit), &metric.doc, &labels, values);
+    let Some(key) = figure.key() else { return };
+    add_values(families, &key, metric.unit, &metric.doc, (Some(value), figure.ci));
+}
+
+/// A value of a key and the ends of its interval, in the unit.
+fn add_values(
+    families: &mut Families,
+    key: &Key,
+    of: Unit,
+    doc: &str,
+    values: (Option<f64>, Option<(f64, f64)>),
+) {
+    let cases = key.case.0.iter();
+    let labels: Vec<String> =
+        cases.map(|(name, value)| label(&parameter(name), &value.to_string())).collect();
+    let stem = format!("plumb_{}_{}", key.experiment, key.metric);
+    families.add_with_ends(&stem, unit(of), doc, &labels, values);
 }
 
 /// Seconds since 1970 of a time as RFC 3339 writes it.

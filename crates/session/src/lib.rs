@@ -22,6 +22,7 @@ pub mod select;
 pub mod setup;
 pub mod site;
 pub mod store;
+pub mod watch;
 pub mod worker;
 
 use crate::child::Interrupted;

@@ -51,6 +51,18 @@ impl Store {
         Store { dir: location(set, home, metal::process::geteuid() == 0) }
     }
 
+    /// The store of the watch of this machine, inside this one: its records are many, and are
+    /// pruned by themselves.
+    pub fn of_watch(&self) -> Self {
+        Store { dir: self.dir.join("watch") }
+    }
+
+    /// Makes the directory where there is none. Errors: it cannot be made, or is not this user's
+    /// alone.
+    pub fn make(&self) -> Result<()> {
+        trust::make(&self.dir)
+    }
+
     /// Checks that this user alone can write in it; one that is not there yet will be. Errors:
     /// others can, with the way out; it is then read and never written.
     pub fn check_own(&self) -> Result<()> {
@@ -91,7 +103,7 @@ impl Store {
     /// two may begin in the same second. Errors: the store is not this user's alone, or cannot be
     /// written.
     pub fn create(&self, name: &str) -> Result<(String, RecordFile)> {
-        trust::make(&self.dir)?;
+        self.make()?;
         let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
         for name in std::iter::once(name.to_owned()).chain(numbered) {
             match RecordFile::create(&self.path(&name)) {
