@@ -314,3 +314,6 @@ impl Rank0 {
         Some(SocketAddr::new(hello.address, hello.port))
     }
 }
+
+#[cfg(test)]
+mod tests;
