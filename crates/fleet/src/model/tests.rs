@@ -1,1 +1,322 @@
-//! Tests of the model.
+//! The model on small sweeps drawn here: what it finds, and what changes nothing.
+
+use super::{At, Charge, Judgement, Role, Suspects, judge, suspects};
+use crate::matchings::{isolated, matchings, steps_for};
+use crate::read::Sweep;
+use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
+use fastrand::Rng;
+use proptest::prelude::*;
+use record::key::{CaseId, Key};
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+
+fn key(of: &str) -> Key {
+    Key::new(of, &CaseId::new(), "value")
+}
+
+/// A fleet: what is wrong with a node (figure or end of pairs) and with a path, as factors.
+struct Fleet {
+    size: u32,
+    seed: u64,
+    /// How many times slower a node is in `core` figures.
+    core: fn(u32) -> f64,
+    /// How many times less a path carries.
+    path: fn(u32, u32) -> f64,
+    /// How many times more the rounds of a node scatter.
+    scatter: fn(u32) -> f64,
+    /// What the nodes are made of.
+    hardware: fn(u32) -> &'static str,
+    /// Unit of everything: values are multiplied by it.
+    scale: f64,
+    rank: fn(u32) -> u32,
+}
+
+const HEALTHY: Fleet = Fleet {
+    size: 16,
+    seed: 1,
+    core: |_| 1.0,
+    path: |_, _| 1.0,
+    scatter: |_| 1.0,
+    hardware: |_| "A",
+    scale: 1.0,
+    rank: |rank| rank,
+};
+
+impl Fleet {
+    fn estimate(&self, value: f64, scatter: f64, noise: f64, rng: &mut Rng) -> Estimate {
+        // Sum of twelve uniforms: nearly normal.
+        let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        let value = self.scale * value * (noise * normal).exp();
+        let ci = Some((value * (1.0 - 0.004), value * 1.004));
+        Estimate { value, ci, rounds: 6, scatter: Some(scatter * 0.01 * (1.0 + 0.1 * rng.f64())) }
+    }
+
+    fn sweep(&self) -> Sweep {
+        let mut rng = Rng::with_seed(self.seed);
+        let header = Header {
+            format: FLEET_FORMAT,
+            id: "drawn".to_owned(),
+            started: "2026-11-26T00:00:00Z".to_owned(),
+            plumb: String::new(),
+            size: self.size,
+            preset: "quick".to_owned(),
+            selectors: Vec::new(),
+            pair_selectors: Vec::new(),
+            steps: steps_for(self.size),
+            seed: self.seed,
+            starter: "options".to_owned(),
+        };
+        let mut sweep = Sweep::new(header);
+        for rank in 0..self.size {
+            let node = Node {
+                rank: (self.rank)(rank),
+                name: format!("n{rank}"),
+                plumb: String::new(),
+                stratum: BTreeMap::from([("cpu".to_owned(), (self.hardware)(rank).to_owned())]),
+                labels: BTreeMap::new(),
+                address: String::new(),
+                record: None,
+                clock_offset_s: 0.0,
+                round_trip_s: 0.0,
+            };
+            sweep.nodes.insert(node.rank, node);
+            self.alone(&mut sweep, rank, 0, &mut rng);
+        }
+        let ranks: Vec<u32> = (0..self.size).collect();
+        let steps = matchings(&ranks, steps_for(self.size), self.seed, &|_, _| true);
+        for (from, to) in steps.iter().flatten() {
+            self.pair(&mut sweep, *from, *to, Purpose::Matching, &mut rng);
+        }
+        for (from, to) in isolated(&steps, 1) {
+            self.pair(&mut sweep, from, to, Purpose::Isolated, &mut rng);
+        }
+        sweep
+    }
+
+    fn alone(&self, sweep: &mut Sweep, rank: u32, again: u32, rng: &mut Rng) {
+        for (at, better) in
+            [(1, Better::Lower), (2, Better::Higher), (3, Better::Lower), (4, Better::Higher)]
+        {
+            // The first two are the core's.
+            let slower = if at <= 2 { (self.core)(rank) } else { 1.0 };
+            let value = if better == Better::Lower { 100.0 * slower } else { 100.0 / slower };
+            sweep.figures.push(Figure {
+                rank: (self.rank)(rank),
+                key: key(&format!("a.f{at}")),
+                unit: Unit::Ns,
+                better,
+                kind: Kind::Hardware,
+                estimate: self.estimate(value, (self.scatter)(rank), 0.01, rng),
+                predicted: Some((self.scale * 50.0, self.scale * 110.0)),
+                again,
+            });
+        }
+    }
+
+    fn pair(&self, sweep: &mut Sweep, from: u32, to: u32, purpose: Purpose, rng: &mut Rng) {
+        let contention = if purpose == Purpose::Matching { 1.2 } else { 1.0 };
+        for better in [Better::Lower, Better::Higher] {
+            let slower = contention * (self.path)(from, to);
+            let value = if better == Better::Lower { 100.0 * slower } else { 100.0 / slower };
+            sweep.pairs.push(Pair {
+                step: 0,
+                purpose,
+                from: (self.rank)(from),
+                to: (self.rank)(to),
+                key: key(if better == Better::Lower { "net.rtt" } else { "net.bandwidth" }),
+                unit: Unit::Ns,
+                better,
+                estimate: self.estimate(value, 1.0, 0.03, rng),
+                predicted: None,
+            });
+        }
+    }
+
+    /// With phase 4, on ranks that were not renamed.
+    fn judged(&self) -> Judgement {
+        let mut sweep = self.sweep();
+        let mut rng = Rng::with_seed(self.seed + 1);
+        let Suspects { nodes, pairs } = suspects(&sweep);
+        for node in nodes {
+            for again in 1..=Suspects::REPETITIONS {
+                self.alone(&mut sweep, node.rank, again, &mut rng);
+            }
+        }
+        for pair in pairs {
+            for _ in 0..pair.times {
+                self.pair(&mut sweep, pair.from, pair.to, Purpose::Suspect, &mut rng);
+            }
+        }
+        judge(&sweep)
+    }
+}
+
+/// Places and charges, each once.
+fn charges(judgement: &Judgement) -> Vec<(At, Charge)> {
+    let mut all: Vec<(At, Charge)> =
+        judgement.verdicts.iter().map(|verdict| (verdict.at, verdict.charge)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn a_slow_node_is_found_with_its_factor_and_nobody_else() {
+    let judged = Fleet { core: |rank| if rank == 5 { 1.3 } else { 1.0 }, ..HEALTHY }.judged();
+    assert_eq!(charges(&judged), [(At::Node(5), Charge::Slower)]);
+    assert_eq!(judged.verdicts.len(), 2, "both figures of the core");
+    for verdict in &judged.verdicts {
+        assert!((1.2..1.4).contains(&verdict.factor), "{verdict:?}");
+        assert!(verdict.interval.0 < 1.3 && 1.3 < verdict.interval.1, "{verdict:?}");
+        let evidence = &verdict.evidence;
+        assert_eq!((evidence.repetitions, evidence.peers), (3, 15));
+        assert!(evidence.z > 5.0 && evidence.q <= 0.01, "{evidence:?}");
+        assert!((evidence.peers_median / 100.0 - 1.0).abs() < 0.02, "{evidence:?}");
+    }
+}
+
+#[test]
+fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
+    let judged = Fleet {
+        size: 32,
+        path: |from, to| if (from.min(to), from.max(to)) == (3, 9) { 2.0 } else { 1.0 },
+        ..HEALTHY
+    };
+    // The seed must let both meet.
+    let meets = |seed: u64| {
+        let ranks: Vec<u32> = (0..32).collect();
+        let steps = matchings(&ranks, steps_for(32), seed, &|_, _| true);
+        steps.iter().flatten().any(|&(a, b)| (a.min(b), a.max(b)) == (3, 9))
+    };
+    let seed = (1..100).find(|seed| meets(*seed)).unwrap();
+    let found = charges(&Fleet { seed, ..judged }.judged());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(matches!(found[0], (At::Link(3, 9) | At::Link(9, 3), Charge::DegradedLink)));
+    let judged = Fleet { path: |from, _| if from == 3 { 2.0 } else { 1.0 }, ..HEALTHY }.judged();
+    let found = charges(&judged);
+    assert!(found.iter().all(|(at, _)| *at == At::Node(3)), "{found:?}");
+    let sends =
+        |verdict: &super::Verdict| verdict.role == Role::Send && verdict.charge == Charge::Slower;
+    assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
+}
+
+#[test]
+fn scatter_is_a_charge_of_its_own() {
+    let judged = Fleet { scatter: |rank| if rank == 2 { 9.0 } else { 1.0 }, ..HEALTHY }.judged();
+    assert_eq!(charges(&judged), [(At::Node(2), Charge::Unstable)]);
+}
+
+#[test]
+fn without_a_second_measurement_it_is_a_suspect() {
+    let fleet = Fleet { core: |rank| if rank == 5 { 1.3 } else { 1.0 }, ..HEALTHY };
+    let judged = judge(&fleet.sweep());
+    assert_eq!(charges(&judged), [(At::Node(5), Charge::Suspect)]);
+    assert_eq!(judged.verdicts[0].evidence.repetitions, 0);
+    // One that is well the second time is none.
+    let mut sweep = fleet.sweep();
+    let mut rng = Rng::with_seed(9);
+    for again in 1..=3 {
+        HEALTHY.alone(&mut sweep, 5, again, &mut rng);
+    }
+    let judged = judge(&sweep);
+    assert!(judged.verdicts.is_empty(), "{:?}", judged.verdicts);
+    assert_eq!(judged.cleared.len(), 2);
+}
+
+#[test]
+fn what_differs_by_hardware_is_no_fault() {
+    let fleet = Fleet {
+        size: 20,
+        core: |rank| if rank % 2 == 0 { 1.5 } else { 1.0 },
+        hardware: |rank| if rank % 2 == 0 { "old" } else { "new" },
+        ..HEALTHY
+    };
+    let judged = fleet.judged();
+    assert!(judged.verdicts.is_empty(), "{:?}", judged.verdicts);
+    assert_eq!(judged.strata.len(), 2);
+    assert_eq!(judged.strata[0].differs, ["cpu"]);
+    // The old ones are worse than was predicted of them, as a whole.
+    assert!(judged.below.iter().any(|below| below.is_whole && below.ranks.len() == 10));
+}
+
+#[test]
+fn few_peers_leave_the_prediction_alone() {
+    let judged =
+        Fleet { size: 5, core: |rank| if rank == 1 { 3.0 } else { 1.0 }, ..HEALTHY }.judged();
+    assert!(judged.verdicts.is_empty());
+    assert!(judged.standings.iter().all(|standing| standing.z.is_none()));
+    let below = &judged.below[0];
+    assert_eq!((&below.ranks[..], below.is_whole, below.nodes), (&[1][..], false, 5));
+    assert!(below.factor > 1.5, "{below:?}");
+}
+
+#[test]
+fn a_third_of_bad_nodes_is_found_and_nearly_half_accuses_nobody_else() {
+    let judged =
+        Fleet { size: 60, core: |rank| if rank % 3 == 0 { 1.3 } else { 1.0 }, ..HEALTHY }.judged();
+    let found = charges(&judged);
+    assert_eq!(found.len(), 20, "{found:?}");
+    let judged =
+        Fleet { size: 60, core: |rank| if rank % 20 < 9 { 1.3 } else { 1.0 }, ..HEALTHY }.judged();
+    let healthy = |at: &At| !matches!(at, At::Node(rank) if rank % 20 < 9);
+    assert!(!charges(&judged).iter().any(|(at, _)| healthy(at)));
+}
+
+#[test]
+fn an_empty_sweep_says_nothing() {
+    let judged = judge(&Fleet { size: 0, ..HEALTHY }.sweep());
+    assert!(judged.verdicts.is_empty() && judged.strata.is_empty());
+    let mut sweep = Fleet { size: 8, ..HEALTHY }.sweep();
+    sweep.nodes.clear();
+    assert!(judge(&sweep).verdicts.is_empty());
+    for value in [0.0, -1.0, f64::NAN] {
+        let mut sweep = Fleet { size: 8, ..HEALTHY }.sweep();
+        sweep.figures[0].estimate.value = value;
+        let judged = judge(&sweep);
+        assert_eq!(judged.untested.len(), 1);
+        assert!(judged.standings.iter().all(|standing| standing.factor.is_finite()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn order_scale_and_names_change_nothing(seed in 0_u64..1000, scale in 1e-6_f64..1e6) {
+        let fleet = Fleet { seed, core: |rank| if rank == 4 { 1.2 } else { 1.0 }, ..HEALTHY };
+        let plain = suspects(&fleet.sweep());
+        let mut sweep = fleet.sweep();
+        Rng::with_seed(seed).shuffle(&mut sweep.figures);
+        Rng::with_seed(seed).shuffle(&mut sweep.pairs);
+        prop_assert_eq!(&suspects(&sweep), &plain);
+        let scaled = suspects(&Fleet { scale, ..fleet }.sweep());
+        prop_assert_eq!(&scaled, &plain);
+        let renamed = Fleet { seed, core: fleet.core, rank: |rank| 3 * rank + 7, ..HEALTHY };
+        let renamed: Vec<u32> = suspects(&renamed.sweep()).nodes.iter().map(|node| node.rank).collect();
+        let plain: Vec<u32> = plain.nodes.iter().map(|node| 3 * node.rank + 7).collect();
+        prop_assert_eq!(renamed, plain);
+    }
+
+    #[test]
+    fn a_bad_node_never_accuses_its_partners(seed in 0_u64..10_000) {
+        let path = |from: u32, to: u32| match from == 5 || to == 5 {
+            true => 1.5 + f64::from((from * 7 + to) % 4),
+            false => 1.0,
+        };
+        let judged = Fleet { size: 24, seed, path, ..HEALTHY }.judged();
+        let mut healthy: Vec<u32> = judged
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.charge != Charge::Suspect)
+            .flat_map(|verdict| match verdict.at {
+                At::Node(rank) => vec![rank],
+                At::Link(from, to) => vec![from, to],
+            })
+            .filter(|rank| *rank != 5)
+            .collect();
+        healthy.sort_unstable();
+        healthy.dedup();
+        prop_assert!(healthy.len() <= 1, "{:?}", judged.verdicts);
+    }
+}

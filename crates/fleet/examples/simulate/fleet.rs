@@ -1,0 +1,239 @@
+//! Drawn fleets: nodes with their own lasting differences, and rounds resampled from recorded ones.
+
+use fastrand::Rng;
+use fleet::matchings::{isolated, matchings, steps_for};
+use fleet::model::{Suspects, suspects};
+use fleet::read::Sweep;
+use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
+use record::key::{CaseId, Key};
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+
+/// Rounds of a figure in one measurement.
+const ROUNDS: usize = 6;
+/// How much slower a pair is beside the others of its step, as a log.
+const CONTENTION: f64 = 0.1;
+/// Lasting differences of healthy nodes, as standard deviations of logs: hardware, and the rest.
+const SPREAD: (f64, f64) = (0.01, 0.03);
+
+/// Recorded rounds of one figure: deviations of the logarithm from the median, by run.
+#[derive(Clone)]
+pub struct Noise {
+    pub key: Key,
+    pub better: Better,
+    /// Absent for a figure of pairs.
+    pub kind: Option<Kind>,
+    pub is_alone: bool,
+    runs: Vec<Vec<f64>>,
+}
+
+impl Noise {
+    /// The recorded noise, one figure a line.
+    pub fn recorded() -> Vec<Noise> {
+        include_str!("noise.tsv").lines().map(Noise::parsed).collect()
+    }
+
+    fn parsed(line: &str) -> Noise {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let run = |text: &&str| text.split(' ').map(|x| x.parse().expect("a number")).collect();
+        Noise {
+            key: Key::new(parts[3], &CaseId::new(), "value"),
+            better: if parts[1] == "higher" { Better::Higher } else { Better::Lower },
+            kind: match parts[0] {
+                "hardware" => Some(Kind::Hardware),
+                "os" => Some(Kind::Os),
+                "io" => Some(Kind::Io),
+                _ => None,
+            },
+            is_alone: parts[2] == "alone",
+            runs: parts[4..].iter().map(run).collect(),
+        }
+    }
+
+    /// A measurement with a level, as a log that is worse when it is more. All of its rounds come
+    /// from one recorded run: what lasts for minutes lasts for all of them.
+    fn measured(&self, level: f64, rng: &mut Rng) -> Estimate {
+        let run = &self.runs[rng.usize(..self.runs.len())];
+        let mut logs: Vec<f64> = (0..ROUNDS).map(|_| run[rng.usize(..run.len())]).collect();
+        logs.sort_by(f64::total_cmp);
+        let sign = if self.better == Better::Higher { -1.0 } else { 1.0 };
+        let value = |log: f64| (log + sign * level).exp();
+        let mean = logs.iter().sum::<f64>() / ROUNDS as f64;
+        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        Estimate {
+            value: value(f64::midpoint(logs[ROUNDS / 2 - 1], logs[ROUNDS / 2])),
+            ci: Some((value(logs[0]), value(logs[ROUNDS - 1]))),
+            rounds: ROUNDS as u32,
+            scatter: Some((squares / (ROUNDS - 1) as f64).sqrt()),
+        }
+    }
+}
+
+/// What is wrong with a fleet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// A node is worse in one figure, by its index, as a log.
+    Figure(u32, usize, f64),
+    /// A path carries less, as a log; both figures of pairs.
+    Link(u32, u32, f64),
+    /// A node is worse in all of its figures and pairs, and in some pairs more than in others.
+    Node(u32, f64),
+}
+
+/// A fleet with its lasting differences.
+pub struct Fleet {
+    noise: Vec<Noise>,
+    size: u32,
+    /// By node and figure; of figures of pairs for the near and the far end.
+    levels: Vec<Vec<(f64, f64)>>,
+    fault: Fault,
+    seed: u64,
+    rng: Rng,
+}
+
+/// Standard normal (Box and Muller 1958).
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+impl Fleet {
+    pub fn drawn(noise: &[Noise], size: u32, fault: Fault, seed: u64) -> Fleet {
+        let mut rng = Rng::with_seed(seed);
+        let mut level = |noise: &Noise| {
+            let spread = if noise.kind == Some(Kind::Hardware) { SPREAD.0 } else { SPREAD.1 };
+            (spread * normal(&mut rng), spread * normal(&mut rng))
+        };
+        let levels = (0..size).map(|_| noise.iter().map(&mut level).collect()).collect();
+        Fleet { noise: noise.to_vec(), size, levels, fault, seed, rng }
+    }
+
+    /// The phases `alone` and `pairs`, into the sweep.
+    pub fn measure(&mut self, sweep: &mut Sweep) {
+        sweep.figures.clear();
+        sweep.pairs.clear();
+        for rank in 0..self.size {
+            for at in 0..self.noise.len() {
+                if self.noise[at].kind.is_some() {
+                    sweep.figures.push(self.figure(rank, at, 0));
+                }
+            }
+        }
+        let ranks: Vec<u32> = (0..self.size).collect();
+        let steps = matchings(&ranks, steps_for(self.size), self.seed, &|_, _| true);
+        for (step, pairs) in (0_u32..).zip(&steps) {
+            for (from, to) in pairs {
+                self.pair(sweep, (*from, *to), step, Purpose::Matching);
+            }
+        }
+        for (from, to) in isolated(&steps, self.seed) {
+            self.pair(sweep, (from, to), 0, Purpose::Isolated);
+        }
+    }
+
+    /// Phase 4, as the model asks for it.
+    pub fn measure_again(&mut self, sweep: &mut Sweep) {
+        let Suspects { nodes, pairs } = suspects(sweep);
+        for node in nodes {
+            for again in 1..=Suspects::REPETITIONS {
+                for at in 0..self.noise.len() {
+                    if node.keys.contains(&self.noise[at].key) {
+                        sweep.figures.push(self.figure(node.rank, at, again));
+                    }
+                }
+            }
+        }
+        for pair in pairs {
+            for _ in 0..pair.times {
+                self.pair(sweep, (pair.from, pair.to), 0, Purpose::Suspect);
+            }
+        }
+    }
+
+    fn figure(&mut self, rank: u32, at: usize, again: u32) -> Figure {
+        let noise = &self.noise[at];
+        let fault = match self.fault {
+            Fault::Figure(bad, figure, log) if (bad, figure) == (rank, at) => log,
+            Fault::Node(bad, log) if bad == rank => log,
+            _ => 0.0,
+        };
+        let level = self.levels[rank as usize][at].0 + fault;
+        Figure {
+            rank,
+            key: noise.key.clone(),
+            unit: Unit::Ns,
+            better: noise.better,
+            kind: noise.kind.unwrap_or(Kind::Io),
+            estimate: noise.measured(level, &mut self.rng),
+            predicted: None,
+            again,
+        }
+    }
+
+    fn pair(&mut self, sweep: &mut Sweep, (from, to): (u32, u32), step: u32, purpose: Purpose) {
+        for at in 0..self.noise.len() {
+            let noise = &self.noise[at];
+            if noise.kind.is_some() {
+                continue;
+            }
+            let ends = self.levels[from as usize][at].0 + self.levels[to as usize][at].1;
+            let fault = match self.fault {
+                Fault::Link(a, b, log) if (a, b) == (from, to) => log,
+                Fault::Node(bad, log) if bad == from || bad == to => {
+                    log * if (from ^ to) % 3 == 0 { 2.0 } else { 1.0 }
+                }
+                _ => 0.0,
+            };
+            let contention = if purpose == Purpose::Matching { CONTENTION } else { 0.0 };
+            let level = ends + fault + contention;
+            let (key, better) = (noise.key.clone(), noise.better);
+            let estimate = noise.measured(level, &mut self.rng);
+            let unit = Unit::Ns;
+            let predicted = None;
+            sweep.pairs.push(Pair {
+                step,
+                purpose,
+                from,
+                to,
+                key,
+                unit,
+                better,
+                estimate,
+                predicted,
+            });
+        }
+    }
+}
+
+/// A sweep of nodes that have joined.
+pub fn met(size: u32) -> Sweep {
+    let header = Header {
+        format: FLEET_FORMAT,
+        id: "simulated".to_owned(),
+        started: "2026-11-26T00:00:00Z".to_owned(),
+        plumb: String::new(),
+        size,
+        preset: "quick".to_owned(),
+        selectors: Vec::new(),
+        pair_selectors: Vec::new(),
+        steps: steps_for(size),
+        seed: 0,
+        starter: "options".to_owned(),
+    };
+    let node = |rank| Node {
+        rank,
+        name: format!("n{rank}"),
+        plumb: String::new(),
+        stratum: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        address: String::new(),
+        record: None,
+        clock_offset_s: 0.0,
+        round_trip_s: 0.0,
+    };
+    let mut sweep = Sweep::new(header);
+    sweep.nodes.extend((0..size).map(|rank| (rank, node(rank))));
+    sweep
+}

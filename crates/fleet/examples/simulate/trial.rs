@@ -1,0 +1,80 @@
+//! One simulated sweep and what came out, through the phases as a real one goes.
+
+use super::fleet::{Fault, Fleet, Noise, met};
+use fastrand::Rng;
+use fleet::matchings::{matchings, steps_for};
+use fleet::model::{At, Charge, Verdict, judge};
+use record::metric::Kind;
+use std::collections::BTreeSet;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Is anyone accused in a healthy fleet?
+    Healthy,
+    /// Is a node found that is 10 % slower in a hardware figure that was measured alone?
+    SlowNode,
+    /// The same, for all hardware figures.
+    SlowFound,
+    /// Is a path found that carries half?
+    HalfLink,
+    /// Does a bad node make more than one healthy node a confirmed suspect?
+    BadNode,
+}
+
+/// The answer of one sweep: whether the thing in question happened, and how many suspects stay open.
+pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> (bool, usize) {
+    let mut rng = Rng::with_seed(seed ^ 0x5eed);
+    let bad = rng.u32(..size);
+    let is_one = |of: &Noise| {
+        of.kind == Some(Kind::Hardware) && (of.is_alone || question == Question::SlowFound)
+    };
+    let figures: Vec<usize> = (0..noise.len()).filter(|at| is_one(&noise[*at])).collect();
+    let figure = figures[rng.usize(..figures.len())];
+    let fault = match question {
+        Question::Healthy => Fault::None,
+        Question::SlowNode | Question::SlowFound => Fault::Figure(bad, figure, -0.9_f64.ln()),
+        Question::HalfLink => {
+            let ranks: Vec<u32> = (0..size).collect();
+            let steps = matchings(&ranks, steps_for(size), seed, &|_, _| true);
+            let pairs: Vec<(u32, u32)> = steps.into_iter().flatten().collect();
+            let (from, to) = pairs[rng.usize(..pairs.len())];
+            Fault::Link(from, to, 2.0_f64.ln())
+        }
+        Question::BadNode => Fault::Node(bad, 0.5_f64),
+    };
+    let mut fleet = Fleet::drawn(noise, size, fault, seed);
+    let mut sweep = met(size);
+    fleet.measure(&mut sweep);
+    fleet.measure_again(&mut sweep);
+    let verdicts = judge(&sweep).verdicts;
+    let open = verdicts.iter().filter(|verdict| verdict.charge == Charge::Suspect).count();
+    let accused: Vec<&Verdict> =
+        verdicts.iter().filter(|verdict| verdict.charge != Charge::Suspect).collect();
+    let happened = match fault {
+        Fault::None => !accused.is_empty(),
+        Fault::Figure(..) => accused
+            .iter()
+            .any(|verdict| verdict.at == At::Node(bad) && verdict.key == noise[figure].key),
+        Fault::Link(from, to, _) => accused.iter().any(|verdict| verdict.at == At::Link(from, to)),
+        Fault::Node(..) => {
+            let ends = |verdict: &&Verdict| match verdict.at {
+                At::Node(rank) => vec![rank],
+                At::Link(from, to) => vec![from, to],
+            };
+            let mut ranks: BTreeSet<u32> = accused.iter().flat_map(ends).collect();
+            ranks.remove(&bad);
+            ranks.len() > 1
+        }
+    };
+    (happened, open)
+}
+
+/// Wilson's 95 % interval of a share (Wilson 1927).
+pub fn wilson(hits: usize, trials: usize) -> (f64, f64) {
+    let (n, z) = (trials as f64, 1.96_f64);
+    let share = hits as f64 / n;
+    let centre = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    let half = z / (1.0 + z * z / n) * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    ((centre - half).max(0.0), (centre + half).min(1.0))
+}

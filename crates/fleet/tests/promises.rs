@@ -1,0 +1,44 @@
+//! A small part of what `scripts/fleet/simulate` shows: the promises of the model on drawn fleets.
+
+#[path = "../examples/simulate/fleet.rs"]
+mod fleet;
+#[path = "../examples/simulate/trial.rs"]
+mod trial;
+
+use trial::{Question, trial, wilson};
+
+/// How often a question is answered yes in so many sweeps.
+fn count(question: Question, size: u32, trials: u64) -> usize {
+    let noise = fleet::Noise::recorded();
+    (1..=trials).filter(|seed| trial(question, &noise, size, *seed).0).count()
+}
+
+#[test]
+fn a_healthy_fleet_accuses_nobody() {
+    assert_eq!(count(Question::Healthy, 10, 20) + count(Question::Healthy, 100, 4), 0);
+}
+
+#[test]
+fn most_slow_nodes_are_found() {
+    let found = count(Question::SlowNode, 100, 5) + count(Question::SlowFound, 100, 5);
+    assert!(found >= 5, "{found} of 10");
+}
+
+#[test]
+fn half_a_link_is_found() {
+    assert!(count(Question::HalfLink, 100, 5) >= 4);
+}
+
+#[test]
+fn a_bad_node_makes_no_two_healthy_ones_suspects() {
+    assert_eq!(count(Question::BadNode, 10, 20) + count(Question::BadNode, 100, 4), 0);
+}
+
+#[test]
+fn wilson_by_hand() {
+    // R: binom::binom.wilson(0, 381), binom.wilson(95, 100)
+    let (low, high) = wilson(0, 381);
+    assert!(low == 0.0 && (high - 0.009_98).abs() < 1e-4, "{high}");
+    let (low, high) = wilson(95, 100);
+    assert!((low - 0.8882).abs() < 1e-3 && (high - 0.9785).abs() < 1e-3, "{low} {high}");
+}
