@@ -25,7 +25,7 @@ pub const ENVIRONMENT: [(&str, &str); 6] = [
         "the command that shows what is longer than the terminal is high [default: less]; empty or \
          cat: none. Output that is no terminal has no pager",
     ),
-    ("LESS", "options of less; plumb sets FRX if there are none"),
+    ("LESS", "options of less; plumb sets FRX without it"),
     ("PLUMB_STORE", "the directory of the stored runs"),
     ("XDG_DATA_HOME", "its subdirectory plumb is the store without PLUMB_STORE"),
     ("PLUMB_LOCK", "the file through which plumbs that measure on one machine see each other"),

@@ -225,7 +225,7 @@ pub const VERDICT: Table = Table {
         real("ci_low", "lower end of the 95 % interval of factor").at("/interval/0"),
         real("ci_high", "upper end of this interval").at("/interval/1"),
         real("z", "distance from the peers in robust standard deviations").at("/evidence/z"),
-        real("p", "probability of it by chance").at("/evidence/p"),
+        real("p", "probability of such a distance by chance").at("/evidence/p"),
         real("q", "false discovery rate over all nodes and figures").at("/evidence/q"),
         real("value", "what was measured first").at("/evidence/value"),
         real("peers_median", "the median of the peers; for a link what its ends let expect")
