@@ -152,7 +152,6 @@ impl Sweep {
                 variable("PLUMB_FLEET_SERVICE", &pods.name),
                 variable("PLUMB_FLEET_LABELS", &labels),
                 key,
-                key,
             ],
         );
         // Requests that equal the limits, in whole CPUs, make the pod Guaranteed: a kubelet with
