@@ -1,7 +1,7 @@
 //! The textfile of a watch: the last figures of every experiment, how old they are, what the watch
 //! takes, and what has changed. The same families and labels as of a run's figures.
 
-use super::{Families, add_values, label};
+use super::{Families, MACHINE, add_values, label};
 use analysis::watch::{Change, Effect};
 use record::key::Key;
 use record::unit::Unit;
@@ -65,7 +65,7 @@ pub struct Reading {
 
 /// The text, ending in `# EOF`.
 pub fn render(watched: &Watched) -> String {
-    let mut families = Families::of(&watched.machine);
+    let mut families = Families::of(vec![label(MACHINE, &watched.machine)]);
     about_the_watch(&mut families, watched);
     for part in &watched.parts {
         about_a_part(&mut families, part, watched.now_s);
