@@ -1,8 +1,8 @@
 //! A real Slurm: several nodes, what is planted in them, and what a sweep says of it.
 
 use crate::cluster::Cluster;
-use crate::network::{Special, name};
-use crate::plumb::{names, wait_within, whole_events};
+use crate::network::{Special, name, whole_events};
+use crate::plumb::{names, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
