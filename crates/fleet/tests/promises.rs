@@ -19,6 +19,12 @@ fn a_healthy_fleet_accuses_nobody() {
 }
 
 #[test]
+fn most_slow_nodes_are_found() {
+    let found = count(Question::SlowNode, 100, 5) + count(Question::SlowFound, 100, 5);
+    assert!(found >= 5, "{found} of 10");
+}
+
+#[test]
 fn half_a_link_is_found() {
     assert!(count(Question::HalfLink, 100, 5) >= 4);
 }

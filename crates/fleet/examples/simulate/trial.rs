@@ -22,16 +22,6 @@ pub enum Question {
     BadNode,
 }
 
-impl Question {
-    pub const ALL: [Question; 5] = [
-        Question::Healthy,
-        Question::SlowNode,
-        Question::SlowFound,
-        Question::HalfLink,
-        Question::BadNode,
-    ];
-}
-
 /// The answer of one sweep: whether the thing in question happened, and how many suspects stay open.
 pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> (bool, usize) {
     let mut rng = Rng::with_seed(seed ^ 0x5eed);

@@ -20,7 +20,7 @@ pub(super) struct Again {
     /// Distances from the peers, as logs: of each repetition, or with each partner. Empty where it
     /// was not measured again.
     pub distances: Vec<f64>,
-    /// z and p of their median.
+    /// z and p: of the median of all measurements for a node, of the repetitions for a link.
     pub z: f64,
     pub p: f64,
     /// Half the 95 % interval of the distance.
@@ -34,7 +34,7 @@ pub(super) struct Again {
 /// What follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Every repetition shows it.
+    /// The median of the repetitions shows it, and each of them at least half of it.
     Shown,
     /// It was measured again and is well.
     Cleared,
@@ -43,22 +43,25 @@ pub(super) enum Outcome {
 }
 
 impl Again {
-    /// From distances, the standard error of their median, and its degrees of freedom.
-    fn new(distances: Vec<f64>, error: f64, freedom: f64, least: f64, partners: Vec<u32>) -> Again {
-        let (z, p) = match median(&distances) {
+    /// From distances, the standard error of their median, and its degrees of freedom. The first
+    /// measurement counts as one more of them where it is given.
+    fn new(distances: Vec<f64>, error: f64, freedom: f64, least: f64, first: Option<f64>) -> Again {
+        let all: Vec<f64> = distances.iter().copied().chain(first).collect();
+        let tested = if distances.is_empty() { None } else { median(&all) };
+        let (z, p) = match tested {
             Some(distance) => tail(distance, error, freedom),
             None => (0.0, 1.0),
         };
         let half = reach(freedom) * error;
-        Again { distances, z, p, half, partners, least }
+        Again { distances, z, p, half, partners: Vec::new(), least }
     }
 
     pub fn outcome(&self) -> Outcome {
-        let is_shown = self.distances.iter().all(|distance| *distance >= self.least);
+        let is_seen = self.distances.iter().all(|distance| *distance >= self.least / 2.0);
         match median(&self.distances) {
             Some(_) if self.distances.len() < LEAST_AGAIN => Outcome::Open,
-            Some(_) if is_shown => Outcome::Shown,
             Some(distance) if distance < self.least => Outcome::Cleared,
+            Some(_) if is_seen => Outcome::Shown,
             _ => Outcome::Open,
         }
     }
@@ -107,12 +110,14 @@ impl<'a> Second<'a> {
         };
         let least = least_effect(topic);
         let Some(peers) = field.peers(test.row) else {
-            return Again::new(Vec::new(), 0.0, 1.0, least, Vec::new());
+            return Again::new(Vec::new(), 0.0, 1.0, least, None);
         };
         let logs = repetitions.into_iter().flatten().filter_map(x);
         let distances: Vec<f64> = logs.map(|x| x - peers.centre).collect();
         // As uncertain as one measurement: what makes a healthy node differ from its peers stays.
-        Again::new(distances, peers.squared_error().sqrt(), peers.freedom, least, Vec::new())
+        let error = (peers.squared_error() + field.excess(field.rows[test.row].own)).sqrt();
+        let once = Some(self.first.distance(test));
+        Again::new(distances, error, peers.freedom, least, once)
     }
 
     /// The pairs of one end that were measured again: what each leaves of the other end, and which
@@ -153,7 +158,7 @@ impl<'a> Second<'a> {
         let least = least_effect(topic);
         let fit = self.first.fits.iter().find(|fit| fit.key == topic.subject.key);
         let (Some(fit), Some(peers)) = (fit, field.peers(test.row)) else {
-            return Again::new(Vec::new(), 0.0, 1.0, least, Vec::new());
+            return Again::new(Vec::new(), 0.0, 1.0, least, None);
         };
         let rank = self.first.rank(test);
         let found = self.with_partners(fit, rank, role != Role::Receive, None);
@@ -161,7 +166,9 @@ impl<'a> Second<'a> {
         let distances: Vec<f64> = effects.iter().map(|effect| effect - peers.centre).collect();
         let pairs = FRAC_PI_2 * fit.variance / distances.len().max(1) as f64;
         let error = (peers.squared_error() + pairs + fit.alone.1).sqrt();
-        Again::new(distances, error, peers.freedom, least, partners)
+        let once = Some(self.first.distance(test));
+        let again = Again::new(distances, error, peers.freedom, least, once);
+        Again { partners, ..again }
     }
 
     /// A link: what it is worse than both of its ends with others. An end that is as bad with others
@@ -170,24 +177,19 @@ impl<'a> Second<'a> {
         let fit = &self.first.fits[link.fit];
         let near = self.with_partners(fit, link.from, true, Some(link.to));
         let far = self.with_partners(fit, link.to, false, Some(link.from));
-        let fitted = [fit.end(link.from, true), fit.end(link.to, false)];
-        let ends: f64 = [&near, &far]
-            .into_iter()
-            .zip(fitted)
-            .map(|(found, fitted)| {
-                let effects: Vec<f64> = found.iter().map(|(_, effect)| *effect).collect();
-                median(&effects).map_or(fitted, |again| again.max(fitted))
-            })
-            .sum();
-        let partners = near.iter().chain(&far);
-        let count = |found: &[(u32, f64)]| found.len().max(1) as f64;
-        let others = 1.0 / count(&near) + 1.0 / count(&far);
-        let mut again = self.again(fit, (link.from, link.to), ends, others);
-        again.partners = partners.map(|(partner, _)| *partner).collect();
-        again
+        let end = |found: &[(u32, f64)], fitted: f64| {
+            let effects: Vec<f64> =
+                found.iter().map(|(_, effect)| *effect).chain([fitted]).collect();
+            median(&effects).unwrap_or(fitted)
+        };
+        let ends = end(&near, fit.end(link.from, true)) + end(&far, fit.end(link.to, false));
+        let others = [&near, &far].map(|found| 1.0 / (found.len() + 1) as f64).iter().sum();
+        let partners = near.iter().chain(&far).map(|(partner, _)| *partner).collect();
+        Again { partners, ..self.again(fit, (link.from, link.to), ends, others) }
     }
 
-    /// One path, against the level of its class and what its ends add.
+    /// One path, against the level of its class and what its ends add; `others` is the variance of
+    /// the ends, in variances of pairs.
     fn again(&self, fit: &Fit, path: (u32, u32), ends: f64, others: f64) -> Again {
         let logs = self.pairs.get(&fit.key).and_then(|pairs| pairs.get(&path));
         let level = self.level(fit, path);
@@ -195,8 +197,9 @@ impl<'a> Second<'a> {
             Some(level) => logs.into_iter().flatten().map(|x| x - level - ends).collect(),
             None => Vec::new(),
         };
-        let variance = fit.variance * (1.0 + FRAC_PI_2 * others) + fit.alone.1;
-        Again::new(distances, variance.sqrt(), fit.freedom.max(1.0), LEAST_LINK.ln(), Vec::new())
+        let count = distances.len().max(1) as f64;
+        let variance = FRAC_PI_2 * fit.variance * (1.0 / count + others) + fit.alone.1;
+        Again::new(distances, variance.sqrt(), fit.freedom.max(1.0), LEAST_LINK.ln(), None)
     }
 
     /// A node with several bad links: each of those that were measured again, by its median.
@@ -214,6 +217,7 @@ impl<'a> Second<'a> {
                 error = error.max(again.half / reach(fit.freedom.max(1.0)));
             }
         }
-        Again::new(distances, error, fit.freedom.max(1.0), LEAST_LINK.ln(), partners)
+        let freedom = fit.freedom.max(1.0);
+        Again { partners, ..Again::new(distances, error, freedom, LEAST_LINK.ln(), None) }
     }
 }

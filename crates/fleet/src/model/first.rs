@@ -168,7 +168,7 @@ impl First {
             let wanted = least_effect(topic);
             // What scatters less than would count as slower is steady enough.
             let is_seen =
-                !topic.subject.is_scatter || row.x >= super::level_effect(topic.kind).ln();
+                !topic.subject.is_scatter || row.value >= super::level_effect(topic.kind).ln();
             self.distance(test) >= wanted && is_seen
         };
         let found = self.tests.iter().enumerate();

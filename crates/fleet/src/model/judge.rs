@@ -2,7 +2,7 @@
 
 use super::below::below;
 use super::confirm::{Again, Outcome, Second};
-use super::first::{First, LinkTest, Test};
+use super::first::{First, Test};
 use super::peers::reach;
 use super::select::{ACCUSED_RATE, q_values};
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
@@ -91,7 +91,7 @@ impl Bench<'_> {
         let mut tests: Vec<(u32, f64)> =
             first.tests.iter().map(|test| (first.rank(test), test.p)).collect();
         for (at, again) in first.chosen.iter().zip(&again) {
-            tests[*at].1 = both(first.tests[*at].p, again);
+            tests[*at].1 = after(again);
         }
         let q_values = q_values(&tests, ACCUSED_RATE);
         for (at, again) in first.chosen.iter().zip(&again) {
@@ -128,21 +128,19 @@ impl Bench<'_> {
         let first = self.first;
         let again: Vec<Again> =
             first.chosen_links.iter().map(|at| second.link(&first.links[*at])).collect();
-        let q_values = self.link_rates(&again);
-        for (at, again) in first.chosen_links.iter().zip(&again) {
-            let case = self.link(first.at(*at), *at, Charge::DegradedLink, q_values[*at]);
+        // What a healthy link was disturbed by does not last: the second measurement is tested among
+        // those that were chosen.
+        let tests: Vec<(At, f64)> = first
+            .chosen_links
+            .iter()
+            .map(|at| first.at(*at))
+            .zip(again.iter().map(after))
+            .collect();
+        let q_values = q_values(&tests, ACCUSED_RATE);
+        for ((at, again), q) in first.chosen_links.iter().zip(&again).zip(q_values) {
+            let case = self.link(first.at(*at), *at, Charge::DegradedLink, q);
             self.judge(case, again);
         }
-    }
-
-    /// The rates at which links are found, with the second measurement of the chosen ones.
-    fn link_rates(&self, again: &[Again]) -> Vec<f64> {
-        let p = |link: &LinkTest| ((link.from, link.to), link.p);
-        let mut tests: Vec<((u32, u32), f64)> = self.first.links.iter().map(p).collect();
-        for (at, again) in self.first.chosen_links.iter().zip(again) {
-            tests[*at].1 = both(tests[*at].1, again);
-        }
-        q_values(&tests, ACCUSED_RATE)
     }
 
     /// A node whose links are bad with several partners. The least of the two worst links decides.
@@ -150,7 +148,7 @@ impl Bench<'_> {
         for flaky in &self.first.flaky {
             let again = second.flaky(flaky);
             let Some(link) = flaky.links.get(1).or(flaky.links.first()).copied() else { continue };
-            let q = self.first.links[link].q.max(again.p);
+            let q = after(&again);
             let mut case = self.link(At::Node(flaky.rank), link, Charge::Unstable, q);
             case.role = Role::Both;
             self.judge(case, &again);
@@ -198,7 +196,6 @@ impl Bench<'_> {
             Some(topic) => (topic.unit, topic.better, topic.kind),
             None => return,
         };
-        debug_assert!(case.role == Role::Alone || kind == Kind::Io);
         self.verdicts.push(Verdict {
             charge,
             at: case.at,
@@ -210,8 +207,8 @@ impl Bench<'_> {
             factor: distance.exp(),
             interval: ((distance - half).exp(), (distance + half).exp()),
             evidence: Evidence {
-                z: if is_again { z.min(again.z) } else { z },
-                p: if is_again { p.max(again.p) } else { p },
+                z: if is_again { again.z } else { z },
+                p: if is_again { again.p } else { p },
                 q: case.q,
                 value: case.value,
                 peers_median: case.expected,
@@ -224,8 +221,7 @@ impl Bench<'_> {
     }
 }
 
-/// The p value of both measurements together: both must show it. What was not shown again is no
-/// finding.
-fn both(p: f64, again: &Again) -> f64 {
-    if again.outcome() == Outcome::Shown { p.max(again.p) } else { 1.0 }
+/// The p value after the second measurement. What was not shown again is no finding.
+fn after(again: &Again) -> f64 {
+    if again.outcome() == Outcome::Shown { again.p } else { 1.0 }
 }

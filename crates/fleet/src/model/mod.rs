@@ -4,10 +4,11 @@
 //! pure: the record decides alone. All comparisons are on the log scale, and signed so that more is
 //! worse, for rates and for latencies.
 //!
-//! A node is accused if it is worse than its peers by at least [`level_effect`] in the first
-//! measurement and in every repetition, and if both are significant among all nodes and figures of
-//! the sweep. The least effect is half of what is to be found (a node 10 % slower in a hardware
-//! figure): half way between a healthy node and that one, both errors are equally unlikely.
+//! A node is accused if it stands out in the first measurement, if the median of the repetitions is
+//! worse than the peers by at least [`level_effect`] and none by less than half of that, and if the
+//! median of all measurements is significant among all nodes and figures of the sweep. The least
+//! effect is half of what is to be found (a node 10 % slower in a hardware figure): half way between
+//! a healthy node and that one, both errors are equally unlikely.
 
 mod below;
 mod confirm;

@@ -8,7 +8,7 @@ use record::key::Key;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How often a suspect link is measured again.
-const LINK_TIMES: u32 = 2;
+const LINK_TIMES: u32 = 3;
 
 /// The suspects of the phases `alone` and `pairs`. What phase 4 itself added changes nothing: the
 /// answer is the same before, in and after it, so that a resumed sweep goes on with what is missing.

@@ -98,13 +98,13 @@ pub enum Charge {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// Distance from the centre of the peers in robust standard deviations, the lesser of both
-    /// measurements.
+    /// Distance from the centre of the peers in robust standard deviations: of the median of all
+    /// measurements of a node, of the repetitions of a link; of the first one where there is no other.
     pub z: f64,
-    /// Probability of it by chance, one-sided: the greater of both measurements.
+    /// Probability of it by chance, one-sided.
     pub p: f64,
-    /// The false discovery rate at which it is found among all nodes and figures (links: among all
-    /// links) of the sweep.
+    /// The false discovery rate at which it is found: among all nodes and figures of the sweep, or
+    /// among the links that were measured again.
     pub q: f64,
     /// What was measured first, in the figure's unit: the node's value, or the median over its
     /// pairs; for a link the value of the pair. For [`Subject::is_scatter`] the standard deviation
