@@ -223,7 +223,7 @@ impl Fleet {
                     continue;
                 }
                 events.extend(self.meet(step, Purpose::Matching, (from, to), draw));
-                if (from + step) % 20 == 0 {
+                if (from + step).is_multiple_of(20) {
                     events.extend(self.meet(step, Purpose::Isolated, (from, to), draw));
                 }
             }
