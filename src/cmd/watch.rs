@@ -186,10 +186,11 @@ impl Watch {
     /// Measures one part after the other; what is saved for if nothing was measured.
     fn measure_what_is_saved(&mut self) -> Result<Option<String>, Failure> {
         let mut is_first = true;
+        // Once a tick: what measuring leaves of its own time is for the next one.
+        self.rotation.save(&mut self.state.kept, self.clock.now_s());
         loop {
             let spent = self.spent_s();
             self.state.kept.charge(spent);
-            self.rotation.save(&mut self.state.kept, self.clock.now_s());
             let part = match self.rotation.turn(&self.state.kept) {
                 Turn::Measure(part) if !self.is_stopped() => part.clone(),
                 Turn::Save(part, missing_s) if is_first => {
@@ -204,7 +205,7 @@ impl Watch {
 
     /// One measurement of a part, as a run of its own.
     fn measure(&mut self, part: &Part) -> Result<(), Failure> {
-        let name = format!("{}-{}", run_name(), part.id);
+        let name = self.name(part);
         let out = self.store.path(&name);
         let order = Order {
             args: self.args.of_run(part, &out),
@@ -225,6 +226,14 @@ impl Watch {
         self.voice.says(&text);
         // A watch that is killed repeats one part at most.
         self.written(self.state.write(&self.store))
+    }
+
+    /// A name that no record has: several may begin in one second.
+    fn name(&self, part: &Part) -> String {
+        let began = run_name();
+        let numbered = (2..).map(|number: u32| format!("{began}-{number}-{}", part.id));
+        let mut names = std::iter::once(format!("{began}-{}", part.id)).chain(numbered);
+        names.find(|name| !self.store.path(name).exists()).unwrap_or(began)
     }
 
     /// Searches the history of every figure, and reports what is new.
