@@ -185,14 +185,14 @@ impl Watch {
 
     /// Measures one part after the other; what is saved for if nothing was measured.
     fn measure_what_is_saved(&mut self) -> Result<Option<String>, Failure> {
-        let mut is_first = true;
+        let (mut is_first, rotations) = (true, self.state.kept.rotations);
         // Once a tick: what measuring leaves of its own time is for the next one.
         self.rotation.save(&mut self.state.kept, self.clock.now_s());
         loop {
             let spent = self.spent_s();
             self.state.kept.charge(spent);
             let part = match self.rotation.turn(&self.state.kept) {
-                Turn::Measure(part) if !self.is_stopped() => part.clone(),
+                Turn::Measure(part) if self.goes_on(rotations) => part.clone(),
                 Turn::Save(part, missing_s) if is_first => {
                     return Ok(Some(voice::saving(&self.rotation, part, missing_s)));
                 }
@@ -201,6 +201,12 @@ impl Watch {
             self.measure(&part)?;
             is_first = false;
         }
+    }
+
+    /// Whether a tick that began after so many rotations measures more: it ends with a rotation, so
+    /// that every part has one new value before the next search.
+    fn goes_on(&self, rotations: u64) -> bool {
+        !self.is_stopped() && self.state.kept.rotations == rotations
     }
 
     /// One measurement of a part, as a run of its own.
