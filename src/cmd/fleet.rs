@@ -32,7 +32,7 @@ enum Action {
     Report(report::Args),
     Compare(compare::Args),
     Slurm(slurm::Args),
-    Kubernetes(kubernetes::Args),
+    Kubernetes(Box<kubernetes::Args>),
 }
 
 /// Runs the action.
@@ -45,6 +45,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Action::Report(args) => report::run(args),
         Action::Compare(args) => compare::run(args),
         Action::Slurm(args) => slurm::run(args),
-        Action::Kubernetes(args) => kubernetes::run(args),
+        Action::Kubernetes(args) => kubernetes::run(*args),
     }
 }

@@ -151,7 +151,11 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
 }
 
 /// A figure over the runs that have it.
-pub(super) fn over((key, about): &Found, rows: &BTreeMap<String, Row>, runs: &[&(String, Facts)]) -> Over {
+pub(super) fn over(
+    (key, about): &Found,
+    rows: &BTreeMap<String, Row>,
+    runs: &[&(String, Facts)],
+) -> Over {
     let point = |(run, (name, _)): (usize, &&(String, Facts))| {
         rows.get(name).map(|row| RunPoint { run, value: row.value, ci: row.ci })
     };

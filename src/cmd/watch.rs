@@ -185,13 +185,14 @@ impl Watch {
 
     /// Measures one part after the other; what is saved for if nothing was measured.
     fn measure_what_is_saved(&mut self) -> Result<Option<String>, Failure> {
-        let mut is_first = true;
+        let (mut is_first, rotations) = (true, self.state.kept.rotations);
+        // Once a tick: what measuring leaves of its own time is for the next one.
+        self.rotation.save(&mut self.state.kept, self.clock.now_s());
         loop {
             let spent = self.spent_s();
             self.state.kept.charge(spent);
-            self.rotation.save(&mut self.state.kept, self.clock.now_s());
             let part = match self.rotation.turn(&self.state.kept) {
-                Turn::Measure(part) if !self.is_stopped() => part.clone(),
+                Turn::Measure(part) if self.goes_on(rotations) => part.clone(),
                 Turn::Save(part, missing_s) if is_first => {
                     return Ok(Some(voice::saving(&self.rotation, part, missing_s)));
                 }
@@ -202,9 +203,15 @@ impl Watch {
         }
     }
 
+    /// Whether a tick that began after so many rotations measures more: it ends with a rotation, so
+    /// that every part has one new value before the next search.
+    fn goes_on(&self, rotations: u64) -> bool {
+        !self.is_stopped() && self.state.kept.rotations == rotations
+    }
+
     /// One measurement of a part, as a run of its own.
     fn measure(&mut self, part: &Part) -> Result<(), Failure> {
-        let name = format!("{}-{}", run_name(), part.id);
+        let name = self.name(part);
         let out = self.store.path(&name);
         let order = Order {
             args: self.args.of_run(part, &out),
@@ -225,6 +232,14 @@ impl Watch {
         self.voice.says(&text);
         // A watch that is killed repeats one part at most.
         self.written(self.state.write(&self.store))
+    }
+
+    /// A name that no record has: several may begin in one second.
+    fn name(&self, part: &Part) -> String {
+        let began = run_name();
+        let numbered = (2..).map(|number: u32| format!("{began}-{number}-{}", part.id));
+        let mut names = std::iter::once(format!("{began}-{}", part.id)).chain(numbered);
+        names.find(|name| !self.store.path(name).exists()).unwrap_or(began)
     }
 
     /// Searches the history of every figure, and reports what is new.
