@@ -244,7 +244,7 @@ mod tests {
     fn every_figure_is_there_with_its_age_and_what_changed() {
         let families = read(&render(&watched())).expect("both formats");
         let only = |name: &str| {
-            let samples = families[name].samples;
+            let samples = &families[name].samples;
             assert_eq!(samples.len(), 1, "{name}");
             samples[0].clone()
         };
