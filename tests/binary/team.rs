@@ -32,7 +32,7 @@ fn is_far(rank: u32) -> bool {
 }
 
 fn node(rank: u32) -> Event {
-    let kind = if rank % 2 == 0 { "t4" } else { "t8" };
+    let kind = if rank.is_multiple_of(2) { "t4" } else { "t8" };
     let rack = if is_far(rank) { "r2" } else { "r1" };
     let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     Event::Node(Node {
@@ -55,7 +55,7 @@ fn figures(rank: u32, call_ns: f64) -> [Event; 2] {
         let estimate = estimate(value);
         Event::Figure(Figure { rank, key, unit, better, kind, estimate, predicted: None, again: 0 })
     };
-    let whole = if rank % 2 == 0 { 10e9 } else { 20e9 };
+    let whole = if rank.is_multiple_of(2) { 10e9 } else { 20e9 };
     let bandwidth = if rank == SLOW { whole / 2.0 } else { whole };
     let call = if is_far(rank) { 1.3 * call_ns } else { call_ns };
     let level = CaseId::new().with("level", "DRAM").with("threads", 1_u64);

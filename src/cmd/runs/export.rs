@@ -126,8 +126,11 @@ fn ends_in_slash(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
+/// A file's name and what writes its text.
+type Script = (&'static str, fn() -> String);
+
 /// The scripts beside the CSV files.
-const SCRIPTS: [(&str, fn() -> String); 3] =
+const SCRIPTS: [Script; 3] =
     [("schema.sql", sql::schema), ("load.sql", sql::load), ("duckdb.sql", sql::duckdb)];
 
 fn export_tables(store: &Store, args: &Args) -> Result<(), Failure> {
