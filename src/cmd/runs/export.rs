@@ -126,16 +126,20 @@ fn ends_in_slash(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
+/// A file's name and what writes its text.
+type Script = (&'static str, fn() -> String);
+
+/// The scripts beside the CSV files.
+const SCRIPTS: [Script; 3] =
+    [("schema.sql", sql::schema), ("load.sql", sql::load), ("duckdb.sql", sql::duckdb)];
+
 fn export_tables(store: &Store, args: &Args) -> Result<(), Failure> {
     let records = records(store, &args.runs)?;
     make_directory(&args.to)?;
     check_directory(&args.to)?;
-    // The scripts beside the CSV files.
-    let scripts =
-        [("schema.sql", sql::schema()), ("load.sql", sql::load()), ("duckdb.sql", sql::duckdb())];
-    for (name, text) in scripts {
+    for (name, text) in SCRIPTS {
         let path = args.to.join(name);
-        store::file::write_whole(&path, text.as_bytes()).map_err(usage)?;
+        store::file::write_whole(&path, text().as_bytes()).map_err(usage)?;
         output::print(&format!("{}\n", path.display()))?;
     }
     let files: Vec<PathBuf> = TABLES.iter().map(|table| args.to.join(table.file())).collect();
