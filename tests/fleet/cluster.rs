@@ -20,7 +20,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// One with so many nodes, of which some are special.
-    pub fn start(nodes: usize, special: impl Fn(usize) -> Special<'static>) -> Cluster {
+    pub fn start(nodes: usize, special: impl Fn(usize) -> Special) -> Cluster {
         let network = Network::new(nodes);
         let here = &network.here;
         for dir in ["state", "shared"] {

@@ -2,9 +2,10 @@
 //! host 0. All of it has this process's number in its name and goes with its value.
 
 use crate::plumb::Here;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,9 +23,7 @@ pub struct Network {
 
 /// What a host has that others lack.
 #[derive(Default)]
-pub struct Special<'a> {
-    /// Control group of all of its processes.
-    pub group: Option<&'a Quota>,
+pub struct Special {
     /// Files that it sees in the place of others: the file, and what it is.
     pub files: Vec<(PathBuf, PathBuf)>,
 }
@@ -114,34 +113,23 @@ impl Network {
 
     /// Starts a host's first program, which has process numbers, mounts and a host name of its own:
     /// what it starts dies with it. /mnt is the host's own.
-    pub fn boot(&self, host: usize, special: &Special<'_>, program: &[&str]) -> Child {
+    pub fn boot(&self, host: usize, special: &Special, program: &[&str]) -> Child {
         let own = self.here.path(&name(host));
         fs::create_dir_all(&own).unwrap();
-        let mut script = "set -e; ".to_owned();
-        if let Some(group) = special.group {
-            write!(script, "echo $$ >{}/cgroup.procs; ", group.0.display()).unwrap();
-        }
         let mut inside = format!("hostname {}; mount --bind {} /mnt; ", name(host), own.display());
         for (file, of_host) in &special.files {
             write!(inside, "mount --bind {} {}; ", of_host.display(), file.display()).unwrap();
         }
-        write!(
-            script,
+        let script = format!(
             "exec ip netns exec {} unshare --uts --pid --fork --kill-child --mount-proc bash -c \
              'set -e; {inside} set +e; trap \"exit 0\" TERM; \"$@\" & wait' \"$0\" \"$@\"",
             self.net(host)
-        )
-        .unwrap();
+        );
         let log = fs::File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
         let mut command = self.here.other("setpriv");
         command.args(["--pdeathsig", "KILL", "--", "bash", "-c", &script, &name(host)]);
         command.args(program).stdout(log.try_clone().unwrap()).stderr(log);
         command.spawn().unwrap()
-    }
-
-    /// What a host's programs said.
-    pub fn log(&self, host: usize) -> String {
-        fs::read_to_string(self.here.path(&format!("{}.log", name(host)))).unwrap_or_default()
     }
 
     /// Processes that run at a host.
@@ -192,29 +180,9 @@ pub fn told(command: &mut Command) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// A control group with a share of one CPU; removed on drop.
-pub struct Quota(PathBuf);
-
-impl Quota {
-    /// So many percent of a CPU in each tenth of a second.
-    pub fn percent(percent: u32) -> Option<Quota> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let group = PathBuf::from("/sys/fs/cgroup/cpu")
-            .join(format!("plumb-fleet-{}-{number}", std::process::id()));
-        fs::create_dir(&group).ok()?;
-        let group = Quota(group);
-        let period_us = 100_000;
-        fs::write(group.0.join("cpu.cfs_period_us"), period_us.to_string()).ok()?;
-        fs::write(group.0.join("cpu.cfs_quota_us"), (period_us / 100 * percent).to_string())
-            .ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Quota {
-    fn drop(&mut self) {
-        // A group with processes in it stays; then the test has failed already.
-        let _ = fs::remove_dir(&self.0);
-    }
+/// The whole lines of a sweep's record.
+pub fn whole_events(record: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(record).unwrap_or_default();
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -1,8 +1,8 @@
 //! A real Slurm: several nodes, what is planted in them, and what a sweep says of it.
 
 use crate::cluster::Cluster;
-use crate::network::{Special, name};
-use crate::plumb::{names, wait_within, whole_events};
+use crate::network::{Special, name, whole_events};
+use crate::plumb::{names, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -82,10 +82,6 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     fs::write(cluster.path("plumb.sbatch"), &script).unwrap();
     let job = cluster.says("sbatch", &["--parsable", "plumb.sbatch"]);
     let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
-    let log = || {
-        let log = fs::read_to_string(cluster.path(&format!("plumb-fleet-{}.log", job.trim())));
-        log.unwrap_or_default()
-    };
     wait_within(PATIENCE, "pairs that are measured", || {
         let steps = whole_events(&record);
         let last = of(&steps, "pair").iter().filter_map(|pair| pair["step"].as_u64()).max();
@@ -107,7 +103,8 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
         let queue = cluster.says("squeue", &["-h", "-j", job.trim(), "-t", "all", "-o", "%T"]);
         ["COMPLETED", "FAILED"].contains(&queue.trim()).then_some(())
     });
-    let log = log();
+    let log = fs::read_to_string(cluster.path(&format!("plumb-fleet-{}.log", job.trim())));
+    let log = log.unwrap_or_default();
 
     let lost: Vec<u64> = of(&events, "absent")
         .iter()

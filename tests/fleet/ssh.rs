@@ -1,6 +1,7 @@
 //! Real ssh: hosts that take part, and hosts that do not.
 
-use crate::plumb::{Answer, answer, names, signal, wait_for, whole_events};
+use crate::network::whole_events;
+use crate::plumb::{Answer, answer, names, signal, wait_for};
 use crate::server::Servers;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -42,8 +43,9 @@ impl Servers {
                     .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok());
                 commands.into_iter().all(|line| !line.contains("fleet\0node")).then_some(())
             });
-            let left = names(&self.path(host, "tmp"));
-            assert!(left.is_empty(), "{host}: {left:?}");
+            wait_for("the end of what nodes wrote", || {
+                names(&self.path(host, "tmp")).is_empty().then_some(())
+            });
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::job::said;
 use crate::cmd::{Failure, output, usage};
 use fleet::book;
-use fleet::model::judge;
-use fleet::model::{At, Charge, Verdict};
+use fleet::model::{At, Charge, Verdict, judge};
 use fleet::read::Sweep;
 use record::metric::Better;
 use std::collections::BTreeMap;
