@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
         let size: u32 = size.parse()?;
         let recipe = recipe(size);
         let began = Instant::now();
-        let outcome = run(&recipe, &drawn, None, 1, None);
+        let outcome = run(&recipe, &drawn, &[], 1, None);
         let took_s = began.elapsed().as_secs_f64();
         let sweep = sweep(&outcome.events).ok_or_else(|| anyhow::anyhow!("no header"))?;
         anyhow::ensure!(outcome.is_over, "the sweep of {size} nodes did not end");

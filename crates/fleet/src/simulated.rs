@@ -29,7 +29,7 @@ pub struct Kill {
 /// What a simulated sweep came to.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The lines of its record.
+    /// The lines of its record, with those of its earlier parts.
     pub events: Vec<Event>,
     /// Messages that arrived.
     pub messages: u64,
@@ -41,11 +41,12 @@ pub struct Outcome {
     pub wall_s: f64,
 }
 
-/// Runs a sweep to its end, or until rank 0 is killed. `generation` counts the processes of rank 0.
+/// Runs a sweep to its end, or until rank 0 is killed; `earlier` are the lines of a record that it
+/// goes on with. `generation` counts the processes of rank 0.
 pub fn run(
     recipe: &Recipe,
     drawn: &Drawn,
-    earlier: Option<&Sweep>,
+    earlier: &[Event],
     generation: u64,
     kill: Option<Kill>,
 ) -> Outcome {
@@ -140,7 +141,7 @@ impl<'a> World<'a> {
     fn new(
         recipe: &Recipe,
         drawn: &'a Drawn,
-        earlier: Option<&Sweep>,
+        earlier: &[Event],
         generation: u64,
     ) -> World<'a> {
         let size = recipe.header.size;
@@ -149,7 +150,7 @@ impl<'a> World<'a> {
             drawn,
             size,
             plumb: recipe.header.plumb.clone(),
-            rank0: Rank0::new(recipe.clone(), generation, earlier),
+            rank0: Rank0::new(recipe.clone(), generation, sweep(earlier).as_ref()),
             nodes: (1..size).map(node).collect(),
             lines: BTreeMap::new(),
             last: 0,
@@ -158,7 +159,7 @@ impl<'a> World<'a> {
             links: BTreeMap::new(),
             reported: 0,
             now: Duration::ZERO,
-            events: Vec::new(),
+            events: earlier.to_vec(),
             is_over: false,
             most: 0,
         };

@@ -126,6 +126,8 @@ impl Rank0 {
             self.members.insert(rank, Member::new(hello, clock));
         }
         let meets = matches!(self.course, Course::Meets(_));
+        // Over this connection it has no place yet, whatever it had over an earlier one.
+        self.parents.remove(&rank);
         self.place(rank, !meets);
         // Those that waited for their parent.
         let waiting: Vec<u32> = children(rank)
