@@ -186,11 +186,11 @@ impl Watch {
     /// Measures one part after the other; what is saved for if nothing was measured.
     fn measure_what_is_saved(&mut self) -> Result<Option<String>, Failure> {
         let (mut is_first, rotations) = (true, self.state.kept.rotations);
-        // Once a tick: what measuring leaves of its own time is for the next one.
+        let spent = self.spent_s();
+        self.state.kept.charge(spent);
+        // Once a tick, and after the charge: no more is saved than the next part needs.
         self.rotation.save(&mut self.state.kept, self.clock.now_s());
         loop {
-            let spent = self.spent_s();
-            self.state.kept.charge(spent);
             let part = match self.rotation.turn(&self.state.kept) {
                 Turn::Measure(part) if self.goes_on(rotations) => part.clone(),
                 Turn::Save(part, missing_s) if is_first => {

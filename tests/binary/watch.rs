@@ -102,6 +102,25 @@ fn a_signal_ends_it_and_a_second_one_on_the_machine_is_refused() {
     program.kill();
 }
 
+/// Where a part needs more than one interval saves, all of it is saved.
+#[test]
+fn a_part_that_needs_several_ticks_gets_its_turn() {
+    let here = Here::new();
+    let mut args = FAST.to_vec();
+    args[6] = "40%";
+    let program = here.start(&mut here.command(&args));
+    wait_within(PATIENCE, "a part that takes longer to save", || {
+        program.said().contains("selftest.fault: measured").then_some(())
+    });
+    program.signal("TERM");
+    assert_eq!(program.ended_within(PATIENCE).code, Some(0));
+    let state = state(&here).unwrap();
+    let used = state["used_s"].as_f64().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let watched = now.as_secs_f64() - state["began_s"].as_f64().unwrap();
+    assert!(used <= 0.4 * watched + 0.2, "{used} in {watched}");
+}
+
 /// A watch whose part is believed to be cheap, and is not.
 #[test]
 fn what_costs_more_than_was_saved_is_stopped_and_leaves_nothing() {
