@@ -138,12 +138,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(
-        recipe: &Recipe,
-        drawn: &'a Drawn,
-        earlier: &[Event],
-        generation: u64,
-    ) -> World<'a> {
+    fn new(recipe: &Recipe, drawn: &'a Drawn, earlier: &[Event], generation: u64) -> World<'a> {
         let size = recipe.header.size;
         let node = |rank| (rank, Node { relay: Relay::new(rank), uplink: None, order: 0 });
         let mut world = World {
