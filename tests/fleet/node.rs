@@ -1,6 +1,6 @@
 //! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
 
-use crate::plumb::{Answer, Here, Program, event, wait_for};
+use crate::plumb::{Answer, Here, Program, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
@@ -87,7 +87,7 @@ impl Sweep {
     fn events(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.record()).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(event).collect()
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn of(&self, kind: &str) -> Vec<Value> {

@@ -252,7 +252,7 @@ impl<'a> World<'a> {
             }
             Arrives::Down(link, down) => {
                 let Some(line) = self.lines.get(&link).copied() else { return };
-                self.take_from_above(line.child, link, line.parent, down);
+                self.hear_parent(line.child, link, line.parent, down);
             }
             Arrives::Closed(link, at) => self.closed(link, at),
             Arrives::Done(0, _, report) => {
@@ -328,7 +328,7 @@ impl<'a> World<'a> {
         self.act_of(rank);
     }
 
-    fn take_from_above(&mut self, rank: u32, link: Link, parent: u32, down: Down) {
+    fn hear_parent(&mut self, rank: u32, link: Link, parent: u32, down: Down) {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         match down {
             Down::Welcome { generation, .. } => node.relay.attached(parent, generation),
