@@ -223,6 +223,24 @@ fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
 }
 
 #[test]
+fn a_node_that_gets_a_signal_ends_what_it_started_and_says_so() {
+    let sweep = Sweep::new(3);
+    // More than a moment's work.
+    let long = [&LITTLE[..], &["os.syscall"]].concat();
+    let programs: Vec<Program> = (0..2).map(|rank| sweep.start(rank, &long)).collect();
+    let third = sweep.start(2, &long);
+    sweep.wait_for_phase("alone");
+    third.signal("TERM");
+    let answer = end(third);
+    assert_eq!(answer.code, Some(4), "{}", answer.err);
+    all_end(programs);
+    let absent = sweep.of("absent");
+    let own = |of: &&Value| of["rank"] == 2 && of["lost"] == true;
+    let why = absent.iter().find(own).unwrap()["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("a signal ended it"), "{why}");
+}
+
+#[test]
 fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
     let keys = |sweep: &Sweep| {
         let of = |event: &Value| {
