@@ -38,10 +38,7 @@ const CUT: usize = 6;
 fn cluster() -> Cluster {
     // The slow node has five peers before any is lost.
     let cluster = Cluster::start(7, |node| match node {
-        OTHER => Special {
-            group: None,
-            files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
-        },
+        OTHER => Special { files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())] },
         _ => Special::default(),
     });
     for node in cluster.network.hosts() {
