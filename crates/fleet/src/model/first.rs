@@ -274,7 +274,7 @@ impl Tables {
     fn figure(&mut self, figures: &BTreeMap<u32, &Figure>) {
         let Some(first) = figures.values().next() else { return };
         if first.better == Better::None {
-            self.untested.insert(first.key.clone(), "neither more nor less of it is better");
+            self.untested.insert(first.key.clone(), "neither direction of the metric is better");
             return;
         }
         let level = |figure: &&Figure| {

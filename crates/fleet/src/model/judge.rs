@@ -127,16 +127,14 @@ impl Bench<'_> {
         let first = self.first;
         let again: Vec<Again> =
             first.chosen_links.iter().map(|at| second.link(&first.links[*at])).collect();
-        // What a healthy link was disturbed by does not last: the second measurement is tested among
-        // those that were chosen.
-        let tests: Vec<(At, f64)> = first
-            .chosen_links
-            .iter()
-            .map(|at| first.at(*at))
-            .zip(again.iter().map(after))
-            .collect();
+        let mut tests: Vec<(At, f64)> =
+            first.links.iter().enumerate().map(|(at, link)| (first.at(at), link.p)).collect();
+        for (at, again) in first.chosen_links.iter().zip(&again) {
+            tests[*at].1 = after(again);
+        }
         let q_values = q_values(&tests, ACCUSED_RATE);
-        for ((at, again), q) in first.chosen_links.iter().zip(&again).zip(q_values) {
+        for (at, again) in first.chosen_links.iter().zip(&again) {
+            let q = q_values[*at];
             let case = self.link(first.at(*at), *at, Charge::DegradedLink, q);
             self.judge(case, again);
         }

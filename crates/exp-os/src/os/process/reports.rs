@@ -97,7 +97,7 @@ mod tests {
     fn a_parent_has_the_areas_that_are_asked_for() {
         let before = count_areas().expect("proc is mounted");
         let areas = more_areas(before + 100).expect("pages can be mapped");
-        assert!((34..=100).contains(&areas.len()), "{}", areas.len());
+        assert!((20..=100).contains(&areas.len()), "{}", areas.len());
         let after = count_areas().expect("proc is mounted");
         // Other tests map and unmap meanwhile.
         assert!(after + 20 >= before + 100, "{before} {after}");
