@@ -7,6 +7,7 @@ use super::{Role, least_effect, signed};
 use crate::read::Sweep;
 use crate::sweep::{Figure, Purpose};
 use record::key::Key;
+use record::metric::Kind;
 use stats::quantile::median;
 use std::collections::HashMap;
 use std::f64::consts::FRAC_PI_2;
@@ -29,12 +30,14 @@ pub(super) struct Again {
     pub partners: Vec<u32>,
     /// The least distance that counts.
     pub least: f64,
+    /// The least distance of each repetition.
+    pub each: f64,
 }
 
 /// What follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The median of the repetitions shows it, and each of them at least half of it.
+    /// The median of the repetitions shows it, and each of them its least.
     Shown,
     /// It was measured again and is well.
     Cleared,
@@ -53,11 +56,11 @@ impl Again {
             None => (0.0, 1.0),
         };
         let half = reach(freedom) * error;
-        Again { distances, z, p, half, partners: Vec::new(), least }
+        Again { distances, z, p, half, partners: Vec::new(), least, each: least / 2.0 }
     }
 
     pub fn outcome(&self) -> Outcome {
-        let is_seen = self.distances.iter().all(|distance| *distance >= self.least / 2.0);
+        let is_seen = self.distances.iter().all(|distance| *distance >= self.each);
         match median(&self.distances) {
             Some(_) if self.distances.len() < LEAST_AGAIN => Outcome::Open,
             Some(distance) if distance < self.least => Outcome::Cleared,
@@ -117,7 +120,15 @@ impl<'a> Second<'a> {
         // As uncertain as one measurement: what makes a healthy node differ from its peers stays.
         let error = (peers.squared_error() + field.excess(field.rows[test.row].own)).sqrt();
         let once = Some(self.first.distance(test));
-        Again::new(distances, error, peers.freedom, least, once)
+        let again = Again::new(distances, error, peers.freedom, least, once);
+        // Six rounds of a device or of the system scatter as others let them, for as long as these
+        // stay: that confirms nothing about the node (docs/notes, the fleet's model).
+        let each = match (topic.subject.is_scatter, topic.kind) {
+            (true, Kind::Os | Kind::Io) => f64::INFINITY,
+            (true, Kind::Hardware) => least,
+            (false, _) => again.each,
+        };
+        Again { each, ..again }
     }
 
     /// The pairs of one end that were measured again: what each leaves of the other end, and which
