@@ -52,6 +52,8 @@ impl Cluster {
         let mut command = self.network.command(0, program);
         command
             .env("SLURM_CONF", self.network.here.path("slurm.conf"))
+            // What is measured on one node does not wait for the others: each has its own /mnt.
+            .env("PLUMB_LOCK", "/mnt/plumb.lock")
             .current_dir(self.network.here.path("shared"));
         command
     }

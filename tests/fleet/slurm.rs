@@ -14,18 +14,18 @@ const PATIENCE: Duration = Duration::from_secs(150);
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
 const SWEEP: [&str; 13] = [
-    "clock.read:clock=instant",
-    "--preset=quick",
+    "cpu.peak:op=fma,type=f64,threads=1",
+    "--preset=rehearsal",
     "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
     "--seed=7",
     "--all-pairs",
     "--join-within=30s",
     "--back-within=3s",
     "--alone-within=20s",
-    "--pair-within=15s",
+    "--pair-within=20s",
     "--answer-within=5s",
     "--scratch=/mnt",
-    "--time=3m",
+    "--time=4m",
     "--plumb",
 ];
 
@@ -38,10 +38,7 @@ const CUT: usize = 6;
 fn cluster() -> Cluster {
     // The slow node has five peers before any is lost.
     let cluster = Cluster::start(7, |node| match node {
-        OTHER => Special {
-            group: None,
-            files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
-        },
+        OTHER => Special { files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())] },
         _ => Special::default(),
     });
     for node in cluster.network.hosts() {
@@ -144,7 +141,8 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
 
     // Nothing stays at the nodes, nor the secret.
     for node in cluster.network.hosts() {
-        let left = names(&cluster.network.here.path(&name(node)));
+        let mut left = names(&cluster.network.here.path(&name(node)));
+        left.retain(|name| name != "plumb.lock");
         assert!(node == KILLED || left.is_empty(), "{node}: {left:?}");
     }
     let secrets: Vec<String> =
