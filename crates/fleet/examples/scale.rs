@@ -32,7 +32,7 @@ fn recipe(size: u32) -> Recipe {
 fn main() -> anyhow::Result<()> {
     let drawn = Drawn { seed: 1, figures: 4, ..Drawn::default() };
     let mut out = std::io::stdout();
-    writeln!(out, "nodes  steps  depth  messages  measured  pairs  connections  decisions_s")?;
+    writeln!(out, "nodes  steps  depth  messages  measured  pairs  at_most  at_end  decisions_s")?;
     for size in std::env::args().skip(1) {
         let size: u32 = size.parse()?;
         let recipe = recipe(size);
@@ -43,13 +43,14 @@ fn main() -> anyhow::Result<()> {
         anyhow::ensure!(outcome.is_over, "the sweep of {size} nodes did not end");
         writeln!(
             out,
-            "{size:<6} {:<6} {:<6} {:<9} {:<9} {:<6} {:<12} {took_s:.1}",
+            "{size:<6} {:<6} {:<6} {:<9} {:<9} {:<6} {:<8} {:<7} {took_s:.1}",
             recipe.header.steps,
             depth(size - 1),
             outcome.messages,
             measured(&sweep).len(),
             sweep.pairs.len() / 2,
             outcome.connections,
+            outcome.connections_at_end,
         )?;
     }
     Ok(())

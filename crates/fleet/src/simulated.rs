@@ -37,6 +37,8 @@ pub struct Outcome {
     pub is_over: bool,
     /// Largest number of connections of rank 0 at a time.
     pub connections: usize,
+    /// Connections of rank 0 at the end.
+    pub connections_at_end: usize,
     /// Time that passed, in seconds.
     pub wall_s: f64,
 }
@@ -79,6 +81,7 @@ pub fn run(
         messages,
         is_over: world.is_over,
         connections: world.most,
+        connections_at_end: world.links.len(),
         wall_s: world.now.as_secs_f64(),
     }
 }

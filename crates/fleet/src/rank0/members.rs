@@ -79,6 +79,7 @@ impl Rank0 {
             let message = Message::Order { id, order };
             self.acts.push_back(Act::Send(Addressed { to: rank, message }));
         }
+        self.call_children(rank);
     }
 
     /// The connection between a node and its parent ended: it and all nodes below it may come back.

@@ -77,6 +77,15 @@ fn a_sweep_measures_every_node_and_every_step() {
 }
 
 #[test]
+fn rank_0_keeps_few_connections() {
+    let mut large = short(600);
+    large.header.steps = 1;
+    let outcome = run(&large, &drawn(), &[], 1, None);
+    assert!(outcome.is_over);
+    assert_eq!(outcome.connections_at_end, crate::tree::DEGREE as usize);
+}
+
+#[test]
 fn a_lost_node_costs_only_its_own_figures_at_every_message() {
     // 1 has children, 17 is one of them.
     let recipe = short(19);
