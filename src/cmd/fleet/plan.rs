@@ -15,8 +15,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A pair takes about this time: a run of net.rtt and net.bandwidth of the preset quick.
-const PAIR_S: f64 = 20.0;
+/// A pair takes about this time: a run of net.rtt and net.bandwidth of the preset quick, as it took
+/// over loopback (60 s for four steps, 2026-11-26).
+const PAIR_S: f64 = 15.0;
 /// In a rehearsal.
 const PAIR_REHEARSAL_S: f64 = 3.0;
 /// Figures of a pair, about.
