@@ -42,7 +42,7 @@ fn every_format_has_the_answer() {
     }
     // Key figures have the names of their cards, and the whole report has more.
     let short = here.ends(0, &["fleet", "report", "base.jsonl"]).out;
-    assert!(short.contains("DRAM read, all") && !short.contains("The evidence"), "{short}");
+    assert!(short.contains("DRAM triad, all") && !short.contains("The evidence"), "{short}");
     assert!(short.lines().count() <= 60, "{}", short.lines().count());
     let whole = here.ends(0, &["fleet", "report", "base.jsonl", "--full"]).out;
     assert!(whole.contains("The evidence") && whole.contains("node-16"), "{whole}");

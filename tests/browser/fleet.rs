@@ -45,7 +45,7 @@ fn slow_nodes_and_links_are_seen_at_once() {
     // Each row of the heat map has its name.
     let names: usize =
         tab.get("document.querySelector('#nodes .js-plotly-plot').layout.yaxis.ticktext.length");
-    assert_eq!(names, 16);
+    assert_eq!(names, 15);
     let tab = Tab::open(&page, Look::PHONE);
     tab.draw_all();
     let width: f64 = tab.get("document.scrollingElement.scrollWidth");

@@ -1,10 +1,11 @@
 //! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
 
-use crate::plumb::{Answer, Here, Program, event, wait_for};
+use crate::plumb::{Answer, Here, Program, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// A sweep on this host.
@@ -86,7 +87,7 @@ impl Sweep {
     fn events(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.record()).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(event).collect()
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn of(&self, kind: &str) -> Vec<Value> {
@@ -222,6 +223,24 @@ fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
 }
 
 #[test]
+fn a_node_that_gets_a_signal_ends_what_it_started_and_says_so() {
+    let sweep = Sweep::new(3);
+    // More than a moment's work.
+    let long = [&LITTLE[..], &["os.syscall"]].concat();
+    let programs: Vec<Program> = (0..2).map(|rank| sweep.start(rank, &long)).collect();
+    let third = sweep.start(2, &long);
+    sweep.wait_for_phase("alone");
+    third.signal("TERM");
+    let answer = end(third);
+    assert_eq!(answer.code, Some(4), "{}", answer.err);
+    all_end(programs);
+    let absent = sweep.of("absent");
+    let own = |of: &&Value| of["rank"] == 2 && of["lost"] == true;
+    let why = absent.iter().find(own).unwrap()["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("a signal ended it"), "{why}");
+}
+
+#[test]
 fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
     let keys = |sweep: &Sweep| {
         let of = |event: &Value| {
@@ -269,6 +288,42 @@ fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
     for how in [("KILL", "meet"), ("KILL", "alone"), ("KILL", "pairs"), ("TERM", "pairs")] {
         assert_eq!(whole(Some(how)), undisturbed, "{how:?}");
     }
+}
+
+/// A file system of little room, until it is dropped.
+struct Tiny(PathBuf);
+
+impl Tiny {
+    fn new(path: PathBuf) -> Tiny {
+        fs::create_dir(&path).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=16k", "tiny"]).arg(&path);
+        assert!(mount.status().unwrap().success());
+        Tiny(path)
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_on_one_node_costs_that_node_alone() {
+    let sweep = Sweep::new(3);
+    let tiny = Tiny::new(sweep.here.path("tiny"));
+    let full = [&LITTLE[..], &["--records", tiny.0.to_str().unwrap()]].concat();
+    let options: [&[&str]; 3] = [&LITTLE, &full, &LITTLE];
+    all_end((0..3).zip(options).map(|(rank, options)| sweep.start(rank, options)).collect());
+    let absent = sweep.of("absent");
+    let own = |of: &&Value| of["rank"] == 1 && of["phase"] == "alone";
+    let why = absent.iter().find(own).map(|of| of["why"].as_str().unwrap().to_owned());
+    assert!(why.unwrap_or_default().contains("No space left"), "{absent:?}");
+    assert!(absent.iter().all(|of| of["rank"] == 1 && of["lost"] == false), "{absent:?}");
+    // It is still a partner of the others.
+    assert!(sweep.of("pair").iter().any(|pair| pair["from"] == 1 || pair["to"] == 1));
+    assert_eq!(sweep.phases(), PHASES);
 }
 
 #[test]

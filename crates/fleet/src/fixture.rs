@@ -83,8 +83,8 @@ impl Fleet {
         events.push(phase(Stage::Meet, 0.0, false));
         events.extend((0..self.size).map(|rank| Event::Node(self.node(rank))));
         events.extend([phase(Stage::Meet, 2.1, true), phase(Stage::Alone, 2.1, false)]);
-        for (rank, of) in (0..self.size).flat_map(|rank| OF_NODES.iter().map(move |of| (rank, of)))
-        {
+        let all = (0..self.size).flat_map(|rank| OF_NODES.iter().map(move |of| (rank, of)));
+        for (rank, of) in all.filter(|(rank, of)| !self.is_absent(*rank, of)) {
             events.push(self.figure(rank, of, 0, &mut draw));
         }
         events.extend(self.absent());
@@ -181,11 +181,16 @@ impl Fleet {
         })
     }
 
+    /// Whether a node cannot run an experiment.
+    fn is_absent(&self, rank: u32, of: &OfNode) -> bool {
+        self.lost.is_some() && (rank, of.id) == (NO_DISK, "fs.read")
+    }
+
     /// One experiment that a node cannot run.
     fn absent(&self) -> Option<Event> {
-        (self.size > 5 && self.lost.is_some()).then(|| {
+        (self.size > NO_DISK && self.lost.is_some()).then(|| {
             Event::Absent(Absent {
-                rank: 5,
+                rank: NO_DISK,
                 to: None,
                 phase: Stage::Alone,
                 step: None,
@@ -218,7 +223,7 @@ impl Fleet {
                     continue;
                 }
                 events.extend(self.meet(step, Purpose::Matching, (from, to), draw));
-                if (from + step) % 20 == 0 {
+                if (from + step).is_multiple_of(20) {
                     events.extend(self.meet(step, Purpose::Isolated, (from, to), draw));
                 }
             }
@@ -319,6 +324,9 @@ impl Fleet {
 
 /// Step of the pairs in which a node is lost.
 const LOST_AT: u32 = 4;
+
+/// A node without a disk, in sweeps that lose a node.
+const NO_DISK: u32 = 5;
 
 /// A figure that nodes have.
 struct OfNode {

@@ -100,7 +100,7 @@ pub fn bisection(
         let pairs = one.iter().copied().zip(other.iter().copied()).collect();
         let may_meet = |a, b| may_pair(a, b) && !(is_cut && group(a) == group(b));
         let pairs = exchanged(pairs, &may_meet);
-        let turned = |(a, b)| if time % 2 == 0 { (a, b) } else { (b, a) };
+        let turned = |(a, b)| if time.is_multiple_of(2) { (a, b) } else { (b, a) };
         pairs.into_iter().map(turned).collect()
     };
     (0..times).map(&mut across).collect()
@@ -142,7 +142,7 @@ fn ordered(a: u32, b: u32) -> Edge {
 /// One turn of the circle: a node stands in the middle (or nobody, for an odd number) and meets the
 /// one at `turn`; the others meet across that axis.
 fn circle(labels: &[u32], turn: usize) -> Vec<Edge> {
-    let seats = (labels.len() + 1) / 2 * 2;
+    let seats = labels.len().div_ceil(2) * 2;
     let Some(around) = seats.checked_sub(1) else { return Vec::new() };
     let place = |at: usize| labels[at % around];
     let mut pairs: Vec<Edge> =
@@ -192,7 +192,7 @@ fn oriented(mut steps: Vec<Vec<Edge>>, rng: &mut Rng) -> Vec<Vec<Edge>> {
     }
     let mut starts: Vec<usize> = (0..nodes).collect();
     rng.shuffle(&mut starts);
-    starts.sort_by_key(|node| pairs[*node].len() % 2 == 0);
+    starts.sort_by_key(|node| pairs[*node].len().is_multiple_of(2));
     let mut done: Vec<Vec<bool>> = steps.iter().map(|step| vec![false; step.len()]).collect();
     for start in starts {
         let is_turned = rng.bool();

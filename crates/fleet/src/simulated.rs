@@ -29,7 +29,7 @@ pub struct Kill {
 /// What a simulated sweep came to.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The lines of its record.
+    /// The lines of its record, with those of its earlier parts.
     pub events: Vec<Event>,
     /// Messages that arrived.
     pub messages: u64,
@@ -37,15 +37,18 @@ pub struct Outcome {
     pub is_over: bool,
     /// Largest number of connections of rank 0 at a time.
     pub connections: usize,
+    /// Connections of rank 0 at the end.
+    pub connections_at_end: usize,
     /// Time that passed, in seconds.
     pub wall_s: f64,
 }
 
-/// Runs a sweep to its end, or until rank 0 is killed. `generation` counts the processes of rank 0.
+/// Runs a sweep to its end, or until rank 0 is killed; `earlier` are the lines of a record that it
+/// goes on with. `generation` counts the processes of rank 0.
 pub fn run(
     recipe: &Recipe,
     drawn: &Drawn,
-    earlier: Option<&Sweep>,
+    earlier: &[Event],
     generation: u64,
     kill: Option<Kill>,
 ) -> Outcome {
@@ -78,6 +81,7 @@ pub fn run(
         messages,
         is_over: world.is_over,
         connections: world.most,
+        connections_at_end: world.links.len(),
         wall_s: world.now.as_secs_f64(),
     }
 }
@@ -137,19 +141,14 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(
-        recipe: &Recipe,
-        drawn: &'a Drawn,
-        earlier: Option<&Sweep>,
-        generation: u64,
-    ) -> World<'a> {
+    fn new(recipe: &Recipe, drawn: &'a Drawn, earlier: &[Event], generation: u64) -> World<'a> {
         let size = recipe.header.size;
         let node = |rank| (rank, Node { relay: Relay::new(rank), uplink: None, order: 0 });
         let mut world = World {
             drawn,
             size,
             plumb: recipe.header.plumb.clone(),
-            rank0: Rank0::new(recipe.clone(), generation, earlier),
+            rank0: Rank0::new(recipe.clone(), generation, sweep(earlier).as_ref()),
             nodes: (1..size).map(node).collect(),
             lines: BTreeMap::new(),
             last: 0,
@@ -158,7 +157,7 @@ impl<'a> World<'a> {
             links: BTreeMap::new(),
             reported: 0,
             now: Duration::ZERO,
-            events: Vec::new(),
+            events: earlier.to_vec(),
             is_over: false,
             most: 0,
         };
@@ -256,7 +255,7 @@ impl<'a> World<'a> {
             }
             Arrives::Down(link, down) => {
                 let Some(line) = self.lines.get(&link).copied() else { return };
-                self.from_above(line.child, link, line.parent, down);
+                self.hear_parent(line.child, link, line.parent, down);
             }
             Arrives::Closed(link, at) => self.closed(link, at),
             Arrives::Done(0, _, report) => {
@@ -332,7 +331,7 @@ impl<'a> World<'a> {
         self.act_of(rank);
     }
 
-    fn from_above(&mut self, rank: u32, link: Link, parent: u32, down: Down) {
+    fn hear_parent(&mut self, rank: u32, link: Link, parent: u32, down: Down) {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         match down {
             Down::Welcome { generation, .. } => node.relay.attached(parent, generation),

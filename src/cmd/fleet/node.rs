@@ -10,7 +10,7 @@ use fleet::drawn::Drawn;
 use fleet::engine;
 use fleet::place::Place;
 use fleet::secret::secret;
-use fleet::serve::{self, Ended, Finished, Lead, Options};
+use fleet::serve::{self, Ended, Lead, Options};
 use session::agent::key::Key;
 use session::child::STOPPING;
 use std::collections::BTreeMap;
@@ -111,13 +111,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
 /// Leads a sweep to its end, and says how to go on with one that was interrupted.
 pub fn lead(options: &Options, lead: Lead, stop: &AtomicBool) -> Result<(), Failure> {
     let record = lead.book.path().to_owned();
-    let Finished { interrupted, .. } = serve::lead(options, lead, &say(options), stop)?;
-    match interrupted {
-        true => Err(Failure::Interrupted(format!(
+    match serve::lead(options, lead, &say(options), stop)? {
+        Ended::Interrupted => Err(Failure::Interrupted(format!(
             "the sweep was interrupted; its record has what was measured. Go on with: {}",
             resume_command(options, &record)
         ))),
-        false => Ok(()),
+        Ended::Over | Ended::Sent(_) => Ok(()),
     }
 }
 

@@ -221,6 +221,7 @@ pub fn met(size: u32) -> Sweep {
         steps: steps_for(size),
         seed: 0,
         starter: "options".to_owned(),
+        simulated: false,
     };
     let node = |rank| Node {
         rank,

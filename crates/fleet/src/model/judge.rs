@@ -8,7 +8,6 @@ use super::select::{ACCUSED_RATE, q_values};
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
-use record::metric::Kind;
 use stats::quantile::median;
 
 /// The verdicts of a sweep: see [`judge`].

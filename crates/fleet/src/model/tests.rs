@@ -66,6 +66,7 @@ impl Fleet {
             steps: steps_for(self.size),
             seed: self.seed,
             starter: "options".to_owned(),
+            simulated: false,
         };
         let mut sweep = Sweep::new(header);
         for rank in 0..self.size {

@@ -126,15 +126,9 @@ impl Rank0 {
             self.members.insert(rank, Member::new(hello, clock));
         }
         let meets = matches!(self.course, Course::Meets(_));
+        // Over this connection it has no place yet, whatever it had over an earlier one.
+        self.parents.remove(&rank);
         self.place(rank, !meets);
-        // Those that waited for their parent.
-        let waiting: Vec<u32> = children(rank)
-            .filter(|other| self.parents.get(other) == Some(&0))
-            .filter(|_| rank != 0)
-            .collect();
-        for other in waiting {
-            self.place(other, false);
-        }
         self.tick(now);
     }
 
@@ -153,10 +147,11 @@ impl Rank0 {
         };
         let mut all = ancestors(rank).skip_while(|of| failed.is_some_and(|failed| *of >= failed));
         let found = match to_any {
-            true => all.find(|of| *of == 0 || is_open(of)),
-            false => all.next().filter(|of| *of == 0 || is_open(of)),
+            true => all.find(|of| *of == 0 || self.is_in(*of)),
+            false => all.next(),
         };
-        let parent = found.unwrap_or(0);
+        // One that is not connected itself calls it later.
+        let parent = found.filter(is_open).unwrap_or(0);
         let (sweep, generation) = (self.recipe.header.id.clone(), self.generation);
         match self.door_of(parent).filter(|_| parent != 0) {
             Some(at) => {
@@ -173,6 +168,18 @@ impl Rank0 {
             None => {
                 self.acts.push_back(Act::Place(rank, Down::Welcome { sweep, generation }));
                 self.settle_at(rank, 0);
+            }
+        }
+    }
+
+    /// The children of a node that has its place: those that waited at rank 0 go there.
+    pub(super) fn call_children(&mut self, rank: u32) {
+        if rank == 0 {
+            return;
+        }
+        for child in children(rank) {
+            if self.parents.get(&child) == Some(&0) {
+                self.place(child, false);
             }
         }
     }

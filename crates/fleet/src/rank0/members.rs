@@ -79,6 +79,7 @@ impl Rank0 {
             let message = Message::Order { id, order };
             self.acts.push_back(Act::Send(Addressed { to: rank, message }));
         }
+        self.call_children(rank);
     }
 
     /// The connection between a node and its parent ended: it and all nodes below it may come back.
@@ -159,7 +160,8 @@ impl Rank0 {
         self.phase(Stage::Meet, true);
         self.course = Course::Works(Stage::Meet);
         // Those that waited at rank 0 for a parent that did not join.
-        let waiting: Vec<u32> = self.members.keys().copied().collect();
+        let at_root = self.parents.iter().filter(|(_, parent)| **parent == 0);
+        let waiting: Vec<u32> = at_root.map(|(rank, _)| *rank).collect();
         for rank in waiting {
             self.place(rank, true);
         }

@@ -9,7 +9,7 @@ mod work;
 use crate::model::Suspects;
 use crate::read::Sweep;
 use crate::recipe::Recipe;
-use crate::sweep::{Absent, End, Event, Node, Phase, Stage};
+use crate::sweep::{Absent, End, Event, Node, Phase, Purpose, Stage};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
 use members::{Member, State};
@@ -101,13 +101,26 @@ impl Done {
     fn of(sweep: &Sweep) -> Done {
         let records = sweep.nodes.iter();
         let figures = sweep.figures.iter().filter(|figure| figure.again > 0);
-        Done {
+        let mut done = Done {
             records: records
                 .filter_map(|(rank, node)| Some((*rank, node.record.clone()?)))
                 .collect(),
             again: figures.map(|figure| (figure.rank, figure.again)).collect(),
             pairs: sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).collect(),
+        };
+        // Rank 0 may have been killed in the middle of the last set.
+        let has_ended = |phase| sweep.phases.iter().any(|of| of.phase == phase && of.ended);
+        if !has_ended(Stage::Suspects) {
+            if let Some(last) = sweep.figures.last() {
+                done.again.remove(&(last.rank, last.again));
+            }
+            if let Some(last) = sweep.pairs.last()
+                && (last.purpose == Purpose::Suspect || !has_ended(Stage::Pairs))
+            {
+                done.pairs.remove(&(last.step, last.from, last.to));
+            }
         }
+        done
     }
 }
 
@@ -314,3 +327,6 @@ impl Rank0 {
         Some(SocketAddr::new(hello.address, hello.port))
     }
 }
+
+#[cfg(test)]
+mod tests;

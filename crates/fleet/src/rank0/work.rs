@@ -193,8 +193,8 @@ impl Rank0 {
                 let order = Order::Alone { preset, selectors, again, within_s };
                 (*rank, order, within_s, Doing::Works)
             }
-            Job::Pair { to, .. } => {
-                let within_s = 2.0 * limits.pair_s + limits.gather_s;
+            Job::Pair { from, to, .. } => {
+                let within_s = 2.0 * self.pair_s(*from, *to) + limits.gather_s;
                 (*to, Order::Listen { step, within_s }, limits.gather_s, Doing::Listens)
             }
             Job::Gather { rank } => (*rank, Order::Gather, 0.0, Doing::Works),
@@ -223,19 +223,26 @@ impl Rank0 {
         machine.and_then(|machine| self.machines.get(machine)).copied().unwrap_or(1).into()
     }
 
+    /// The time of a pair, with the turns of its nodes.
+    fn pair_s(&self, from: u32, to: u32) -> f64 {
+        self.recipe.limits.pair_s * self.turns(from).max(self.turns(to))
+    }
+
     /// The near ends of a step begin together, once every far end listens or was given up.
     fn reach_when_all_listen(&mut self) {
         if self.work.listening > 0 || self.work.ready.is_empty() {
             return;
         }
-        let within_s = self.recipe.limits.pair_s;
-        let deadline = self.deadline_after(within_s);
         for number in std::mem::take(&mut self.work.ready) {
             let Some(live) = self.work.live.get_mut(&number) else { continue };
             let Job::Pair { from, to, .. } = live.job else { continue };
             let before = std::mem::replace(&mut live.doing, Doing::Reaches);
             let Doing::Ready(at, key) = before else { continue };
-            live.deadline = deadline;
+            let within_s = self.pair_s(from, to);
+            let deadline = self.deadline_after(within_s);
+            if let Some(live) = self.work.live.get_mut(&number) {
+                live.deadline = deadline;
+            }
             let step = self.work.number;
             let preset = self.recipe.pair_preset().to_owned();
             let selectors = self.recipe.header.pair_selectors.clone();

@@ -1,7 +1,7 @@
 //! The evidence: every verdict on each node and link, with what it rests on.
 
 use super::View;
-use super::answer::{by, by_place, charge, figure, interval, sure, tone, value};
+use super::answer::{by, by_place, charge, figure, interval, sure_of, tone, value};
 use super::names::{at, ends, span};
 use super::nodes::z;
 use crate::model::{At, Charge, Verdict};
@@ -68,7 +68,7 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
             Cell::of(predicted.map(|ends| span(ends, verdict.unit))),
             Cell::plain(z(evidence.z)),
             Cell::plain(chance(evidence.q)),
-            sure(view, verdict),
+            sure_of(view, verdict),
         ])
     });
     let headings = [

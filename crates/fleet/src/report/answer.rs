@@ -175,7 +175,7 @@ fn table(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Table {
             Cell::plain(interval(first)),
             Cell::plain(value(first, first.evidence.value)),
             Cell::plain(value(first, first.evidence.peers_median)),
-            sure(view, first),
+            sure(first),
         ];
         Row { cells, is_spare: place >= SHOWN }
     };
@@ -229,14 +229,32 @@ pub(super) fn value(verdict: &Verdict, value: f64) -> String {
     }
 }
 
-/// Whether it was measured again, and with which others.
-pub(super) fn sure(view: &View, verdict: &Verdict) -> Cell {
-    let evidence = &verdict.evidence;
-    let names: Vec<String> = evidence.partners.iter().map(|rank| node(view.sweep, *rank)).collect();
-    let again = match (evidence.repetitions, names.is_empty()) {
-        (0, _) => "not measured again".to_owned(),
-        (times, true) => format!("again {times}×"),
-        (times, false) => format!("again {times}×, with {}", listed(&names)),
+/// Whether it was measured again, and with how many others.
+fn sure(verdict: &Verdict) -> Cell {
+    let with = match partners(verdict).len() {
+        0 => String::new(),
+        many => format!(", {}", counted(many, "partner")),
+    };
+    certainty(verdict, &with)
+}
+
+/// The same with the names of the others.
+pub(super) fn sure_of(view: &View, verdict: &Verdict) -> Cell {
+    let names: Vec<String> =
+        partners(verdict).into_iter().map(|rank| node(view.sweep, rank)).collect();
+    let with = if names.is_empty() { String::new() } else { format!(", with {}", listed(&names)) };
+    certainty(verdict, &with)
+}
+
+/// The others that it was measured again with, each once.
+fn partners(verdict: &Verdict) -> BTreeSet<u32> {
+    verdict.evidence.partners.iter().copied().collect()
+}
+
+fn certainty(verdict: &Verdict, with: &str) -> Cell {
+    let again = match verdict.evidence.repetitions {
+        0 => "not measured again".to_owned(),
+        times => format!("again {times}×{with}"),
     };
     match verdict.charge {
         Charge::Suspect => Cell::toned(format!("not confirmed: {again}"), Tone::Warn),

@@ -55,5 +55,3 @@ pub fn build(view: &View, whole: bool) -> Document {
     }
     Document { title: answer::title(view), summary: answer::summary(view), sections }
 }
-#[cfg(test)]
-mod show_tmp;

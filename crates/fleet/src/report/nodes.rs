@@ -154,7 +154,7 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
             .push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
         cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
         cells.push(Cell::of(of.and_then(|of| of.z).map(z)));
-        cells.push(charge(view, node.rank));
+        cells.push(charge(view, node.rank, of.is_some_and(|of| of.z.is_some())));
         Row::of(cells)
     };
     let rows = nodes.take(ROWS).map(row);
@@ -168,11 +168,11 @@ pub(super) fn z(z: f64) -> String {
 }
 
 /// The worst charge against a node.
-fn charge(view: &View, rank: u32) -> Cell {
+fn charge(view: &View, rank: u32, is_compared: bool) -> Cell {
     let own = view.judgement.verdicts.iter().filter(|verdict| ends(verdict.at).contains(&rank));
     let worst = own.map(|verdict| verdict.charge).min_by_key(|charge| order(*charge));
     worst.map_or_else(
-        || Cell::toned("as its peers", Tone::Muted),
+        || Cell::toned(if is_compared { "as its peers" } else { "not compared" }, Tone::Muted),
         |charge| Cell::toned(super::answer::charge(charge), super::answer::tone(charge)),
     )
 }

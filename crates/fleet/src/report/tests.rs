@@ -116,9 +116,13 @@ fn a_healthy_fleet_says_what_it_could_have_seen() {
 fn few_nodes_are_compared_with_the_prediction_alone() {
     let sweep = sweep(&Fleet::healthy(6));
     let view = view(&sweep);
-    let text = terminal::render(&build(&view, true), PLAIN);
-    assert!(text.contains("only with the prediction"), "{text}");
-    assert!(text.contains("fewer than five peers"), "{text}");
+    let text = markdown::whole(&build(&view, true));
+    for part in
+        ["only with the prediction", "in 6 nodes with fewer than five peers", "not compared"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("| as its peers |"), "{text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use session::agent::key::{Key, Named};
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -96,11 +96,6 @@ impl Door {
     /// Connections that came through.
     pub fn lines(&self) -> usize {
         self.lines.len()
-    }
-
-    /// This host's address on a connection.
-    pub fn local_address(&self, link: Link) -> Option<IpAddr> {
-        self.lines.get(&link)?.local_address()
     }
 
     /// What to wait for.

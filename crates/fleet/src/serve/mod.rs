@@ -11,7 +11,7 @@ mod uplink;
 
 pub use branch::{Ended, node};
 pub use options::Options;
-pub use root::{Finished, Lead, lead};
+pub use root::{Lead, lead};
 
 use crate::wire::Hello;
 use door::Door;

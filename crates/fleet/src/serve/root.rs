@@ -1,5 +1,6 @@
 //! Rank 0 as a process: it decides, writes the record, and is a node itself.
 
+use super::branch::Ended;
 use super::door::{Door, Happened};
 use super::hands::Hands;
 use super::options::Options;
@@ -39,37 +40,27 @@ pub struct Lead {
     pub earlier: Option<Sweep>,
 }
 
-/// How a sweep ended at rank 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Whether a signal ended it.
-    pub interrupted: bool,
-    /// Largest number of connections at a time.
-    pub connections: usize,
-}
-
 /// Leads a sweep to its end. Errors: the meeting point cannot be listened at, or the record cannot
 /// be written.
-pub fn lead(options: &Options, lead: Lead, say: Say<'_>, stop: &AtomicBool) -> Result<Finished> {
+pub fn lead(options: &Options, lead: Lead, say: Say<'_>, stop: &AtomicBool) -> Result<Ended> {
     let mut root = Root::new(options, lead, say, stop)?;
     let own = root.hello.clone();
     root.rank0.joined(own, Clock::default(), Duration::ZERO);
     loop {
         root.act(stop)?;
         if root.is_over() {
-            return Ok(Finished { interrupted: root.interrupted, connections: root.most });
+            return Ok(Ended::Over);
         }
         let until = root.leaving.unwrap_or(root.began + root.rank0.wake_at());
         let ready = wait(&root.door, Some(&root.hands), None, Some(until), stop)
             .context("cannot wait for messages")?;
-        if ready.stopped && !root.interrupted {
-            root.interrupted = true;
+        if ready.stopped {
             root.hands.end();
             let now = root.now();
             root.rank0.stop(now);
             // What is left is said without regard to the flag.
             root.act(&AtomicBool::new(false))?;
-            return Ok(Finished { interrupted: true, connections: root.most });
+            return Ok(Ended::Interrupted);
         }
         root.attend_door(&ready.door, stop);
         if let Some(report) = root.hands.attend() {
@@ -106,9 +97,7 @@ struct Root<'a> {
     /// Orders for this node.
     inbox: VecDeque<(u64, Order)>,
     reported: u64,
-    interrupted: bool,
     leaving: Option<Instant>,
-    most: usize,
 }
 
 impl<'a> Root<'a> {
@@ -138,9 +127,7 @@ impl<'a> Root<'a> {
             outbox: BTreeMap::new(),
             inbox: VecDeque::new(),
             reported: 0,
-            interrupted: false,
             leaving: None,
-            most: 0,
         })
     }
 
@@ -160,7 +147,6 @@ impl<'a> Root<'a> {
                 Happened::Rejected(line) => (self.say)(&line),
             }
         }
-        self.most = self.most.max(self.door.lines());
     }
 
     fn heard(&mut self, link: Link, up: Up, stop: &AtomicBool) {

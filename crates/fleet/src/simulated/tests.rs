@@ -26,9 +26,16 @@ fn recipe(size: u32) -> Recipe {
     }
 }
 
+/// A sweep of two matchings: many of these run.
+fn short(size: u32) -> Recipe {
+    let mut recipe = recipe(size);
+    recipe.header.steps = 2;
+    recipe
+}
+
 fn drawn() -> Drawn {
     let slow = BTreeMap::from([("7".to_owned(), 0.5)]);
-    Drawn { seed: 3, figures: 3, slow, ..Drawn::default() }
+    Drawn { seed: 3, figures: 1, slow, ..Drawn::default() }
 }
 
 fn whole(outcome: &Outcome) -> Sweep {
@@ -52,7 +59,7 @@ fn edges(sweep: &Sweep, besides: u32) -> BTreeSet<(u32, u32, u32)> {
 fn a_sweep_measures_every_node_and_every_step() {
     for size in [1, 2, 3, 18, 40] {
         let recipe = recipe(size);
-        let outcome = run(&recipe, &drawn(), None, 1, None);
+        let outcome = run(&recipe, &drawn(), &[], 1, None);
         assert!(outcome.is_over, "{size}");
         let sweep = whole(&outcome);
         assert_eq!(measured(&sweep).len(), size as usize);
@@ -70,21 +77,34 @@ fn a_sweep_measures_every_node_and_every_step() {
 }
 
 #[test]
+fn rank_0_keeps_few_connections() {
+    let mut large = short(600);
+    large.header.steps = 1;
+    let outcome = run(&large, &drawn(), &[], 1, None);
+    assert!(outcome.is_over);
+    assert_eq!(outcome.connections_at_end, crate::tree::DEGREE as usize);
+}
+
+#[test]
 fn a_lost_node_costs_only_its_own_figures_at_every_message() {
     // 1 has children, 17 is one of them.
-    let recipe = recipe(19);
+    let recipe = short(19);
     let drawn = drawn();
-    let undisturbed = run(&recipe, &drawn, None, 1, None);
+    let undisturbed = run(&recipe, &drawn, &[], 1, None);
     let all = whole(&undisturbed);
     for rank in [1, 5, 17] {
         for at in 0..undisturbed.messages {
             for before in [true, false] {
                 let kill = Kill { rank, at, before };
-                let outcome = run(&recipe, &drawn, None, 1, Some(kill));
+                let outcome = run(&recipe, &drawn, &[], 1, Some(kill));
                 assert!(outcome.is_over, "{kill:?}");
                 let sweep = whole(&outcome);
                 for other in (0..19).filter(|other| *other != rank) {
-                    assert!(measured(&sweep).contains(&other), "{kill:?}: {other} is missing");
+                    assert!(
+                        measured(&sweep).contains(&other),
+                        "{kill:?}: {other} is missing: {:?}",
+                        sweep.absents
+                    );
                 }
                 // Of the first four phases: what is suspected depends on who is left.
                 let planned = recipe.header.steps;
@@ -102,21 +122,25 @@ fn a_lost_node_costs_only_its_own_figures_at_every_message() {
 
 #[test]
 fn rank_0_can_die_at_every_message_and_the_verdicts_are_the_same() {
-    let recipe = recipe(18);
+    let recipe = short(18);
     let drawn = drawn();
-    let undisturbed = run(&recipe, &drawn, None, 1, None);
+    let undisturbed = run(&recipe, &drawn, &[], 1, None);
     let all = whole(&undisturbed);
     let judged = model::judge(&all);
     assert!(!judged.verdicts.is_empty(), "node 7 is slow");
     for at in 0..undisturbed.messages {
-        let died = run(&recipe, &drawn, None, 1, Some(Kill { rank: 0, at, before: false }));
-        let earlier = whole(&died);
-        let resumed = run(&recipe, &drawn, Some(&earlier), 2, None);
+        let died = run(&recipe, &drawn, &[], 1, Some(Kill { rank: 0, at, before: false }));
+        if died.is_over {
+            // There is nothing to go on with.
+            continue;
+        }
+        let resumed = run(&recipe, &drawn, &died.events, 2, None);
         assert!(resumed.is_over, "{at}");
-        let events: Vec<_> = died.events.into_iter().chain(resumed.events).collect();
-        let after = sweep(&events).expect("a header");
-        assert_eq!(figures(&after), figures(&all), "{at}");
-        assert_eq!(model::judge(&after).verdicts.len(), judged.verdicts.len(), "{at}");
+        let after = whole(&resumed);
+        assert!(figures(&after) == figures(&all), "{at}: other figures");
+        if at % 50 == 0 {
+            assert_eq!(model::judge(&after).verdicts, judged.verdicts, "{at}");
+        }
         assert!(after.absents.is_empty(), "{at}: {:?}", after.absents);
         // Nothing that was measured is measured again.
         let phases =
