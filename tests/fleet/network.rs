@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The interface of each host.
@@ -24,6 +25,8 @@ pub struct Network {
 /// What a host has that others lack.
 #[derive(Default)]
 pub struct Special {
+    /// Control group of all of its processes.
+    pub group: Option<Rc<Quota>>,
     /// Files that it sees in the place of others: the file, and what it is.
     pub files: Vec<(PathBuf, PathBuf)>,
 }
@@ -120,11 +123,17 @@ impl Network {
         for (file, of_host) in &special.files {
             write!(inside, "mount --bind {} {}; ", of_host.display(), file.display()).unwrap();
         }
-        let script = format!(
+        let mut script = "set -e; ".to_owned();
+        if let Some(group) = &special.group {
+            write!(script, "echo $$ >{}/cgroup.procs; ", group.0.display()).unwrap();
+        }
+        write!(
+            script,
             "exec ip netns exec {} unshare --uts --pid --fork --kill-child --mount-proc bash -c \
              'set -e; {inside} set +e; trap \"exit 0\" TERM; \"$@\" & wait' \"$0\" \"$@\"",
             self.net(host)
-        );
+        )
+        .unwrap();
         let log = fs::File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
         let mut command = self.here.other("setpriv");
         command.args(["--pdeathsig", "KILL", "--", "bash", "-c", &script, &name(host)]);
@@ -185,4 +194,28 @@ pub fn whole_events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap_or_default();
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A control group with a share of one CPU; removed on drop.
+pub struct Quota(PathBuf);
+
+impl Quota {
+    /// So many percent of a CPU in each tenth of a second. `None` where this process can make none.
+    pub fn percent(percent: u32) -> Option<Quota> {
+        let group = format!("plumb-fleet-{}", std::process::id());
+        let group = Quota(PathBuf::from("/sys/fs/cgroup/cpu").join(group));
+        fs::create_dir(&group.0).ok()?;
+        let period_us = 100_000;
+        fs::write(group.0.join("cpu.cfs_period_us"), period_us.to_string()).ok()?;
+        let quota_us = period_us / 100 * percent;
+        fs::write(group.0.join("cpu.cfs_quota_us"), quota_us.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // A group with processes in it stays; then the test has failed already.
+        let _ = fs::remove_dir(&self.0);
+    }
 }

@@ -1,15 +1,16 @@
 //! A real Slurm: several nodes, what is planted in them, and what a sweep says of it.
 
 use crate::cluster::Cluster;
-use crate::network::{Special, name, whole_events};
+use crate::network::{Quota, Special, name, whole_events};
 use crate::plumb::{names, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
-/// No sweep of a test takes longer; none is expected to come near it.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// No step of a test takes longer; none is expected to come near it.
+const PATIENCE: Duration = Duration::from_secs(900);
 /// Every cable lets out so many bits a second, and the slow one a tenth.
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
@@ -32,14 +33,44 @@ const SWEEP: [&str; 14] = [
 
 /// Node 7 is another machine: its processor has another name.
 const OTHER: usize = 7;
+/// Where [`LONG`] is set, this node may use one CPU of its two, in each tenth of a second, and nodes
+/// measure what shows it: a rate over 20 s, which other programs of this machine disturb as much.
+const HALF: usize = 2;
+const LONG: &str = "PLUMB_FLEET_LONG";
 const SLOW: usize = 4;
 const KILLED: usize = 5;
 const CUT: usize = 6;
 
+fn is_long() -> bool {
+    std::env::var_os(LONG).is_some()
+}
+
+/// The options of the sweep.
+fn sweep() -> Vec<&'static str> {
+    let long = ["cpu.sustained:type=f64,threads=all", "--preset=standard", "--alone-within=2m"];
+    let long = |option: &&'static str| match *option {
+        option if option.starts_with("cpu.") => long[0],
+        "--preset=quick" => long[1],
+        "--alone-within=20s" => long[2],
+        "--pair-within=20s" => "--pair-within=1m",
+        "--time=4m" => "--time=20m",
+        option => option,
+    };
+    match is_long() {
+        true => SWEEP.iter().map(long).collect(),
+        false => SWEEP.to_vec(),
+    }
+}
+
 fn cluster() -> Cluster {
+    let half = is_long().then(|| Rc::new(Quota::percent(100).expect("a control group")));
     // The slow node has five peers before any is lost.
     let cluster = Cluster::start(7, |node| match node {
-        OTHER => Special { files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())] },
+        HALF => Special { group: half.clone(), ..Special::default() },
+        OTHER => Special {
+            files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
+            ..Special::default()
+        },
         _ => Special::default(),
     });
     for node in cluster.network.hosts() {
@@ -76,7 +107,8 @@ fn rank(node: usize) -> u64 {
 fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let mut cluster = cluster();
     let plumb = env!("CARGO_BIN_EXE_plumb");
-    let script = cluster.says(plumb, &[&["fleet", "slurm", "-N7"], &SWEEP[..], &[plumb]].concat());
+    let script =
+        cluster.says(plumb, &[&["fleet", "slurm", "-N7"], &sweep()[..], &[plumb]].concat());
     fs::write(cluster.path("plumb.sbatch"), &script).unwrap();
     let job = cluster.says("sbatch", &["--parsable", "plumb.sbatch"]);
     let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
@@ -99,7 +131,7 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     }
     wait_within(PATIENCE, "the end of the job", || {
         let queue = cluster.says("squeue", &["-h", "-j", job.trim(), "-t", "all", "-o", "%T"]);
-        ["COMPLETED", "FAILED"].contains(&queue.trim()).then_some(())
+        ["COMPLETING", "COMPLETED", "FAILED"].contains(&queue.trim()).then_some(())
     });
     let log = fs::read_to_string(cluster.path(&format!("plumb-fleet-{}.log", job.trim())));
     let log = log.unwrap_or_default();
@@ -131,16 +163,19 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     assert!(!strata.is_empty() && strata.iter().all(|of| *of == rank(OTHER)), "{strata:?}\n{log}");
 
     let judged = cluster.says(plumb, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
-    let accused = accused(&judged);
-    assert!(accused.iter().all(|node| *node == rank(SLOW)), "{accused:?}\n{judged}");
-    assert!(!accused.is_empty(), "{judged}");
+    let mut expected = vec![rank(SLOW)];
+    expected.extend(is_long().then_some(rank(HALF)));
+    expected.sort_unstable();
+    assert_eq!(accused(&judged), expected, "{judged}");
     only_on_request(&cluster, record.to_str().unwrap());
 
     // Nothing stays at the nodes, nor the secret.
-    for node in cluster.network.hosts() {
-        let mut left = names(&cluster.network.here.path(&name(node)));
-        left.retain(|name| name != "plumb.lock");
-        assert!(node == KILLED || left.is_empty(), "{node}: {left:?}");
+    for node in cluster.network.hosts().filter(|node| *node != KILLED) {
+        wait_within(PATIENCE, "the end of a node's copies", || {
+            let mut left = names(&cluster.network.here.path(&name(node)));
+            left.retain(|name| name != "plumb.lock");
+            left.is_empty().then_some(())
+        });
     }
     let secrets: Vec<String> =
         names(&cluster.path("")).into_iter().filter(|name| name.ends_with(".key")).collect();
@@ -159,7 +194,10 @@ fn accused(report: &str) -> Vec<u64> {
         }
         _ => verdict["at"]["node"].as_u64().unwrap(),
     });
-    ranks.collect()
+    let mut ranks: Vec<u64> = ranks.collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
 /// A node drains where the user says so, and not before.

@@ -4,12 +4,12 @@ use anyhow::{Context, Result, bail, ensure};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// States of a job that has not ended (`squeue`(1), "Job state codes").
-const GOING_ON: [&str; 9] = [
+/// States of a job whose script has not ended (`squeue`(1), "Job state codes"). After it, in
+/// `COMPLETING`, Slurm may wait a minute for nodes that are lost.
+const GOING_ON: [&str; 8] = [
     "PENDING",
     "CONFIGURING",
     "RUNNING",
-    "COMPLETING",
     "SUSPENDED",
     "REQUEUED",
     "RESIZING",
