@@ -16,6 +16,8 @@ pub struct Cluster {
     pub network: Network,
     munge: Child,
     daemons: Vec<Child>,
+    /// Whether what is measured on one node waits for the others, as they share their CPUs.
+    pub takes_turns: bool,
 }
 
 impl Cluster {
@@ -38,7 +40,7 @@ impl Cluster {
             here.make_dir(&format!("spool-{}", name(node)));
             daemons.push(network.boot(node, &special(node), &["slurmd", "-D", "-f", file]));
         }
-        let cluster = Cluster { network, munge, daemons };
+        let cluster = Cluster { network, munge, daemons, takes_turns: false };
         wait_within(START, "idle nodes", || {
             let idle = cluster.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output();
             let idle = String::from_utf8(idle.unwrap().stdout).unwrap();
@@ -52,9 +54,11 @@ impl Cluster {
         let mut command = self.network.command(0, program);
         command
             .env("SLURM_CONF", self.network.here.path("slurm.conf"))
-            // What is measured on one node does not wait for the others: each has its own /mnt.
-            .env("PLUMB_LOCK", "/mnt/plumb.lock")
             .current_dir(self.network.here.path("shared"));
+        if !self.takes_turns {
+            // What is measured on one node does not wait for the others: each has its own /mnt.
+            command.env("PLUMB_LOCK", "/mnt/plumb.lock");
+        }
         command
     }
 

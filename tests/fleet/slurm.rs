@@ -65,7 +65,7 @@ fn sweep() -> Vec<&'static str> {
 fn cluster() -> Cluster {
     let half = is_long().then(|| Rc::new(Quota::percent(100).expect("a control group")));
     // The slow node has five peers before any is lost.
-    let cluster = Cluster::start(7, |node| match node {
+    let mut cluster = Cluster::start(7, |node| match node {
         HALF => Special { group: half.clone(), ..Special::default() },
         OTHER => Special {
             files: vec![(PathBuf::from("/proc/cpuinfo"), other_processor())],
@@ -73,6 +73,9 @@ fn cluster() -> Cluster {
         },
         _ => Special::default(),
     });
+    // The node sees it where it is bound.
+    fs::remove_file(other_processor()).unwrap();
+    cluster.takes_turns = is_long();
     for node in cluster.network.hosts() {
         let rate = if node == SLOW { RATE / 10 } else { RATE };
         cluster.network.shape(node, rate);
