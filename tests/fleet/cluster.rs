@@ -1,11 +1,12 @@
 //! A Slurm of its own: a controller on host 0, a daemon on each other one.
 
-use crate::network::{Network, Special, address, name, told};
+use crate::network::{Network, Quota, Special, address, name, told};
 use crate::plumb::wait_within;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Until all nodes are idle.
@@ -16,6 +17,8 @@ pub struct Cluster {
     pub network: Network,
     munge: Child,
     daemons: Vec<Child>,
+    /// They are removed after the daemons have ended.
+    _groups: Vec<Rc<Quota>>,
     /// Whether what is measured on one node waits for the others, as they share their CPUs.
     pub takes_turns: bool,
 }
@@ -36,11 +39,14 @@ impl Cluster {
         let file = file.to_str().unwrap();
         let controller = ["slurmctld", "-D", "-i", "-f", file];
         let mut daemons = vec![network.boot(0, &Special::default(), &controller)];
+        let mut groups = Vec::new();
         for node in network.hosts() {
             here.make_dir(&format!("spool-{}", name(node)));
-            daemons.push(network.boot(node, &special(node), &["slurmd", "-D", "-f", file]));
+            let special = special(node);
+            daemons.push(network.boot(node, &special, &["slurmd", "-D", "-f", file]));
+            groups.extend(special.group);
         }
-        let cluster = Cluster { network, munge, daemons, takes_turns: false };
+        let cluster = Cluster { network, munge, daemons, _groups: groups, takes_turns: false };
         wait_within(START, "idle nodes", || {
             let idle = cluster.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output();
             let idle = String::from_utf8(idle.unwrap().stdout).unwrap();

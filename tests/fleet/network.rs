@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The interface of each host.
 const DEVICE: &str = "eth0";
@@ -215,7 +217,12 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A group with processes in it stays; then the test has failed already.
-        let _ = fs::remove_dir(&self.0);
+        // What was killed leaves the group a moment later.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
     }
 }
