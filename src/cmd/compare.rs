@@ -1,13 +1,14 @@
 //! `plumb compare`: what differs between runs.
 
-pub(crate) mod fail_on;
+mod fail_on;
 
+use crate::cmd::fail_on::{Rule, is_meant, parse};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Against, Comparison, Measured, compare};
 use analysis::figure::Figure;
 use analysis::figures;
 use catalogue::FAMILIES;
-use fail_on::FailOn;
+
 use record::event::Header;
 use record::run::Run;
 use report::build::compare::build;
@@ -111,7 +112,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
         return Ok(output::print(compare_json::SCHEMA)?);
     }
-    let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
+    let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let only = Selection::parse(&args.only, FAMILIES).map_err(usage)?;
     let names = names(args.base.as_deref().unwrap_or("last"), &args.new)?;
     let runs = at_once(&names, |name| stored::open(name)).into_iter();
@@ -164,7 +165,7 @@ fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Fig
     if texts.is_empty() {
         return figures;
     }
-    let wanted = |figure: &Figure| fail_on::is_meant(only, &figure.experiment, &figure.case);
+    let wanted = |figure: &Figure| is_meant(only, &figure.experiment, &figure.case);
     figures.into_iter().filter(wanted).collect()
 }
 
@@ -188,7 +189,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
 }
 
 /// Whether the comparison fails: by the rules, or by any finding where there are none.
-fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
+fn judge(comparison: &Comparison, rules: &[Rule]) -> Result<(), Failure> {
     if let Some(run) = itself(comparison) {
         let text = format!("{run} is compared with itself; name the new run");
         match rules.is_empty() {
@@ -204,7 +205,7 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
     }
     let (mut failed, mut void, mut undecided) = (false, None, None);
     for rule in rules {
-        let found = rule.of(&comparison.against);
+        let found = fail_on::met(rule, &comparison.against);
         let of_rule = |text: &str| format!("--fail-on {}: {text}", rule.text());
         let diagnose = |text: &str| output::diagnose(&format!("plumb: {}", of_rule(text)));
         if found.met > 0 {

@@ -7,6 +7,7 @@ mod completions;
 mod crosscheck;
 mod doctor;
 mod explain;
+mod fail_on;
 mod fleet;
 mod list;
 mod manual;

@@ -165,7 +165,7 @@ fn create(table: &Table) -> String {
     sql
 }
 
-/// Stops a script at tables of another version; `absent` is what it does where there are none.
+/// Stops a script at tables of another version; `absent` is what it does without tables.
 fn guard(absent: &str) -> String {
     let older = raise(
         &format!(

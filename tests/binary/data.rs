@@ -112,7 +112,7 @@ impl Server {
         let data = data.to_str().unwrap();
         let made =
             server.run("initdb", &["-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]);
-        // It asks for the name of who runs it, and not every user has an entry.
+        // initdb asks for the name of its user, and not every user has an entry.
         let said = String::from_utf8_lossy(&made.stderr);
         if said.contains("could not look up effective user ID") {
             return None;

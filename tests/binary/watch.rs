@@ -102,7 +102,7 @@ fn a_signal_ends_it_and_a_second_one_on_the_machine_is_refused() {
     program.kill();
 }
 
-/// Where a part needs more than one interval saves, all of it is saved.
+/// Where a part needs more than one interval saves, the whole need is saved.
 #[test]
 fn a_part_that_needs_several_ticks_gets_its_turn() {
     let here = Here::new();

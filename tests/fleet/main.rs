@@ -5,7 +5,7 @@
 mod cluster;
 mod network;
 mod node;
-#[expect(dead_code, reason = "the other binary's tests use all of it")]
+#[expect(dead_code, reason = "the other binary's tests use the rest")]
 #[path = "../harness/plumb.rs"]
 mod plumb;
 mod server;

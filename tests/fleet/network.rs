@@ -1,5 +1,5 @@
 //! Hosts behind one switch: network namespaces, each with a cable to a bridge in one more, which is
-//! host 0. All of it has this process's number in its name and goes with its value.
+//! host 0. All names have this process's number; everything goes with the value.
 
 use crate::plumb::Here;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub struct Network {
 /// What a host has that others lack.
 #[derive(Default)]
 pub struct Special {
-    /// Control group of all of its processes.
+    /// Control group of all its processes.
     pub group: Option<Rc<Quota>>,
     /// Files that it sees in the place of others: the file, and what it is.
     pub files: Vec<(PathBuf, PathBuf)>,

@@ -1,4 +1,4 @@
-//! A real Slurm: several nodes, what is planted in them, and what a sweep says of it.
+//! A real Slurm: several nodes, the faults planted in them, and what a sweep finds.
 
 use crate::cluster::Cluster;
 use crate::network::{Quota, Special, name, whole_events};

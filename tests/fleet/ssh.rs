@@ -126,7 +126,7 @@ fn nodes_end_with_their_connection() {
     servers.are_left_clean();
 }
 
-/// Lists that are none.
+/// Lists of hosts that are refused.
 #[test]
 fn a_list_that_is_none_names_the_line() {
     let here = crate::plumb::Here::new();

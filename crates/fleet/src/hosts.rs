@@ -29,7 +29,7 @@ pub struct Host {
 }
 
 /// Reads a list: empty lines and what follows a `#` are left out, and a name may have Slurm's
-/// brackets. Errors: a line that is none of these, by its number, a host that is listed twice, no
+/// brackets. Errors: a line of another form, by its number, a host that is listed twice, no
 /// host, or more than [`HOSTS_MAX`].
 pub fn hosts(text: &str) -> Result<Vec<Host>> {
     let mut hosts = Vec::new();

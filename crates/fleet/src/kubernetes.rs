@@ -18,7 +18,7 @@ pub const NODE_NAME: &str = "PLUMB_NODE_NAME";
 pub const USER: u32 = 65_532;
 /// Where a container keeps its records.
 const DATA: &str = "/data";
-/// The variable by which a node gets the secret of the sweep, and the name of it in the Secret. (The
+/// The variable by which a node gets the secret of the sweep, and its name in the Secret. (The
 /// files of a Secret belong to root, and a key file must belong to its reader.)
 const KEY: &str = "PLUMB_FLEET_KEY";
 /// Where a container sees the directory of node_exporter.

@@ -139,7 +139,7 @@ fn ordered(a: u32, b: u32) -> Edge {
     (a.min(b), a.max(b))
 }
 
-/// One turn of the circle: a node stands in the middle (or nobody, for an odd number) and meets the
+/// One turn of the circle: a node stands in the middle (none for an odd number) and meets the
 /// one at `turn`; the others meet across that axis.
 fn circle(labels: &[u32], turn: usize) -> Vec<Edge> {
     let seats = labels.len().div_ceil(2) * 2;

@@ -3,9 +3,9 @@
 mod fail_on;
 
 use super::records::{look, open, titles, write};
+use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::{Failure, output};
-use fail_on::{Met, Rule};
-use fleet::compare::compare;
+use fleet::compare::{Comparison, compare};
 use fleet::report::compared::{build, csv, json};
 use report::{counted, html, markdown, terminal};
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (Some(base), Some(new)) = (&args.base, &args.new) else {
         return Ok(output::print(json::SCHEMA)?);
     };
-    let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
+    let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let (base, new) = (open(base)?, open(new)?);
     if base.header == new.header {
         output::diagnose("plumb: the sweep is compared with itself; name the new one");
@@ -99,18 +99,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match rules.is_empty() {
         true if comparison.has_finding() => Err(Failure::Finding),
         true => Ok(()),
-        false => judge(&rules, &rules.iter().map(|rule| rule.of(&comparison)).collect::<Vec<_>>()),
+        false => judge(&rules, &comparison),
     }
 }
 
 /// The exit code of rules and what each met: a finding before a void rule before an undecided one.
-fn judge(rules: &[Rule], met: &[Met]) -> Result<(), Failure> {
+fn judge(rules: &[Rule], comparison: &Comparison) -> Result<(), Failure> {
     let (mut failed, mut void, mut undecided) = (false, None, None);
-    for (rule, met) in rules.iter().zip(met) {
+    for rule in rules {
+        let met = fail_on::met(rule, comparison);
         let said = |text: &str| format!("--fail-on {}: {text}", rule.text());
         if met.met > 0 {
             failed = true;
-            output::diagnose(&format!("plumb: {}", said(&counted(met.met, rule.noun()))));
+            output::diagnose(&format!("plumb: {}", said(&counted(met.met, fail_on::noun(rule)))));
         }
         if !rule.needs_tests() {
             continue;

@@ -52,7 +52,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Takes an event in; what a user wants to read of it.
+    /// Takes an event; the line that a user reads about it, if any.
     pub fn take(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Header(header) => {

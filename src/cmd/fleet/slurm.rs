@@ -161,7 +161,7 @@ fn follow(job: &Job, record: &Path, stop: &AtomicBool) -> Result<String> {
     let mut ask = Instant::now();
     loop {
         let is_time = Instant::now() >= ask;
-        // The state first: what the record has when the job is over is all of it.
+        // The state first: after its end the job writes nothing more into the record.
         let state = if is_time { Some(job.state()?) } else { None };
         if is_time {
             ask = Instant::now() + ASK;

@@ -83,7 +83,7 @@ impl Waits {
 
 impl SweepArgs {
     /// What a sweep of so many nodes does. Errors: a selector that matches nothing, or a preset that
-    /// is none of a sweep's.
+    /// a sweep does not offer.
     pub fn recipe(&self, size: u32, starter: &str, simulated: bool) -> Result<Recipe, Failure> {
         if self.preset == PresetName::Reports {
             return Err(Failure::Usage(

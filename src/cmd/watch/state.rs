@@ -52,7 +52,7 @@ impl State {
         State { kept: Kept::new(now_s), searched: 0, seen: Seen::default() }
     }
 
-    /// What an earlier start left; a new one where there is none, or a damaged one. Errors: it cannot
+    /// What an earlier start left; a new one without it, or where it is damaged. Errors: it cannot
     /// be read, or a newer plumb wrote it.
     pub fn load(store: &Store, now_s: f64, voice: &Voice) -> Result<State, Failure> {
         let path = path(store)?;

@@ -26,8 +26,8 @@ use stats::compare::RATE;
 use stats::compare::multiple::{benjamini_hochberg, two_step};
 use std::collections::BTreeMap;
 
-/// Expected share of false ones among the nodes that are said to differ from the others: someone opens
-/// a machine because of it.
+/// Expected share of false ones among the nodes that are said to differ from the others: each costs
+/// the inspection of a machine.
 pub const NODE_RATE: f64 = 0.01;
 
 /// What two sweeps say together.

@@ -44,7 +44,7 @@ pub fn name(text: &str, pods: u32) -> Result<String, String> {
     }
 }
 
-/// A reference to an image: `[HOST[:PORT]/]PATH[:TAG][@sha256:DIGEST]`. Errors: it is none.
+/// A reference to an image: `[HOST[:PORT]/]PATH[:TAG][@sha256:DIGEST]`. Errors: another form.
 pub fn image(text: &str) -> Result<String, String> {
     let (named, digest) = match text.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
@@ -100,7 +100,7 @@ fn is_component(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// An amount of memory: a whole number with a unit of 1024 or 1000. Errors: it is none, or less than
+/// An amount of memory: a whole number with a unit of 1024 or 1000. Errors: another form, or less than
 /// plumb needs to start (64 MiB).
 pub fn memory(text: &str) -> Result<String, String> {
     let digits = text.chars().take_while(char::is_ascii_digit).count();
@@ -116,7 +116,7 @@ pub fn memory(text: &str) -> Result<String, String> {
     (bytes >= 64.0 * 1024.0 * 1024.0).then(|| text.to_owned()).ok_or_else(way_out)
 }
 
-/// An absolute path without `..`, as a volume of a node takes it. Errors: it is none.
+/// An absolute path without `..`, as a volume of a node takes it. Errors: another form.
 pub fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/')
         && text.len() > 1
@@ -126,7 +126,7 @@ pub fn path(text: &str) -> Result<String, String> {
     is_path.then(|| text.to_owned()).ok_or_else(|| way_out.to_owned())
 }
 
-/// A label of nodes, `[PREFIX/]NAME=VALUE`. Errors: it is none.
+/// A label of nodes, `[PREFIX/]NAME=VALUE`. Errors: another form.
 pub fn node_label(text: &str) -> Result<(String, String), String> {
     let is_value = |text: &str| {
         let is_end = |letter: char| letter.is_ascii_alphanumeric();

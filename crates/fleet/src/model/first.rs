@@ -62,7 +62,7 @@ pub(super) struct Flaky {
     pub links: Vec<usize>,
 }
 
-/// All of it.
+/// The whole first analysis.
 pub(super) struct First {
     pub strata: Vec<Stratum>,
     pub place: HashMap<u32, usize>,

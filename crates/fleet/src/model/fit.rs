@@ -27,7 +27,7 @@ const BIWEIGHT: f64 = 4.685;
 const FROM_MAD: f64 = 1.4826;
 /// Fewest pairs of a class in which a link is compared with the others.
 const LEAST_CLASS: usize = 6;
-/// Fewest pairs of an end: with fewer a slow end is not to be told from a slow link.
+/// Fewest pairs of an end: with fewer, a slow end looks like a slow link.
 const LEAST_ENDS: usize = 3;
 /// Fewest pairs measured alone that say how much the others slow a pair down.
 const LEAST_ISOLATED: usize = 3;

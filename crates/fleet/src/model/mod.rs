@@ -1,6 +1,6 @@
 //! Which node or link is worse than its peers, in what, by how much, and how sure that is.
 //!
-//! [`suspects`] says what phase 4 measures again, [`judge`] what follows from all of it. Both are
+//! [`suspects`] says what phase 4 measures again, [`judge`] what follows from all measurements. Both are
 //! pure: the record decides alone. All comparisons are on the log scale, and signed so that more is
 //! worse, for rates and for latencies.
 //!

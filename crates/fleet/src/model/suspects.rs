@@ -32,7 +32,7 @@ pub fn suspects(sweep: &Sweep) -> Suspects {
     Suspects { nodes, pairs: pairs(sweep, &first) }
 }
 
-/// The pairs, worst suspect first, each once with all of its figures.
+/// The pairs, worst suspect first, each once, with all its figures.
 fn pairs(sweep: &Sweep, first: &First) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
     let mut plan = Plan::default();

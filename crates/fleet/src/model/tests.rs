@@ -214,7 +214,7 @@ fn without_a_second_measurement_it_is_a_suspect() {
     let judged = judge(&fleet.sweep());
     assert_eq!(charges(&judged), [(At::Node(5), Charge::Suspect)]);
     assert_eq!(judged.verdicts[0].evidence.repetitions, 0);
-    // One that is well the second time is none.
+    // A node that is well the second time is cleared.
     let mut sweep = fleet.sweep();
     let mut rng = Rng::with_seed(9);
     for again in 1..=3 {

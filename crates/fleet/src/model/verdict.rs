@@ -101,7 +101,7 @@ pub struct Evidence {
     /// Distance from the centre of the peers in robust standard deviations: of the median of all
     /// measurements of a node, of the repetitions of a link; of the first one where there is no other.
     pub z: f64,
-    /// Probability of it by chance, one-sided.
+    /// Probability that chance gives this distance, one-sided.
     pub p: f64,
     /// The false discovery rate at which it is found: among all nodes and figures of the sweep, or
     /// among the links that were measured again.

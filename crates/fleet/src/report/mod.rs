@@ -20,7 +20,7 @@ use crate::read::Sweep;
 use names::Titles;
 use report::document::{Document, Section};
 
-/// A sweep with what the model says of it.
+/// A sweep with its verdicts.
 pub struct View<'sweep> {
     /// The sweep.
     pub sweep: &'sweep Sweep,

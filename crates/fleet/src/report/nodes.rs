@@ -162,7 +162,7 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     Table { caption: caption.to_owned(), columns, rows: rows.collect() }
 }
 
-/// A distance in standard deviations; there is none greater where nothing scatters.
+/// A distance in standard deviations; infinite where nothing scatters.
 pub(super) fn z(z: f64) -> String {
     if z.abs() < 1000.0 { format!("{z:.1}") } else { "> 1000".to_owned() }
 }

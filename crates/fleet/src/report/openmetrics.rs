@@ -152,7 +152,7 @@ impl Labels {
         }
     }
 
-    /// The node, and what the site says of it.
+    /// The node, with the labels of its site.
     fn of_node(view: &View, rank: u32) -> Labels {
         let mut labels = Labels::default();
         labels.add("", "node", &node(view.sweep, rank));

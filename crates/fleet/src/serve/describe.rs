@@ -4,7 +4,7 @@ use host::place::Place;
 use host::{Host, Outside, Root};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What makes hardware identical, by name: nodes that agree in all of it are compared with each
+/// What makes hardware identical, by name: nodes that agree in all parts are compared with each
 /// other. What the kernel does not show (memory modules without root) is left out.
 pub fn stratum(host: &Host) -> BTreeMap<String, String> {
     let cpu = &host.cpu;

@@ -79,7 +79,7 @@ pub fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
     Ok(families)
 }
 
-/// A number by the grammar that both formats share, without the names of what is none.
+/// A number by the grammar that both formats share, without `NaN` and the infinities.
 fn number(text: &str) -> Option<f64> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = |text: &'_ str| text.strip_prefix('-').unwrap_or(text).to_owned();

@@ -52,7 +52,7 @@ impl Key {
             })
     }
 
-    /// The key of its digits; `None` where they are none.
+    /// The key of its digits; `None` for another text.
     pub fn parse(digits: &str) -> Option<Key> {
         parse(digits)
     }

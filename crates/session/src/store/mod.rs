@@ -57,7 +57,7 @@ impl Store {
         Store { dir: self.dir.join("watch") }
     }
 
-    /// Makes the directory where there is none. Errors: it cannot be made, or is not this user's
+    /// Makes the directory if it does not exist. Errors: it cannot be made, or is not this user's
     /// alone.
     pub fn make(&self) -> Result<()> {
         trust::make(&self.dir)

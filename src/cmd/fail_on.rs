@@ -1,0 +1,205 @@
+//! `--fail-on`: the rules that say which findings of a comparison end with exit code 1.
+//!
+//! `WORD[:PERCENT%][@SELECTOR]`: the words that a command offers are in a table of its own; the
+//! percentage is a least change of the base value; the selector is one of `plumb run`.
+
+use analysis::compare::Direction;
+use catalogue::FAMILIES;
+use record::key::CaseId;
+use session::select::{Selection, nearest};
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    text: String,
+    word: Word,
+    least: f64,
+    scope: Option<Selection>,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Worse, whatever the metric.
+    Slower,
+    /// Better.
+    Faster,
+    /// Either, and changes of metrics without a better side.
+    Changed,
+    /// A node that went another way than the others.
+    Apart,
+    /// What the base has and the new one has not, for whatever reason.
+    Missing,
+    /// Nothing.
+    Never,
+}
+
+impl Word {
+    fn name(self) -> &'static str {
+        match self {
+            Word::Slower => "slower",
+            Word::Faster => "faster",
+            Word::Changed => "changed",
+            Word::Apart => "apart",
+            Word::Missing => "missing",
+            Word::Never => "never",
+        }
+    }
+}
+
+impl Rule {
+    /// The rule as typed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it is about.
+    pub(crate) fn word(&self) -> Word {
+        self.word
+    }
+
+    /// Least |ratio - 1|.
+    pub(crate) fn least(&self) -> f64 {
+        self.least
+    }
+
+    /// Whether it is about some figures only.
+    pub(crate) fn has_scope(&self) -> bool {
+        self.scope.is_some()
+    }
+
+    /// Whether its figures are to be tested; `missing` and `never` ask for none.
+    pub(crate) fn needs_tests(&self) -> bool {
+        !matches!(self.word, Word::Missing | Word::Never)
+    }
+
+    /// Whether it names a size that a change of figures is to have.
+    pub(crate) fn has_size(&self) -> bool {
+        self.least > 0.0 && self.word != Word::Apart
+    }
+
+    /// Whether a figure is in its scope.
+    pub(crate) fn means(&self, experiment: &str, case: &CaseId) -> bool {
+        self.scope.as_ref().is_none_or(|scope| is_meant(scope, experiment, case))
+    }
+
+    /// Whether a finding is of this kind and size: its direction, and the ratio to the base.
+    pub(crate) fn is_met_by(&self, finding: Option<Direction>, ratio: Option<f64>) -> bool {
+        let Some((direction, ratio)) = finding.zip(ratio) else { return false };
+        let is_word = match self.word {
+            Word::Slower => direction == Direction::Worse,
+            Word::Faster => direction == Direction::Better,
+            Word::Changed => true,
+            Word::Apart | Word::Missing | Word::Never => false,
+        };
+        is_word && (ratio - 1.0).abs() >= self.least
+    }
+}
+
+/// Whether a selection means a case; never one of an experiment that this plumb does not know.
+pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -> bool {
+    FAMILIES.iter().any(|family| {
+        family
+            .experiments
+            .iter()
+            .map(|one| one.card())
+            .filter(|card| card.id == experiment)
+            .any(|card| selection.wants(family, card) && selection.wants_case(family, card, case))
+    })
+}
+
+/// Parses rules with the words that a command offers; `never` stands alone.
+///
+/// # Errors
+/// What is wrong, and what to type.
+pub(crate) fn parse(texts: &[String], words: &[Word]) -> Result<Vec<Rule>, String> {
+    let rules: Vec<Rule> = texts.iter().map(|text| rule(text, words)).collect::<Result<_, _>>()?;
+    match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
+        true => Err("--fail-on never allows no other rule".to_owned()),
+        false => Ok(rules),
+    }
+}
+
+fn rule(text: &str, words: &[Word]) -> Result<Rule, String> {
+    let (condition, scope) = match text.split_once('@') {
+        Some((condition, scope)) => (condition, Some(scope)),
+        None => (text, None),
+    };
+    let (word, size) = match condition.split_once(':') {
+        Some((word, size)) => (word, Some(size)),
+        None => (condition, None),
+    };
+    let Some(&meant) = words.iter().find(|one| one.name() == word) else {
+        let names: Vec<&str> = words.iter().map(|word| word.name()).collect();
+        let near = nearest(word, names.iter().copied());
+        let (last, others) = names.split_last().unwrap_or((&"never", &[]));
+        return Err(format!(
+            "--fail-on `{text}`: a rule starts with {} or {last}{near} type for example slower:5%",
+            others.join(", ")
+        ));
+    };
+    if meant == Word::Never && (size.is_some() || scope.is_some()) {
+        return Err("--fail-on never takes neither a size nor a selector".to_owned());
+    }
+    if meant == Word::Missing && size.is_some() {
+        return Err("--fail-on missing takes no size".to_owned());
+    }
+    let least = match size {
+        Some(size) => share(size).ok_or_else(|| {
+            format!("--fail-on `{text}`: `{size}` is not a percentage; type for example {word}:5%")
+        })?,
+        None => 0.0,
+    };
+    let scope = scope
+        .map(|scope| Selection::parse(&[scope.to_owned()], FAMILIES))
+        .transpose()
+        .map_err(|error| format!("--fail-on `{text}`: {error}"))?;
+    Ok(Rule { text: text.to_owned(), word: meant, least, scope })
+}
+
+/// A percentage as a share.
+fn share(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (percent.is_finite() && percent >= 0.0).then_some(percent / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Word, parse, rule};
+
+    const WORDS: [Word; 6] =
+        [Word::Slower, Word::Faster, Word::Changed, Word::Apart, Word::Missing, Word::Never];
+
+    #[test]
+    fn rules_are_a_word_a_size_and_a_selector() {
+        let of = |text: &str| rule(text, &WORDS).unwrap();
+        let found = of("slower:5%@memory.latency:pages=huge");
+        assert_eq!((found.word, found.least, found.has_scope()), (Word::Slower, 0.05, true));
+        assert_eq!(of("changed:0.5%").least, 0.005);
+        assert_eq!(of("faster").least, 0.0);
+        assert_eq!(of("never").word, Word::Never);
+        assert_eq!(of("missing@memory").word, Word::Missing);
+        assert_eq!((of("apart:5%").word, of("apart:5%").has_size()), (Word::Apart, false));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_says_what_to_type() {
+        for (text, part) in [
+            ("slow:5%", "did you mean `slower`"),
+            ("slower:5", "`5` is not a percentage; type for example slower:5%"),
+            ("slower:-5%", "is not a percentage"),
+            ("slower:nan%", "is not a percentage"),
+            ("slower@memry", "unknown experiment or family `memry`"),
+            ("never:5%", "neither a size nor a selector"),
+            ("missing:5%", "missing takes no size"),
+        ] {
+            let error = rule(text, &WORDS).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        // A word of another command is none of this one's.
+        let error = rule("apart", &[Word::Slower, Word::Never]).unwrap_err();
+        assert!(error.contains("a rule starts with slower or never"), "{error}");
+        let both = ["never".to_owned(), "slower".to_owned()];
+        assert!(parse(&both, &WORDS).unwrap_err().contains("no other rule"));
+    }
+}
