@@ -253,7 +253,13 @@ mod tests {
 
     #[test]
     fn it_measures() {
-        let samples = smoke(&EXPERIMENT);
-        assert!(samples.iter().all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1));
+        for samples in smoke(&EXPERIMENT) {
+            let (windows, metric) = (samples.raw.samples().len() as u64, &samples.metric);
+            // A window without a core clock is one whose core others used: any number of them.
+            match metric.starts_with("core") {
+                true => assert!((1..=REHEARSAL.1).contains(&windows), "{metric}: {windows}"),
+                false => assert_eq!(windows, REHEARSAL.1, "{metric}"),
+            }
+        }
     }
 }
