@@ -105,12 +105,12 @@ impl Recipe {
         steps.map(|((purpose, edges), number)| step(number, purpose, edges)).collect()
     }
 
-    /// The steps of the phase `suspects`, numbered from `first`: all nodes that stand out at the
+    /// The steps of one look of the phase `suspects`, numbered from `first`: all its nodes at the
     /// same time, once for each repetition, then one pair after the other.
     pub fn suspects(&self, suspects: &Suspects, first: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        let repetitions = if suspects.nodes.is_empty() { 0 } else { Suspects::REPETITIONS };
-        for again in 1..=repetitions {
+        let (from, to) = suspects.again;
+        for again in (from..=to).filter(|_| !suspects.nodes.is_empty()) {
             let jobs = suspects.nodes.iter().map(|node| Job::Alone {
                 rank: node.rank,
                 again,

@@ -414,8 +414,8 @@ impl<'a> World<'a> {
                     }
                 }
                 Act::Place(rank, down) => self.place(rank, down),
-                Act::Doubt => {
-                    let found = sweep(&self.events).map(|sweep| model::suspects(&sweep));
+                Act::Doubt(known) => {
+                    let found = sweep(&self.events).map(|sweep| model::suspects(&sweep, known));
                     self.rank0.suspects(&found.unwrap_or_default(), self.now);
                 }
                 Act::Over => self.is_over = true,

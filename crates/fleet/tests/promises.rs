@@ -10,7 +10,7 @@ use trial::{Question, trial, wilson};
 /// How often a question is answered yes in so many sweeps.
 fn count(question: Question, size: u32, trials: u64) -> usize {
     let noise = fleet::Noise::recorded();
-    (1..=trials).filter(|seed| trial(question, &noise, size, *seed).0).count()
+    (1..=trials).filter(|seed| trial(question, &noise, size, *seed).happened).count()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use fleet::matchings::{isolated, matchings, steps_for};
-use fleet::model::{Suspects, suspects};
+use fleet::model::{Known, LOOKS, Suspects, suspects};
 use fleet::read::Sweep;
 use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
 use record::key::{CaseId, Key};
@@ -17,6 +17,9 @@ const CONTENTION: f64 = 0.1;
 /// Lasting differences of healthy nodes, as standard deviations of logs: hardware, and the rest.
 const SPREAD: (f64, f64) = (0.01, 0.03);
 
+/// What changes for all nodes from one repetition to the next, as a standard deviation of logs.
+const DRIFT: f64 = 0.02;
+
 /// Recorded rounds of one figure: deviations of the logarithm from the median, by run.
 #[derive(Clone)]
 pub struct Noise {
@@ -29,9 +32,15 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The recorded noise, one figure a line.
+    /// The recorded noise, one figure a line: `noise.tsv`, by which the rules were chosen.
     pub fn recorded() -> Vec<Noise> {
         include_str!("noise.tsv").lines().map(Noise::parsed).collect()
+    }
+
+    /// Other figures of later runs: `later.tsv`.
+    #[cfg_attr(test, expect(dead_code, reason = "tests draw from the first ones"))]
+    pub fn later() -> Vec<Noise> {
+        include_str!("later.tsv").lines().map(Noise::parsed).collect()
     }
 
     fn parsed(line: &str) -> Noise {
@@ -92,6 +101,9 @@ pub struct Fleet {
     fault: Fault,
     seed: u64,
     rng: Rng,
+    /// Measurements of phase 4: figures of nodes, and pairs.
+    pub repeated: usize,
+    pub pairs_repeated: usize,
 }
 
 /// Standard normal (Box and Muller 1958).
@@ -107,7 +119,8 @@ impl Fleet {
             (spread * normal(&mut rng), spread * normal(&mut rng))
         };
         let levels = (0..size).map(|_| noise.iter().map(&mut level).collect()).collect();
-        Fleet { noise: noise.to_vec(), size, levels, fault, seed, rng }
+        let (repeated, pairs_repeated) = (0, 0);
+        Fleet { noise: noise.to_vec(), size, levels, fault, seed, rng, repeated, pairs_repeated }
     }
 
     /// The phases `alone` and `pairs`, into the sweep.
@@ -117,7 +130,7 @@ impl Fleet {
         for rank in 0..self.size {
             for at in 0..self.noise.len() {
                 if self.noise[at].kind.is_some() {
-                    sweep.figures.push(self.figure(rank, at, 0));
+                    sweep.figures.push(self.figure(rank, at, 0, 0.0));
                 }
             }
         }
@@ -135,31 +148,37 @@ impl Fleet {
 
     /// Phase 4, as the model asks for it.
     pub fn measure_again(&mut self, sweep: &mut Sweep) {
-        let Suspects { nodes, pairs } = suspects(sweep);
-        for node in nodes {
-            for again in 1..=Suspects::REPETITIONS {
+        for looks in 0..LOOKS.len() as u32 {
+            let Suspects { again, nodes, pairs } = suspects(sweep, Known { looks, steps: u32::MAX });
+            for again in again.0..=again.1 {
                 for at in 0..self.noise.len() {
-                    if node.keys.contains(&self.noise[at].key) {
-                        sweep.figures.push(self.figure(node.rank, at, again));
+                    // What changes for all nodes between one time and the next.
+                    let drift = DRIFT * normal(&mut self.rng);
+                    let key = self.noise[at].key.clone();
+                    for node in nodes.iter().filter(|node| node.keys.contains(&key)) {
+                        let figure = self.figure(node.rank, at, again, drift);
+                        sweep.figures.push(figure);
+                        self.repeated += 1;
                     }
                 }
             }
-        }
-        for pair in pairs {
-            for _ in 0..pair.times {
-                self.pair(sweep, (pair.from, pair.to), 0, Purpose::Suspect);
+            for pair in pairs {
+                for _ in 0..pair.times {
+                    self.pair(sweep, (pair.from, pair.to), 0, Purpose::Suspect);
+                    self.pairs_repeated += 1;
+                }
             }
         }
     }
 
-    fn figure(&mut self, rank: u32, at: usize, again: u32) -> Figure {
+    fn figure(&mut self, rank: u32, at: usize, again: u32, drift: f64) -> Figure {
         let noise = &self.noise[at];
         let fault = match self.fault {
             Fault::Figure(bad, figure, log) if (bad, figure) == (rank, at) => log,
             Fault::Node(bad, log) if bad == rank => log,
             _ => 0.0,
         };
-        let level = self.levels[rank as usize][at].0 + fault;
+        let level = self.levels[rank as usize][at].0 + fault + drift;
         Figure {
             rank,
             key: noise.key.clone(),

@@ -1,13 +1,15 @@
-//! The promises of the fleet's model on drawn fleets, as a table in Markdown.
+//! The promises of the fleet's model on drawn fleets, as tables in Markdown.
 //!
-//! `simulate SIZE=TRIALS …`: so many sweeps of each question for each size.
-#![expect(clippy::print_stdout, reason = "it prints a table")]
+//! `simulate SEED NOISE SIZE=TRIALS …`: so many sweeps of each question for each size, the first with
+//! this seed. NOISE is `first` (by which the rules were chosen) or `later`.
+#![expect(clippy::print_stdout, reason = "it prints tables")]
 
 mod fleet;
 mod trial;
 
+use self::fleet::Noise;
 use std::time::Instant;
-use trial::{Question, trial, wilson};
+use trial::{Answer, Question, trial, wilson};
 
 /// What is asked, in the order of the table.
 const QUESTIONS: [Question; 5] = [
@@ -18,33 +20,62 @@ const QUESTIONS: [Question; 5] = [
     Question::BadNode,
 ];
 
+const HEAD: &str = "| nodes | question | sweeps | yes | share | 95 % interval | suspects left open \
+                    | figures again | pairs again | s a sweep |\n|---|---|---|---|---|---|---|---|---|---|";
+
 fn main() {
-    let noise = fleet::Noise::recorded();
-    println!(
-        "| nodes | question | sweeps | yes | share | 95 % interval | suspects left open | s a sweep |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
-    for argument in std::env::args().skip(1) {
+    let mut arguments = std::env::args().skip(1);
+    let seed: u64 = arguments.next().and_then(|seed| seed.parse().ok()).expect("a seed");
+    let noise = match arguments.next().as_deref() {
+        Some("first") => Noise::recorded(),
+        Some("later") => Noise::later(),
+        _ => panic!("first or later"),
+    };
+    println!("{HEAD}");
+    let mut slow: Vec<Answer> = Vec::new();
+    for argument in arguments {
         let (size, trials) = argument.split_once('=').expect("SIZE=TRIALS");
         let size: u32 = size.parse().expect("a number of nodes");
-        let trials: u32 = trials.parse().expect("a number of sweeps");
+        let trials: u64 = trials.parse().expect("a number of sweeps");
         for question in QUESTIONS {
             let began = Instant::now();
-            let (mut hits, mut open) = (0, 0);
-            for seed in 0..trials {
-                let (happened, left) = trial(question, &noise, size, u64::from(seed) + 1);
-                hits += usize::from(happened);
-                open += left;
-            }
-            let (low, high) = wilson(hits, trials as usize);
-            println!(
-                "| {size} | {question:?} | {trials} | {hits} | {:.2} % | {:.2} to {:.2} % | {:.3} | {:.2} |",
-                100.0 * hits as f64 / f64::from(trials),
-                100.0 * low,
-                100.0 * high,
-                open as f64 / f64::from(trials),
-                began.elapsed().as_secs_f64() / f64::from(trials),
-            );
+            let answers: Vec<Answer> =
+                (0..trials).map(|at| trial(question, &noise, size, seed + at)).collect();
+            line(size, question, &answers, began.elapsed().as_secs_f64());
+            slow.extend(answers.iter().filter(|answer| answer.figure.is_some()));
+        }
+    }
+    figures(&noise, &slow);
+}
+
+fn line(size: u32, question: Question, answers: &[Answer], wall_s: f64) {
+    let hits = answers.iter().filter(|answer| answer.happened).count();
+    let (low, high) = wilson(hits, answers.len());
+    let count = answers.len() as f64;
+    let mean = |of: fn(&Answer) -> usize| answers.iter().map(of).sum::<usize>() as f64 / count;
+    println!(
+        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {:.2} | {:.0} | {:.0} | {:.2} |",
+        100.0 * hits as f64 / count,
+        100.0 * low,
+        100.0 * high,
+        mean(|answer| answer.open),
+        mean(|answer| answer.repeated.0),
+        mean(|answer| answer.repeated.1),
+        wall_s / count,
+    );
+}
+
+/// Where a node was 10 % slower: how often it was found, figure by figure.
+fn figures(noise: &[Noise], slow: &[Answer]) {
+    println!("\n| figure | sweeps | found | the model promises to find |\n|---|---|---|---|");
+    for (at, of) in noise.iter().enumerate() {
+        let own = || slow.iter().filter(|answer| answer.figure.is_some_and(|of| of.0 == at));
+        let found = own().filter(|answer| answer.happened).count();
+        let mut factors: Vec<f64> = own().filter_map(|answer| answer.figure?.1).collect();
+        factors.sort_by(f64::total_cmp);
+        if let Some(factor) = factors.get(factors.len() / 2) {
+            let percent = 100.0 * (1.0 - 1.0 / factor);
+            println!("| {} | {} | {found} | {percent:.0} % slower |", of.key.experiment, own().count());
         }
     }
 }

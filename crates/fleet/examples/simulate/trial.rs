@@ -3,7 +3,7 @@
 use super::fleet::{Fault, Fleet, Noise, met};
 use fastrand::Rng;
 use fleet::matchings::{matchings, steps_for};
-use fleet::model::{At, Charge, Verdict, judge};
+use fleet::model::{At, Charge, Detectable, Judgement, Verdict, judge};
 use record::metric::Kind;
 use std::collections::BTreeSet;
 
@@ -22,8 +22,21 @@ pub enum Question {
     BadNode,
 }
 
-/// The answer of one sweep: whether the thing in question happened, and how many suspects stay open.
-pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> (bool, usize) {
+/// The answer of one sweep.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Whether the thing in question happened.
+    pub happened: bool,
+    /// Suspects that stay open.
+    pub open: usize,
+    /// What phase 4 measured: figures of nodes, and pairs.
+    pub repeated: (usize, usize),
+    /// The figure that is bad, for questions of figures, and how bad the model says that it must be.
+    pub figure: Option<(usize, Option<f64>)>,
+}
+
+/// One sweep.
+pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answer {
     let mut rng = Rng::with_seed(seed ^ 0x5eed);
     let bad = rng.u32(..size);
     let is_one = |of: &Noise| {
@@ -47,7 +60,7 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> (bool
     let mut sweep = met(size);
     fleet.measure(&mut sweep);
     fleet.measure_again(&mut sweep);
-    let verdicts = judge(&sweep).verdicts;
+    let Judgement { verdicts, detectable, subjects, .. } = judge(&sweep);
     let open = verdicts.iter().filter(|verdict| verdict.charge == Charge::Suspect).count();
     let accused: Vec<&Verdict> =
         verdicts.iter().filter(|verdict| verdict.charge != Charge::Suspect).collect();
@@ -67,7 +80,12 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> (bool
             ranks.len() > 1
         }
     };
-    (happened, open)
+    let factor = || {
+        let is_its = |of: &&Detectable| subjects[of.subject].key == noise[figure].key;
+        detectable.iter().find(is_its).map(|of| of.factor)
+    };
+    let figure = matches!(fault, Fault::Figure(..)).then(|| (figure, factor()));
+    Answer { happened, open, repeated: (fleet.repeated, fleet.pairs_repeated), figure }
 }
 
 /// Wilson's 95 % interval of a share (Wilson 1927).

@@ -71,7 +71,7 @@ pub(super) struct First {
     pub fits: Vec<Fit>,
     /// In the order of fields and rows.
     pub tests: Vec<Test>,
-    /// Indices of the tests that stand out.
+    /// Indices of the tests that are made again: what stands out, and what may be slower.
     pub chosen: Vec<usize>,
     pub links: Vec<LinkTest>,
     /// Indices of the links that stand out, at most one a node.
@@ -129,10 +129,12 @@ impl First {
         for fields in kinds.into_values() {
             let variances: Vec<Variance> =
                 fields.iter().filter_map(|at| self.fields[*at].variance()).collect();
-            let typical = median(&variances.iter().map(|v| v.variance).collect::<Vec<f64>>());
+            let all: Vec<f64> = variances.iter().map(|v| v.variance).collect();
+            let typical = median(&all).unwrap_or(0.0);
             let prior = cautious_prior(&variances);
+            let lasting = super::power::lasting(&variances);
             for at in fields {
-                self.fields[at].steady(typical.unwrap_or(0.0).sqrt(), prior);
+                self.fields[at].steady(typical.sqrt(), prior, lasting);
             }
         }
     }
@@ -162,17 +164,18 @@ impl First {
         field.rows[test.row].x - field.peers(test.row).map_or(f64::INFINITY, |peers| peers.centre)
     }
 
+    /// Whether a node is a suspect by its first measurement alone.
+    pub fn stands_out(&self, test: &Test) -> bool {
+        let (topic, row) = (self.topic(test.field), &self.fields[test.field].rows[test.row]);
+        // What scatters less than would count as slower is steady enough.
+        let is_seen =
+            !topic.subject.is_scatter || row.value >= super::level_effect(topic.kind).ln();
+        test.q <= SUSPECT_RATE && self.distance(test) >= least_effect(topic) && is_seen
+    }
+
     fn choose(&mut self) {
-        let is_large = |test: &Test| {
-            let (topic, row) = (self.topic(test.field), &self.fields[test.field].rows[test.row]);
-            let wanted = least_effect(topic);
-            // What scatters less than would count as slower is steady enough.
-            let is_seen =
-                !topic.subject.is_scatter || row.value >= super::level_effect(topic.kind).ln();
-            self.distance(test) >= wanted && is_seen
-        };
-        let found = self.tests.iter().enumerate();
-        let found = found.filter(|(_, test)| test.q <= SUSPECT_RATE && is_large(test));
+        let is_chosen = |test: &Test| self.may_be_slower(test) || self.stands_out(test);
+        let found = self.tests.iter().enumerate().filter(|(_, test)| is_chosen(test));
         self.chosen = found.map(|(at, _)| at).collect();
         self.chosen.sort_by(|a, b| self.tests[*b].z.total_cmp(&self.tests[*a].z));
     }
@@ -233,7 +236,8 @@ impl First {
     }
 
     fn suspect_ranks(&self) -> BTreeSet<u32> {
-        let nodes = self.chosen.iter().map(|at| self.rank(&self.tests[*at]));
+        let chosen = self.chosen.iter().map(|at| &self.tests[*at]);
+        let nodes = chosen.filter(|test| self.stands_out(test)).map(|test| self.rank(test));
         let flaky = self.flaky.iter().map(|flaky| flaky.rank);
         let links = self.chosen_links.iter().map(|at| &self.links[*at]);
         nodes.chain(flaky).chain(links.flat_map(|link| [link.from, link.to])).collect()

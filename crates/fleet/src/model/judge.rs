@@ -1,10 +1,9 @@
 //! Verdicts from both measurements.
 
 use super::below::below;
-use super::confirm::{Again, Outcome, Second};
 use super::first::{First, Test};
+use super::looks::{Found, Inquiry, Known, Outcome};
 use super::peers::reach;
-use super::select::{ACCUSED_RATE, q_values};
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
@@ -19,21 +18,21 @@ pub fn verdicts(sweep: &Sweep) -> Vec<Verdict> {
 /// [`Charge::Suspect`].
 pub fn judge(sweep: &Sweep) -> Judgement {
     let first = First::new(sweep);
-    let second = Second::new(sweep, &first);
+    let inquiry = Inquiry::new(sweep, &first, Known::ALL);
     let mut bench = Bench { first: &first, verdicts: Vec::new(), cleared: Vec::new() };
-    bench.nodes(&second);
-    bench.flaky(&second);
-    bench.links(&second);
+    bench.nodes(&inquiry);
+    bench.flaky(&inquiry);
+    bench.links(&inquiry);
     let Bench { mut verdicts, cleared, .. } = bench;
     verdicts.sort_by(|a, b| {
         let order = a.charge.cmp(&b.charge).then(a.evidence.q.total_cmp(&b.evidence.q));
         order.then(b.evidence.z.total_cmp(&a.evidence.z)).then(a.at.cmp(&b.at))
     });
     let below = below(sweep, &first.place);
-    let standings = standings(&first);
+    let (standings, detectable) = (standings(&first), first.detectable());
     let subjects = first.topics.iter().map(|topic| topic.subject.clone()).collect();
     let First { strata, untested, .. } = first;
-    Judgement { strata, subjects, standings, verdicts, cleared, below, untested }
+    Judgement { strata, subjects, standings, verdicts, cleared, below, detectable, untested }
 }
 
 /// Every node in every subject.
@@ -72,8 +71,8 @@ struct Case {
     role: Role,
     /// The charge if it is confirmed.
     charge: Charge,
-    /// The rate at which it is found, with both measurements.
-    q: f64,
+    /// Whether the first measurement alone made it a suspect.
+    stands_out: bool,
     /// Of the first measurement: distance, z, p, and half the interval of the distance.
     first: (f64, f64, f64, f64),
     value: f64,
@@ -83,17 +82,9 @@ struct Case {
 }
 
 impl Bench<'_> {
-    fn nodes(&mut self, second: &Second) {
+    fn nodes(&mut self, inquiry: &Inquiry) {
         let first = self.first;
-        let again: Vec<Again> =
-            first.chosen.iter().map(|at| second.node(&first.tests[*at])).collect();
-        let mut tests: Vec<(u32, f64)> =
-            first.tests.iter().map(|test| (first.rank(test), test.p)).collect();
-        for (at, again) in first.chosen.iter().zip(&again) {
-            tests[*at].1 = after(again);
-        }
-        let q_values = q_values(&tests, ACCUSED_RATE);
-        for (at, again) in first.chosen.iter().zip(&again) {
+        for (at, found) in first.chosen.iter().zip(&inquiry.nodes) {
             let test = &first.tests[*at];
             let (subject, peers) =
                 (&first.topic(test.field).subject, first.fields[test.field].peers(test.row));
@@ -105,14 +96,14 @@ impl Bench<'_> {
                 key: subject.key.clone(),
                 role: subject.role,
                 charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
-                q: q_values[*at],
+                stands_out: first.stands_out(test),
                 first: (first.distance(test), test.z, test.p, half),
                 value: row.value,
                 expected: self.peers_median(test),
                 peers: peers.count,
                 predicted: row.predicted,
             };
-            self.judge(case, again);
+            self.judge(case, found);
         }
     }
 
@@ -123,36 +114,25 @@ impl Bench<'_> {
         median(&others.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     }
 
-    fn links(&mut self, second: &Second) {
+    fn links(&mut self, inquiry: &Inquiry) {
         let first = self.first;
-        let again: Vec<Again> =
-            first.chosen_links.iter().map(|at| second.link(&first.links[*at])).collect();
-        let mut tests: Vec<(At, f64)> =
-            first.links.iter().enumerate().map(|(at, link)| (first.at(at), link.p)).collect();
-        for (at, again) in first.chosen_links.iter().zip(&again) {
-            tests[*at].1 = after(again);
-        }
-        let q_values = q_values(&tests, ACCUSED_RATE);
-        for (at, again) in first.chosen_links.iter().zip(&again) {
-            let q = q_values[*at];
-            let case = self.link(first.at(*at), *at, Charge::DegradedLink, q);
-            self.judge(case, again);
+        for (at, found) in first.chosen_links.iter().zip(&inquiry.links) {
+            let case = self.link(first.at(*at), *at, Charge::DegradedLink);
+            self.judge(case, found);
         }
     }
 
     /// A node whose links are bad with several partners. The least of the two worst links decides.
-    fn flaky(&mut self, second: &Second) {
-        for flaky in &self.first.flaky {
-            let again = second.flaky(flaky);
+    fn flaky(&mut self, inquiry: &Inquiry) {
+        for (flaky, found) in self.first.flaky.iter().zip(&inquiry.flaky) {
             let Some(link) = flaky.links.get(1).or(flaky.links.first()).copied() else { continue };
-            let q = after(&again);
-            let mut case = self.link(At::Node(flaky.rank), link, Charge::Unstable, q);
+            let mut case = self.link(At::Node(flaky.rank), link, Charge::Unstable);
             case.role = Role::Both;
-            self.judge(case, &again);
+            self.judge(case, found);
         }
     }
 
-    fn link(&self, at: At, link: usize, charge: Charge, q: f64) -> Case {
+    fn link(&self, at: At, link: usize, charge: Charge) -> Case {
         let test = &self.first.links[link];
         let fit = &self.first.fits[test.fit];
         let link = &fit.links[test.link];
@@ -161,7 +141,7 @@ impl Bench<'_> {
             key: fit.key.clone(),
             role: if fit.is_shared { Role::Both } else { Role::Send },
             charge,
-            q,
+            stands_out: true,
             first: (
                 test.residual,
                 test.z,
@@ -175,19 +155,19 @@ impl Bench<'_> {
         }
     }
 
-    fn judge(&mut self, case: Case, again: &Again) {
-        let charge = match again.outcome() {
-            Outcome::Cleared => {
-                self.cleared.push((case.at, case.key));
-                return;
-            }
-            Outcome::Shown if case.q <= ACCUSED_RATE => case.charge,
-            _ => Charge::Suspect,
+    fn judge(&mut self, case: Case, found: &Found) {
+        let again = &found.again;
+        let charge = match found.outcome {
+            Outcome::Shown => case.charge,
+            // What only might have been slower stood nowhere out.
+            Outcome::Open if case.stands_out => Charge::Suspect,
+            Outcome::Cleared if case.stands_out => return self.cleared.push((case.at, case.key)),
+            _ => return,
         };
-        let (distance, z, p, half) = case.first;
-        let (distance, half) =
-            median(&again.distances).map_or((distance, half), |again_at| (again_at, again.half));
-        let is_again = !again.distances.is_empty();
+        let (distance, z, p, half) = match again.count > 0 {
+            true => (again.distance, again.z, again.p, again.half),
+            false => case.first,
+        };
         let topic = self.first.topics.iter().find(|topic| topic.subject.key == case.key);
         let (unit, better, kind) = match topic {
             Some(topic) => (topic.unit, topic.better, topic.kind),
@@ -204,21 +184,16 @@ impl Bench<'_> {
             factor: distance.exp(),
             interval: ((distance - half).exp(), (distance + half).exp()),
             evidence: Evidence {
-                z: if is_again { again.z } else { z },
-                p: if is_again { again.p } else { p },
-                q: case.q,
+                z,
+                p,
+                q: found.q,
                 value: case.value,
                 peers_median: case.expected,
                 peers: case.peers,
-                repetitions: u32::try_from(again.distances.len()).unwrap_or(u32::MAX),
+                repetitions: u32::try_from(again.count).unwrap_or(u32::MAX),
                 partners: again.partners.clone(),
                 predicted: case.predicted,
             },
         });
     }
-}
-
-/// The p value after the second measurement. What was not shown again is no finding.
-fn after(again: &Again) -> f64 {
-    if again.outcome() == Outcome::Shown { again.p } else { 1.0 }
 }

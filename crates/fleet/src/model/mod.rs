@@ -4,18 +4,23 @@
 //! pure: the record decides alone. All comparisons are on the log scale, and signed so that more is
 //! worse, for rates and for latencies.
 //!
-//! A node is accused if it stands out in the first measurement, if the median of the repetitions is
-//! worse than the peers by at least [`level_effect`] and none by less than half of that, and if the
-//! median of all measurements is significant among all nodes and figures of the sweep. The least
-//! effect is half of what is to be found (a node 10 % slower in a hardware figure): half way between
-//! a healthy node and that one, both errors are equally unlikely.
+//! The first measurement only says what is measured again, and is lenient: it costs time, no name.
+//! Healthy peers are measured beside the suspects, so that what changes for all is no slowness. A node
+//! is accused if the repetitions alone are worse than those of the peers by at least [`level_effect`],
+//! significantly among all nodes, figures and looks of the sweep. The least effect is half of what is
+//! to be found (a node 10 % slower in a hardware figure): half way between a healthy node and that
+//! one, both errors are equally unlikely. A suspect is cleared where the repetitions rule out what is
+//! to be found; until one or the other it is measured more, up to the last of [`LOOKS`].
 
 mod below;
 mod confirm;
 mod first;
 mod fit;
 mod judge;
+mod looks;
 pub(crate) mod peers;
+mod power;
+mod repeats;
 mod select;
 mod strata;
 mod suspects;
@@ -24,11 +29,12 @@ mod tests;
 mod verdict;
 
 pub use judge::{judge, verdicts};
+pub use looks::{Known, LOOKS};
 pub use peers::LEAST_PEERS;
 pub use strata::strata;
 pub use suspects::suspects;
 pub use verdict::{
-    At, Below, Charge, Evidence, Judgement, LinkAgain, NodeAgain, Role, Standing, Stratum, Subject,
+    At, Below, Charge, Detectable, Evidence, Judgement, LinkAgain, NodeAgain, Role, Standing, Stratum, Subject,
     Suspects, Verdict,
 };
 
@@ -54,6 +60,11 @@ fn least_effect(topic: &first::Topic) -> f64 {
         true => SCATTER_EFFECT.ln(),
         false => level_effect(topic.kind).ln(),
     }
+}
+
+/// What is to be found, as a log.
+fn sought(topic: &first::Topic) -> f64 {
+    2.0 * least_effect(topic)
 }
 
 /// The logarithm of a value, more is worse; `None` where there is no logarithm or no worse.

@@ -91,6 +91,8 @@ pub(super) struct Field {
     floor: f64,
     prior: Option<Prior>,
     whole: Option<Peers>,
+    /// What healthy nodes differ by for good, at most: the variance of the quiet figures of the kind.
+    pub lasting: Variance,
 }
 
 impl Field {
@@ -99,7 +101,8 @@ impl Field {
         let owns: Vec<f64> = rows.iter().filter_map(|row| row.own).collect();
         let own = median(&owns).unwrap_or(0.0);
         let whole = spread(&xs(&rows), 0.0);
-        Field { subject, stratum, rows, own, floor: 0.0, prior: None, whole }
+        let lasting = Variance { variance: 0.0, freedom: f64::INFINITY };
+        Field { subject, stratum, rows, own, floor: 0.0, prior: None, whole, lasting }
     }
 
     /// Whether there are enough peers to compare with.
@@ -119,8 +122,8 @@ impl Field {
     }
 
     /// Takes what the figures of the same kind say of the scale.
-    pub fn steady(&mut self, floor: f64, prior: Option<Prior>) {
-        (self.floor, self.prior) = (floor, prior);
+    pub fn steady(&mut self, floor: f64, prior: Option<Prior>, lasting: Variance) {
+        (self.floor, self.prior, self.lasting) = (floor, prior, lasting);
         self.whole = spread(&xs(&self.rows), floor);
     }
 
@@ -147,14 +150,20 @@ impl Field {
         own.map_or(0.0, |own| (own - self.own).max(0.0))
     }
 
+    /// The error of one measurement of a node against its peers, and its degrees of freedom.
+    pub fn error(&self, at: usize) -> Option<Variance> {
+        let (row, peers) = (&self.rows[at], self.peers(at)?);
+        let variance = peers.squared_error() + self.excess(row.own);
+        Some(Variance { variance, freedom: peers.freedom })
+    }
+
     /// The z and the one-sided p of a node.
     pub fn place(&self, at: usize) -> Option<(f64, f64)> {
         if !self.is_compared() {
             return None;
         }
-        let (row, peers) = (&self.rows[at], self.peers(at)?);
-        let error = (peers.squared_error() + self.excess(row.own)).sqrt();
-        Some(tail(row.x - peers.centre, error, peers.freedom))
+        let (peers, error) = (self.peers(at)?, self.error(at)?);
+        Some(tail(self.rows[at].x - peers.centre, error.variance.sqrt(), error.freedom))
     }
 }
 

@@ -6,9 +6,6 @@ use std::collections::BTreeMap;
 
 /// False discovery rate of what is measured again: one of ten may be in vain.
 pub(super) const SUSPECT_RATE: f64 = 0.1;
-/// False discovery rate of what is accused. In a fleet without a bad node it is the probability that
-/// anyone is accused, which shall be below 1 %.
-pub(super) const ACCUSED_RATE: f64 = 0.01;
 
 /// For each test the rate at which two steps find it: first over groups by Simes' p of their tests,
 /// then inside the groups found at `rate`, with the rate times the share of groups found (Benjamini

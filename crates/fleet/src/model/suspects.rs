@@ -1,62 +1,137 @@
-//! What phase 4 measures again, and with which partners.
+//! What phase 4 measures again, beside which peers and with which partners.
 
-use super::first::First;
+use super::first::{First, LinkTest};
+use super::looks::{Found, Inquiry, Known, LOOKS, Outcome, missing};
 use super::{LinkAgain, NodeAgain, Role, Suspects};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
 use record::key::Key;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How often a suspect link is measured again.
-const LINK_TIMES: u32 = 3;
-
-/// The suspects of the phases `alone` and `pairs`. What phase 4 itself added changes nothing: the
-/// answer is the same before, in and after it, so that a resumed sweep goes on with what is missing.
-pub fn suspects(sweep: &Sweep) -> Suspects {
+/// What the next look needs: all that is neither shown nor cleared by what is `known`. What was
+/// measured later changes nothing, so that a resumed sweep goes on with what is missing.
+pub fn suspects(sweep: &Sweep, known: Known) -> Suspects {
+    let Some(next) = LOOKS.get(known.looks as usize) else { return Suspects::default() };
     let first = First::new(sweep);
-    let mut nodes: Vec<NodeAgain> = Vec::new();
-    for test in first.chosen.iter().map(|at| &first.tests[*at]) {
+    let inquiry = Inquiry::new(sweep, &first, known);
+    let again = (known.repetitions() + 1, *next);
+    Suspects { again, nodes: nodes(sweep, &first, &inquiry), pairs: pairs(sweep, &first, &inquiry) }
+}
+
+/// Whether more repetitions of a suspect are wanted.
+fn is_open(found: &Found) -> bool {
+    found.outcome == Outcome::Open && missing(found.again.count) > 0
+}
+
+/// Suspects, worst first, then the peers that are measured beside them.
+fn nodes(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<NodeAgain> {
+    let mut again = Again::default();
+    let mut experiments: BTreeMap<(usize, &str), BTreeSet<&Key>> = BTreeMap::new();
+    for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
+        let test = &first.tests[*at];
         let subject = &first.topic(test.field).subject;
-        if subject.role != Role::Alone {
-            continue;
-        }
-        let rank = first.rank(test);
-        let at = nodes.iter().position(|node| node.rank == rank).unwrap_or_else(|| {
-            nodes.push(NodeAgain { rank, keys: Vec::new() });
-            nodes.len() - 1
-        });
-        if !nodes[at].keys.contains(&subject.key) {
-            nodes[at].keys.push(subject.key.clone());
+        if subject.role == Role::Alone {
+            again.add(first.rank(test), &subject.key);
+            let stratum = first.fields[test.field].stratum;
+            let keys = experiments.entry((stratum, &subject.key.experiment)).or_default();
+            keys.insert(&subject.key);
         }
     }
-    Suspects { nodes, pairs: pairs(sweep, &first) }
+    let lost = lost(sweep);
+    let mut standings = Standings::new(first);
+    for ((stratum, experiment), keys) in experiments {
+        for rank in standings.best(stratum, experiment, &lost) {
+            keys.iter().for_each(|key| again.add(rank, key));
+        }
+    }
+    again.nodes
+}
+
+/// Nodes that take no part in phase 4.
+fn lost(sweep: &Sweep) -> BTreeSet<u32> {
+    let before = |absent: &&crate::sweep::Absent| absent.lost && absent.phase < Stage::Suspects;
+    sweep.absents.iter().filter(before).map(|absent| absent.rank).collect()
+}
+
+#[derive(Default)]
+struct Again {
+    nodes: Vec<NodeAgain>,
+    places: HashMap<u32, usize>,
+}
+
+impl Again {
+    fn add(&mut self, rank: u32, key: &Key) {
+        let next = self.nodes.len();
+        let at = *self.places.entry(rank).or_insert(next);
+        if at == next {
+            self.nodes.push(NodeAgain { rank, keys: Vec::new() });
+        }
+        let keys = &mut self.nodes[at].keys;
+        if !keys.contains(key) {
+            keys.push(key.clone());
+        }
+    }
+}
+
+/// How ordinary the nodes are in an experiment: how often they are suspects, and how far they are from
+/// the centre.
+struct Standings<'a> {
+    nodes: HashMap<(usize, &'a str), BTreeMap<u32, (usize, f64)>>,
+}
+
+impl<'a> Standings<'a> {
+    fn new(first: &'a First) -> Standings<'a> {
+        let mut nodes: HashMap<(usize, &str), BTreeMap<u32, (usize, f64)>> = HashMap::new();
+        let chosen: BTreeSet<usize> = first.chosen.iter().copied().collect();
+        for (at, test) in first.tests.iter().enumerate() {
+            let subject = &first.topic(test.field).subject;
+            if subject.role == Role::Alone && !subject.is_scatter {
+                let stratum = first.fields[test.field].stratum;
+                let ranks = nodes.entry((stratum, &subject.key.experiment)).or_default();
+                let standing = ranks.entry(first.rank(test)).or_default();
+                standing.0 += usize::from(chosen.contains(&at));
+                standing.1 += test.z.abs().min(f64::MAX.sqrt());
+            }
+        }
+        Standings { nodes }
+    }
+
+    /// The most ordinary nodes of a stratum.
+    fn best(&mut self, stratum: usize, experiment: &str, lost: &BTreeSet<u32>) -> Vec<u32> {
+        let Some(nodes) = self.nodes.get(&(stratum, experiment)) else { return Vec::new() };
+        let mut nodes: Vec<_> = nodes.iter().filter(|(rank, _)| !lost.contains(rank)).collect();
+        nodes.sort_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
+        nodes.into_iter().take(Suspects::PEERS).map(|(rank, _)| *rank).collect()
+    }
 }
 
 /// The pairs, worst suspect first, each once, with all its figures.
-fn pairs(sweep: &Sweep, first: &First) -> Vec<LinkAgain> {
+fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
     let mut plan = Plan::default();
-    for test in first.chosen.iter().map(|at| &first.tests[*at]) {
+    for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
+        let test = &first.tests[*at];
         let subject = &first.topic(test.field).subject;
         let rank = first.rank(test);
         if subject.role != Role::Alone {
             let partners = partners.best(rank, &subject.key, None);
-            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, 1);
+            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key);
         }
     }
-    for flaky in &first.flaky {
+    for (flaky, found) in first.flaky.iter().zip(&inquiry.flaky).filter(|(_, of)| is_open(of)) {
         for link in flaky.links.iter().take(Suspects::PARTNERS).map(|at| &first.links[*at]) {
-            plan.add(link.from, link.to, &first.fits[link.fit].key, LINK_TIMES);
+            plan.link(first, link, missing(found.again.count));
         }
     }
-    for link in first.chosen_links.iter().map(|at| &first.links[*at]) {
+    for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
+        let link = &first.links[*at];
         let key = &first.fits[link.fit].key;
-        plan.add(link.from, link.to, key, LINK_TIMES);
+        plan.link(first, link, missing(found.again.count));
         // Both ends with others: only what those do not show is of the link.
-        plan.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key, 1);
-        plan.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key, 1);
+        plan.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key);
+        plan.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key);
     }
-    plan.pairs
+    plan.capped()
 }
 
 #[derive(Default)]
@@ -79,11 +154,26 @@ impl Plan {
         }
     }
 
-    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key, times: u32) {
+    fn link(&mut self, first: &First, link: &LinkTest, times: u32) {
+        self.add(link.from, link.to, &first.fits[link.fit].key, times);
+    }
+
+    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key) {
         for partner in partners {
             let (from, to) = if is_near { (rank, *partner) } else { (*partner, rank) };
-            self.add(from, to, key, times);
+            self.add(from, to, key, 1);
         }
+    }
+
+    /// The worst suspects, as many as there is time for.
+    fn capped(mut self) -> Vec<LinkAgain> {
+        let mut left = Suspects::PAIRS_MOST;
+        self.pairs.retain(|pair| {
+            let fits = pair.times <= left;
+            left = if fits { left - pair.times } else { 0 };
+            fits
+        });
+        self.pairs
     }
 }
 
@@ -100,13 +190,10 @@ impl<'a> Partners<'a> {
             met.entry(pair.from).or_default().insert(pair.to);
             met.entry(pair.to).or_default().insert(pair.from);
         }
-        for lost in
-            sweep.absents.iter().filter(|absent| absent.lost && absent.phase < Stage::Suspects)
-        {
-            met.remove(&lost.rank);
-            for partners in met.values_mut() {
-                partners.remove(&lost.rank);
-            }
+        let lost = lost(sweep);
+        met.retain(|rank, _| !lost.contains(rank));
+        for partners in met.values_mut() {
+            partners.retain(|partner| !lost.contains(partner));
         }
         Partners { first, met }
     }

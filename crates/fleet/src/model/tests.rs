@@ -1,6 +1,6 @@
 //! The model on small sweeps drawn here: what it finds, and what changes nothing.
 
-use super::{At, Charge, Judgement, Role, Suspects, judge, suspects};
+use super::{At, Charge, Judgement, Known, LOOKS, Role, Suspects, judge, suspects};
 use crate::matchings::{isolated, matchings, steps_for};
 use crate::read::Sweep;
 use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
@@ -10,6 +10,9 @@ use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
 use std::collections::BTreeMap;
+
+/// Before phase 4.
+const FIRST: Known = Known { looks: 0, steps: u32::MAX };
 
 fn key(of: &str) -> Key {
     Key::new(of, &CaseId::new(), "value")
@@ -138,15 +141,18 @@ impl Fleet {
     fn judged(&self) -> Judgement {
         let mut sweep = self.sweep();
         let mut rng = Rng::with_seed(self.seed + 1);
-        let Suspects { nodes, pairs } = suspects(&sweep);
-        for node in nodes {
-            for again in 1..=Suspects::REPETITIONS {
-                self.alone(&mut sweep, node.rank, again, &mut rng);
+        for looks in 0..LOOKS.len() as u32 {
+            let known = Known { looks, steps: u32::MAX };
+            let Suspects { again, nodes, pairs } = suspects(&sweep, known);
+            for node in nodes {
+                for again in again.0..=again.1 {
+                    self.alone(&mut sweep, node.rank, again, &mut rng);
+                }
             }
-        }
-        for pair in pairs {
-            for _ in 0..pair.times {
-                self.pair(&mut sweep, pair.from, pair.to, Purpose::Suspect, &mut rng);
+            for pair in pairs {
+                for _ in 0..pair.times {
+                    self.pair(&mut sweep, pair.from, pair.to, Purpose::Suspect, &mut rng);
+                }
             }
         }
         judge(&sweep)
@@ -286,15 +292,15 @@ proptest! {
     #[test]
     fn order_scale_and_names_change_nothing(seed in 0_u64..1000, scale in 1e-6_f64..1e6) {
         let fleet = Fleet { seed, core: |rank| if rank == 4 { 1.2 } else { 1.0 }, ..HEALTHY };
-        let plain = suspects(&fleet.sweep());
+        let plain = suspects(&fleet.sweep(), FIRST);
         let mut sweep = fleet.sweep();
         Rng::with_seed(seed).shuffle(&mut sweep.figures);
         Rng::with_seed(seed).shuffle(&mut sweep.pairs);
-        prop_assert_eq!(&suspects(&sweep), &plain);
-        let scaled = suspects(&Fleet { scale, ..fleet }.sweep());
+        prop_assert_eq!(&suspects(&sweep, FIRST), &plain);
+        let scaled = suspects(&Fleet { scale, ..fleet }.sweep(), FIRST);
         prop_assert_eq!(&scaled, &plain);
         let renamed = Fleet { seed, core: fleet.core, rank: |rank| 3 * rank + 7, ..HEALTHY };
-        let renamed: Vec<u32> = suspects(&renamed.sweep()).nodes.iter().map(|node| node.rank).collect();
+        let renamed: Vec<u32> = suspects(&renamed.sweep(), FIRST).nodes.iter().map(|node| node.rank).collect();
         let plain: Vec<u32> = plain.nodes.iter().map(|node| 3 * node.rank + 7).collect();
         prop_assert_eq!(renamed, plain);
     }

@@ -98,13 +98,12 @@ pub enum Charge {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// Distance from the centre of the peers in robust standard deviations: of the median of all
-    /// measurements of a node, of the repetitions of a link; of the first one where there is no other.
+    /// Distance from the centre of the peers in standard errors: of all repetitions together; of the
+    /// first measurement where there is no other.
     pub z: f64,
-    /// Probability that chance gives this distance, one-sided.
+    /// Probability that chance gives this distance, one-sided; over the share of its look.
     pub p: f64,
-    /// The false discovery rate at which it is found: among all nodes and figures of the sweep, or
-    /// among the links that were measured again.
+    /// The false discovery rate at which it is found: among all nodes and figures, or all links.
     pub q: f64,
     /// What was measured first, in the figure's unit: the node's value, or the median over its
     /// pairs; for a link the value of the pair. For [`Subject::is_scatter`] the standard deviation
@@ -175,14 +174,27 @@ pub struct Below {
     pub factor: f64,
 }
 
-/// A node whose single-node figures phase 4 measures again.
+/// How slow a node must be to be found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Detectable {
+    /// Index of the stratum in [`Judgement::strata`].
+    pub stratum: usize,
+    /// Index of the figure in [`Judgement::subjects`].
+    pub subject: usize,
+    /// Class of the figure.
+    pub kind: Kind,
+    /// A node this many times worse than its peers is found in 95 % of such sweeps.
+    pub factor: f64,
+}
+
+/// A node whose single-node figures phase 4 measures again: a suspect, or a healthy peer beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NodeAgain {
     /// The node.
     pub rank: u32,
-    /// Its figures that stand out, worst first. Their experiments are measured again
-    /// [`Suspects::REPETITIONS`] times, as `again` 1, 2 ….
+    /// Figures whose experiments are measured again, as each number of [`Suspects::again`].
     pub keys: Vec<Key>,
 }
 
@@ -202,11 +214,13 @@ pub struct LinkAgain {
     pub times: u32,
 }
 
-/// What phase 4 measures again. Nodes do not disturb each other and may run at the same time; pairs
+/// What phase 4 measures for its next look; nothing after the last. Nodes do not disturb each other and may run at the same time; pairs
 /// run one after another, in this order (worst first).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Suspects {
+    /// Numbers of the first and the last repetition of nodes.
+    pub again: (u32, u32),
     /// Nodes by themselves.
     pub nodes: Vec<NodeAgain>,
     /// Suspect nodes with their three best partners, and suspect links with both ends' partners.
@@ -214,10 +228,17 @@ pub struct Suspects {
 }
 
 impl Suspects {
-    /// How often a suspect's figures are measured again.
-    pub const REPETITIONS: u32 = 3;
     /// Partners that a suspect end is measured with.
     pub const PARTNERS: usize = 3;
+    /// Healthy peers that are measured beside the suspects of an experiment.
+    pub const PEERS: usize = 12;
+    /// Most measurements of pairs for one look: they run one after another.
+    pub const PAIRS_MOST: u32 = 120;
+
+    /// Whether there is nothing to measure.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.pairs.is_empty()
+    }
 }
 
 /// All that the model says of a sweep.
@@ -236,6 +257,8 @@ pub struct Judgement {
     pub cleared: Vec<(At, Key)>,
     /// Strata and nodes that are worse than predicted.
     pub below: Vec<Below>,
+    /// What each figure of nodes can show.
+    pub detectable: Vec<Detectable>,
     /// What could not be compared, and why, for a reader.
     pub untested: Vec<(Key, String)>,
 }

@@ -6,7 +6,7 @@ mod door;
 mod members;
 mod work;
 
-use crate::model::Suspects;
+use crate::model::{Known, Suspects};
 use crate::read::Sweep;
 use crate::recipe::Recipe;
 use crate::sweep::{Absent, End, Event, Node, Phase, Purpose, Stage};
@@ -35,8 +35,8 @@ pub enum Act {
     Place(u32, Down),
     /// A line for the user.
     Say(String),
-    /// The nodes and links that stand out are wanted: [`Rank0::suspects`] answers.
-    Doubt,
+    /// What is measured again is wanted, from what is known: [`Rank0::suspects`] answers.
+    Doubt(Known),
     /// The sweep is over.
     Over,
 }
@@ -57,7 +57,7 @@ enum Course {
     Meets(Duration),
     /// Steps of a phase.
     Works(Stage),
-    /// The nodes that stand out are not known yet.
+    /// What is measured again is not known yet.
     Doubts,
     /// Over.
     Over,
@@ -243,14 +243,17 @@ impl Rank0 {
         self.tick(now);
     }
 
-    /// The nodes and links that stand out, after [`Act::Doubt`].
+    /// What the next look at the suspects needs, after [`Act::Doubt`]; the phase ends with nothing.
     pub fn suspects(&mut self, suspects: &Suspects, now: Duration) {
         self.now = now;
         if !matches!(self.course, Course::Doubts) {
             return;
         }
         let steps = self.recipe.suspects(suspects, self.work.steps_begun());
-        self.begin(Stage::Suspects, steps);
+        match steps.is_empty() {
+            true => self.end_suspects(),
+            false => self.look_at_suspects(steps),
+        }
         self.tick(now);
     }
 

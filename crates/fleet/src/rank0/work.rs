@@ -2,6 +2,7 @@
 
 use super::members::State;
 use super::{Act, Course, Rank0};
+use crate::model::Known;
 use crate::recipe::{Job, Step};
 use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
 use crate::wire::{Between, OneTime, Order, Report};
@@ -28,6 +29,8 @@ pub(super) struct Work {
     last_id: u64,
     /// Steps that began, over all phases.
     begun: u32,
+    /// Looks at the suspects that began.
+    looks: u32,
 }
 
 /// A job that runs.
@@ -107,7 +110,7 @@ impl Rank0 {
     }
 
     fn next_phase(&mut self, over: Stage) {
-        if over != Stage::Meet {
+        if !matches!(over, Stage::Meet | Stage::Suspects) {
             self.phase(over, true);
         }
         match over {
@@ -120,21 +123,39 @@ impl Rank0 {
                 self.begin(Stage::Pairs, steps);
             }
             Stage::Pairs => {
-                // What was measured so far is on disk before anything is concluded from it.
-                self.acts.extend([Act::Sync, Act::Doubt]);
-                self.course = Course::Doubts;
+                self.phase(Stage::Suspects, false);
+                self.doubt();
             }
-            Stage::Suspects => {
-                let present = self.members.iter().filter(|(_, of)| of.state != State::Lost);
-                let jobs = present.map(|(rank, _)| Job::Gather { rank: *rank }).collect();
-                let step = Step { number: self.work.begun, phase: Stage::Gather, jobs };
-                self.begin(Stage::Gather, vec![step]);
-            }
+            Stage::Suspects => self.doubt(),
             Stage::Gather => {
                 self.leave(None);
                 self.end(false);
             }
         }
+    }
+
+    /// Asks what is measured again next.
+    fn doubt(&mut self) {
+        // What was measured so far is on disk before anything is concluded from it.
+        let known = Known { looks: self.work.looks, steps: self.work.begun };
+        self.acts.extend([Act::Sync, Act::Doubt(known)]);
+        self.course = Course::Doubts;
+    }
+
+    /// A look at the suspects begins.
+    pub(super) fn look_at_suspects(&mut self, steps: Vec<Step>) {
+        self.work.looks += 1;
+        self.work.steps = steps.into();
+        self.course = Course::Works(Stage::Suspects);
+    }
+
+    /// All suspects are settled, as far as they can be.
+    pub(super) fn end_suspects(&mut self) {
+        self.phase(Stage::Suspects, true);
+        let present = self.members.iter().filter(|(_, of)| of.state != State::Lost);
+        let jobs = present.map(|(rank, _)| Job::Gather { rank: *rank }).collect();
+        let step = Step { number: self.work.begun, phase: Stage::Gather, jobs };
+        self.begin(Stage::Gather, vec![step]);
     }
 
     /// Two nodes on one host are not paired where the site says which host that is.

@@ -278,9 +278,9 @@ impl<'a> Root<'a> {
             }
             Act::Place(rank, down) => self.place(rank, &down, stop),
             Act::Say(line) => (self.say)(&line),
-            Act::Doubt => {
+            Act::Doubt(known) => {
                 let sweep = open(self.book.path())?;
-                let suspects = model::suspects(&sweep);
+                let suspects = model::suspects(&sweep, known);
                 let now = self.now();
                 self.rank0.suspects(&suspects, now);
             }

@@ -1,0 +1,83 @@
+//! Repetitions of one figure: a mean that a disturbed repetition does not move, and its error.
+//!
+//! The trimmed mean with the winsorised variance (Tukey and McLaughlin 1963; Yuen 1974). The error is
+//! pooled over the nodes that were measured as often: one node's few repetitions say little of it.
+
+use stats::compare::variance::Variance;
+use stats::quantile::sorted;
+
+/// Share of the repetitions that is left out at each end.
+const TRIMMED: f64 = 0.2;
+
+/// What the repetitions of one node say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Repeats {
+    /// Their trimmed mean.
+    pub mean: f64,
+    /// The squared error of that by these repetitions alone, and its degrees of freedom; none of one
+    /// repetition.
+    error: Option<Variance>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Repeats {
+    /// `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Repeats> {
+        let count = values.len();
+        let cut = (TRIMMED * count as f64) as usize;
+        let ascending = sorted(values);
+        let kept = ascending.get(cut..count - cut).filter(|kept| !kept.is_empty())?;
+        let left = kept.len() as f64;
+        let mean = kept.iter().sum::<f64>() / left;
+        let (low, high) = (kept[0], kept[kept.len() - 1]);
+        let clamped = || ascending.iter().map(|x| x.clamp(low, high));
+        let centre = clamped().sum::<f64>() / count as f64;
+        let squares: f64 = clamped().map(|x| (x - centre).powi(2)).sum();
+        let freedom = left - 1.0;
+        let error = (freedom > 0.0)
+            .then(|| Variance { variance: squares / (left * freedom), freedom });
+        Some(Repeats { mean, error, count })
+    }
+}
+
+/// The squared error of the trimmed mean of `count` repetitions, over all that were repeated as often;
+/// `None` where none says it.
+pub(super) fn pooled(all: &[Repeats], count: usize) -> Option<Variance> {
+    let alike = all.iter().filter(|repeats| repeats.count == count);
+    let errors: Vec<Variance> = alike.filter_map(|repeats| repeats.error).collect();
+    let freedom: f64 = errors.iter().map(|error| error.freedom).sum();
+    let sum: f64 = errors.iter().map(|error| error.freedom * error.variance).sum();
+    (freedom > 0.0).then(|| Variance { variance: sum / freedom, freedom })
+}
+
+/// A sum of independent variances, with the degrees of freedom of the sum (Satterthwaite 1946).
+pub(super) fn sum(parts: &[Variance]) -> Variance {
+    let variance: f64 = parts.iter().map(|part| part.variance).sum();
+    let squares: f64 = parts.iter().map(|part| part.variance.powi(2) / part.freedom).sum();
+    let freedom = if squares > 0.0 { variance * variance / squares } else { f64::INFINITY };
+    Variance { variance, freedom }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trimmed_mean_and_its_error_by_hand() {
+        // Of ten values two at each end go; R: mean(x, trim = 0.2), and Yuen's error.
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1000.0];
+        let repeats = Repeats::of(&values).unwrap();
+        assert_eq!((repeats.mean, repeats.count), (5.5, 10));
+        // Winsorised: 3 3 3 4 5 6 7 8 8 8, squares 42.5 about 5.5, over 6 times 5.
+        let error = repeats.error.unwrap();
+        assert!((error.variance - 42.5 / 30.0).abs() < 1e-12 && error.freedom == 5.0);
+        assert_eq!(Repeats::of(&[4.0]).unwrap().error, None);
+        assert_eq!(Repeats::of(&[]), None);
+        let same = [repeats, repeats, Repeats::of(&[1.0, 2.0]).unwrap()];
+        let pooled = pooled(&same, 10).unwrap();
+        assert!((pooled.variance - error.variance).abs() < 1e-12 && pooled.freedom == 10.0);
+        assert_eq!(super::pooled(&same, 3), None);
+        assert_eq!(sum(&[error, error]).freedom, 10.0);
+    }
+}
