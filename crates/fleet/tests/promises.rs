@@ -15,23 +15,24 @@ fn count(question: Question, size: u32, trials: u64) -> usize {
 
 #[test]
 fn a_healthy_fleet_accuses_nobody() {
-    assert_eq!(count(Question::Healthy, 10, 20) + count(Question::Healthy, 100, 4), 0);
+    assert_eq!(count(Question::Healthy, 10, 12) + count(Question::Healthy, 100, 1), 0);
 }
 
 #[test]
 fn most_slow_nodes_are_found() {
-    let found = count(Question::SlowNode, 100, 5) + count(Question::SlowFound, 100, 5);
-    assert!(found >= 5, "{found} of 10");
+    let found = count(Question::SlowNode, 10, 10);
+    assert!(found >= 7, "{found} of 10");
 }
 
 #[test]
 fn half_a_link_is_found() {
-    assert!(count(Question::HalfLink, 100, 5) >= 4);
+    let found = count(Question::HalfLink, 10, 10);
+    assert!(found >= 8, "{found} of 10");
 }
 
 #[test]
 fn a_bad_node_makes_no_two_healthy_ones_suspects() {
-    assert_eq!(count(Question::BadNode, 10, 20) + count(Question::BadNode, 100, 4), 0);
+    assert_eq!(count(Question::BadNode, 10, 10), 0);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn what(recipe: &Recipe, cost: &Cost) -> String {
                 cost.steps.saturating_sub(header.steps)
             )
         }
-        Stage::Suspects => "what stands out, again: 3 times, with 3 partners".to_owned(),
+        Stage::Suspects => "what may be worse, again: 3 to 16 times, with healthy peers".to_owned(),
         Stage::Gather => "what is left reaches rank 0".to_owned(),
     }
 }

@@ -149,7 +149,8 @@ impl Fleet {
     /// Phase 4, as the model asks for it.
     pub fn measure_again(&mut self, sweep: &mut Sweep) {
         for looks in 0..LOOKS.len() as u32 {
-            let Suspects { again, nodes, pairs } = suspects(sweep, Known { looks, steps: u32::MAX });
+            let Suspects { again, nodes, pairs } =
+                suspects(sweep, Known { looks, steps: u32::MAX });
             for again in again.0..=again.1 {
                 for at in 0..self.noise.len() {
                     // What changes for all nodes between one time and the next.

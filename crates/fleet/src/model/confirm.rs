@@ -19,7 +19,9 @@ use std::f64::consts::FRAC_PI_2;
 /// as a first measurement.
 const LEAST_FREEDOM: f64 = 8.0;
 /// A variance that is so many of its own standard errors above another one is larger.
-const LARGER: f64 = 2.0;
+const LARGER: f64 = 3.0;
+/// Variance of a trimmed mean of normal values, in variances of one over their number.
+const OF_TRIMMED: f64 = 1.15;
 /// Repetitions of anything that is concluded from.
 const LEAST_AGAIN: usize = 2;
 
@@ -67,10 +69,10 @@ impl Again {
         let is_last = self.count >= LAST as usize;
         if self.count < LEAST_AGAIN {
             Outcome::Open
-        } else if self.distance + self.half < self.sought || is_last && self.distance < self.least {
-            Outcome::Cleared
         } else if q <= ACCUSED_RATE && self.distance >= self.least && self.is_evidence {
             Outcome::Shown
+        } else if self.distance + self.half < self.sought || is_last && self.distance < self.least {
+            Outcome::Cleared
         } else {
             Outcome::Open
         }
@@ -88,6 +90,40 @@ struct Repeated {
     peers: usize,
 }
 
+/// What figures have in common whose healthy nodes differ alike: stratum, kind, and whether it is
+/// their scatter.
+type Like = (usize, Kind, bool);
+
+fn like(first: &First, field: usize) -> Like {
+    let topic = first.topic(field);
+    (first.fields[field].stratum, topic.kind, topic.subject.is_scatter)
+}
+
+/// What healthy nodes differ by for good, over all figures of a kind, one standard error more than it
+/// seems. Of what they differed by once the scatter of the repetitions explains a part; where nothing
+/// was repeated all counts. The quiet figures, which say most, weigh most.
+fn lasting(first: &First, fields: &HashMap<usize, Repeated>) -> HashMap<Like, Variance> {
+    let mut sums: HashMap<Like, (f64, f64, f64)> = HashMap::new();
+    for (at, field) in first.fields.iter().enumerate() {
+        let is_alone = first.topic(at).subject.role == Role::Alone;
+        let Some(once) = field.variance().filter(|of| is_alone && of.variance > 0.0) else {
+            continue;
+        };
+        let scatter = fields.get(&at).and_then(Repeated::scatter).unwrap_or(0.0);
+        let weight = once.freedom / (2.0 * once.variance * once.variance);
+        let (weights, sum, freedom) = sums.entry(like(first, at)).or_default();
+        *weights += weight;
+        *sum += weight * (once.variance - scatter);
+        *freedom += once.freedom;
+    }
+    let of = |(weights, sum, freedom): (f64, f64, f64)| {
+        let variance = (sum / weights).max(0.0) + (1.0 / weights).sqrt();
+        // As sure as a quarter of the figures.
+        Variance { variance, freedom: (freedom / 4.0).max(1.0) }
+    };
+    sums.into_iter().map(|(like, sums)| (like, of(sums))).collect()
+}
+
 /// Logarithms of pairs of one figure by near and far end, in the order of their steps.
 type Paths = HashMap<(u32, u32), Vec<f64>>;
 
@@ -96,6 +132,7 @@ pub(super) struct Second<'a> {
     sweep: &'a Sweep,
     first: &'a First,
     fields: HashMap<usize, Repeated>,
+    lasting: HashMap<Like, Variance>,
     pairs: HashMap<&'a Key, Paths>,
 }
 
@@ -124,7 +161,8 @@ impl<'a> Second<'a> {
             Some((field, Repeated::new(first, field, figures, &suspects)))
         };
         let fields = chosen.into_iter().filter_map(repeated).collect();
-        Second { sweep, first, fields, pairs }
+        let lasting = lasting(first, &fields);
+        Second { sweep, first, fields, lasting, pairs }
     }
 
     /// A node's figure.
@@ -143,10 +181,12 @@ impl<'a> Second<'a> {
         let (Some(repeated), Some(distances)) = (repeated, distances) else {
             return Again::nothing(effects);
         };
-        let (Some(once), Some(whole)) = (field.error(test.row), field.variance()) else {
+        let (Some(once), Some(others)) = (field.error(test.row), field.others(test.row)) else {
             return Again::nothing(effects);
         };
-        let error = repeated.error(distances.len(), whole, field.lasting);
+        let others = Variance { variance: others.variance, freedom: others.freedom };
+        let lasting = self.lasting.get(&like(self.first, test.field));
+        let error = lasting.and_then(|of| repeated.error(distances.len(), others, *of));
         let again = Again::new(distances, error.unwrap_or(once), effects);
         // Six rounds of a device or of the system scatter as others let them, for as long as these
         // stay: that confirms nothing about the node (docs/notes, the fleet's model).
@@ -208,22 +248,27 @@ impl<'a> Second<'a> {
         Again { partners: partners(&found), ..again }
     }
 
-    /// A link: what it is worse than both of its ends with others. An end that is as bad with others
-    /// leaves nothing to the link.
+    /// A link: what it is worse than its ends let expect, after what the worse of them lost or gained
+    /// with others meanwhile. An end that is as bad with others leaves nothing to the link.
     pub fn link(&self, link: &LinkTest) -> Again {
         let fit = &self.first.fits[link.fit];
         let near = self.with_partners(fit, link.from, true, Some(link.to));
         let far = self.with_partners(fit, link.to, false, Some(link.from));
-        let end = |found: &[(u32, f64)], fitted: f64| {
-            let effects: Vec<f64> =
-                found.iter().map(|(_, effect)| *effect).chain([fitted]).collect();
-            median(&effects).unwrap_or(fitted)
-        };
-        let ends = end(&near, fit.end(link.from, true)) + end(&far, fit.end(link.to, false));
-        let others = [&near, &far].map(|found| FRAC_PI_2 / (found.len() + 1) as f64).iter().sum();
+        let ends = [(link.from, true, &near), (link.to, false, &far)];
+        let moved = ends.iter().filter_map(|(rank, is_near, found)| {
+            let fitted = fit.end(*rank, *is_near) - fit.alone.0;
+            let moved: Vec<f64> = found.iter().map(|(_, effect)| effect - fitted).collect();
+            Some((median(&moved)?, FRAC_PI_2 * fit.variance / moved.len() as f64))
+        });
+        let fitted = fit.end(link.from, true) + fit.end(link.to, false);
+        let worse = moved.max_by(|a, b| a.0.total_cmp(&b.0));
+        // Nobody else was measured with nothing else running: the gain of all pairs has to do.
+        let (moved, error) = worse.unwrap_or(fit.alone);
+        let distances = self.path(fit, (link.from, link.to), fitted - fit.alone.0 + moved);
+        let others = error + fit.variance * fit.of_ends(link.link);
+        let again = self.again(fit, &distances, distances.len(), others);
         let all: Vec<(u32, f64)> = near.into_iter().chain(far).collect();
-        let distances = self.path(fit, (link.from, link.to), ends);
-        Again { partners: partners(&all), ..self.again(fit, &distances, distances.len(), others) }
+        Again { partners: partners(&all), ..again }
     }
 
     /// The distances of one path from the level of its class and what its ends add.
@@ -234,10 +279,9 @@ impl<'a> Second<'a> {
         level.map(of).unwrap_or_default()
     }
 
-    /// Distances of paths that were measured `times` each; `others` is the variance of the ends, in
-    /// variances of pairs.
+    /// Distances of paths that were measured `times` each; `others` is the variance of what is expected.
     fn again(&self, fit: &Fit, distances: &[f64], times: usize, others: f64) -> Again {
-        let variance = fit.variance * (1.0 / times.max(1) as f64 + others) + fit.alone.1;
+        let variance = fit.variance / times.max(1) as f64 + others;
         let error = Variance { variance, freedom: fit.freedom.max(1.0) };
         Again::new(distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()))
     }
@@ -256,10 +300,10 @@ impl<'a> Second<'a> {
                 least = least.min(path.len());
             }
         }
-        let again = self.again(fit, &distances, if distances.is_empty() { 0 } else { least }, 0.0);
+        let count = if distances.is_empty() { 0 } else { least };
+        let again = self.again(fit, &distances, count, fit.alone.1);
         let is_evidence = distances.len() >= LEAST_AGAIN
             && distances.iter().all(|distance| *distance >= LEAST_LINK.ln() / 2.0);
-        let count = if distances.is_empty() { 0 } else { least };
         Again { partners, count, is_evidence, ..again }
     }
 }
@@ -287,13 +331,11 @@ impl Repeated {
         let mut repeated = Repeated::default();
         let mut peers = Vec::new();
         for logs in by_time.values() {
-            let beside: Vec<f64> = logs
-                .iter()
-                .filter(|(rank, _)| !suspects.contains(rank))
-                .map(|(_, x)| *x)
-                .collect();
+            let beside: Vec<f64> =
+                logs.iter().filter(|(rank, _)| !suspects.contains(rank)).map(|(_, x)| *x).collect();
             let enough = beside.len() >= LEAST_PEERS;
-            let centre = median(&beside).filter(|_| enough).unwrap_or_else(|| of.centre());
+            let centre = Repeats::of(&beside).filter(|_| enough);
+            let centre = centre.map_or_else(|| of.centre(), |beside| beside.mean);
             peers.push(if enough { beside.len() as f64 } else { 0.0 });
             for (rank, x) in logs {
                 repeated.distances.entry(*rank).or_default().push(x - centre);
@@ -305,20 +347,30 @@ impl Repeated {
         repeated
     }
 
+    /// The variance of one repetition by those that say most of it.
+    fn scatter(&self) -> Option<f64> {
+        let mut counts: Vec<usize> = self.all.iter().map(|repeats| repeats.count).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let of = |count: &usize| Some((*count, pooled(&self.all, *count)?));
+        let most = counts.iter().filter_map(of).max_by(|a, b| a.1.freedom.total_cmp(&b.1.freedom));
+        most.map(|(count, error)| count as f64 * error.variance)
+    }
+
     /// The squared error of `count` repetitions of a healthy node: what lasts, and what they scatter.
-    /// Of what the nodes differed by the first time, `whole`, the repetitions explain their own part;
-    /// the rest lasts where it is plainly more than what quiet figures say. `None` where too few
+    /// Of what the others differed by the first time, the repetitions explain their own part;
+    /// the rest lasts where it is plainly more than what figures of the kind say. `None` where too few
     /// repetitions say how much they scatter.
-    fn error(&self, count: usize, whole: Variance, lasting: Variance) -> Option<Variance> {
+    fn error(&self, count: usize, others: Variance, lasting: Variance) -> Option<Variance> {
         let scatter = pooled(&self.all, count).filter(|of| of.freedom >= LEAST_FREEDOM)?;
-        let rest = whole.variance - count as f64 * scatter.variance;
+        let rest = others.variance - count as f64 * scatter.variance;
         let alike = lasting.variance + count as f64 * scatter.variance;
-        let is_more = whole.variance > alike * (1.0 + LARGER * (2.0 / whole.freedom).sqrt());
+        let is_more = others.variance > alike * (1.0 + LARGER * (2.0 / others.freedom).sqrt());
         let lasts = match is_more {
-            true => Variance { variance: rest, freedom: whole.freedom },
-            false => Variance { variance: lasting.variance.min(whole.variance), ..lasting },
+            true => Variance { variance: rest, freedom: others.freedom },
+            false => lasting,
         };
-        let peers = if self.peers == 0 { 0.0 } else { FRAC_PI_2 / self.peers as f64 };
+        let peers = if self.peers == 0 { 0.0 } else { OF_TRIMMED / self.peers as f64 };
         let widened = |of: Variance| Variance { variance: of.variance * (1.0 + peers), ..of };
         Some(sum(&[widened(lasts), widened(scatter)]))
     }

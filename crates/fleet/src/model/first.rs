@@ -132,9 +132,8 @@ impl First {
             let all: Vec<f64> = variances.iter().map(|v| v.variance).collect();
             let typical = median(&all).unwrap_or(0.0);
             let prior = cautious_prior(&variances);
-            let lasting = super::power::lasting(&variances);
             for at in fields {
-                self.fields[at].steady(typical.sqrt(), prior, lasting);
+                self.fields[at].steady(typical.sqrt(), prior);
             }
         }
     }

@@ -298,18 +298,28 @@ impl Fit {
         })
     }
 
+    /// Links of both ends of a link.
+    fn ends(&self, at: usize) -> [usize; 2] {
+        let link = &self.links[at];
+        let far = if self.is_shared { &self.near } else { &self.far };
+        [self.near.links[link.from].len(), far.links[link.to].len()]
+    }
+
+    /// Variance of the effects of the ends of a link, in variances of pairs. A bad link has no weight
+    /// in them: they rest on the others.
+    pub fn of_ends(&self, at: usize) -> f64 {
+        self.ends(at).iter().map(|count| 1.0 / count.saturating_sub(1).max(1) as f64).sum()
+    }
+
     /// The residual of a link and its standard error; `None` where there is nothing to compare with.
     pub fn standing(&self, at: usize) -> Option<(f64, f64)> {
         let link = &self.links[at];
-        let far = if self.is_shared { &self.near } else { &self.far };
-        let ends = [self.near.links[link.from].len(), far.links[link.to].len()];
-        if self.sizes[link.class] < LEAST_CLASS || ends.iter().any(|count| *count < LEAST_ENDS) {
+        let is_few = self.ends(at).iter().any(|count| *count < LEAST_ENDS);
+        if self.sizes[link.class] < LEAST_CLASS || is_few {
             return None;
         }
-        // A bad link has no weight in the effects of its ends: they rest on the others.
-        let others: f64 = ends.iter().map(|count| 1.0 / (*count - 1) as f64).sum();
         let excess = (link.own - self.own).max(0.0);
-        let error = (self.variance * (1.0 + others) + excess).sqrt();
+        let error = (self.variance * (1.0 + self.of_ends(at)) + excess).sqrt();
         (self.freedom >= 1.0).then(|| (self.residual(link), error))
     }
 

@@ -124,7 +124,13 @@ impl Bench<'_> {
 
     /// A node whose links are bad with several partners. The least of the two worst links decides.
     fn flaky(&mut self, inquiry: &Inquiry) {
-        for (flaky, found) in self.first.flaky.iter().zip(&inquiry.flaky) {
+        let found = inquiry.flaky.iter().zip(&inquiry.only_links);
+        for (flaky, (found, only_link)) in self.first.flaky.iter().zip(found) {
+            if let Some((link, found)) = only_link {
+                let case = self.link(self.first.at(*link), *link, Charge::DegradedLink);
+                self.judge(case, found);
+                continue;
+            }
             let Some(link) = flaky.links.get(1).or(flaky.links.first()).copied() else { continue };
             let mut case = self.link(At::Node(flaky.rank), link, Charge::Unstable);
             case.role = Role::Both;

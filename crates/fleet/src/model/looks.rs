@@ -4,14 +4,14 @@
 //! rate of false accusations (alpha spending, Lan and DeMets 1983): a p value counts as itself over
 //! the share of its look, so that the least one over all looks is a p value still.
 
-use super::first::First;
-use super::select::q_values;
-use super::confirm::{Again, Second};
 use super::At;
+use super::confirm::{Again, Second};
+use super::first::{First, Flaky};
+use super::select::q_values;
 use crate::read::Sweep;
 
 /// Repetitions after each look.
-pub const LOOKS: [u32; 4] = [3, 5, 8, 12];
+pub const LOOKS: [u32; 4] = [3, 6, 10, 16];
 /// The last of them.
 pub(super) const LAST: u32 = LOOKS[LOOKS.len() - 1];
 /// Each look's share of the rate: they sum up to 1.
@@ -77,6 +77,8 @@ pub(super) struct Found {
 pub(super) struct Inquiry {
     pub nodes: Vec<Found>,
     pub flaky: Vec<Found>,
+    /// Of a node with bad links that is not shown: the only link that is, by its index.
+    pub only_links: Vec<Option<(usize, Found)>>,
     pub links: Vec<Found>,
 }
 
@@ -87,16 +89,26 @@ impl Inquiry {
         let links = first.chosen_links.iter().map(|at| second.link(&first.links[*at])).collect();
         let of_nodes = first.tests.iter().map(|test| first.rank(test)).collect();
         let of_links: Vec<At> = (0..first.links.len()).map(|at| first.at(at)).collect();
-        // One flaky node in a figure of pairs is one of as many nodes as there are.
-        let nodes_count = sweep.nodes.len() as f64;
-        let flaky = first.flaky.iter().map(|flaky| {
-            let again = second.flaky(flaky);
-            let q = (again.p * nodes_count).min(1.0);
+        // One of as many as there are (Bonferroni): there are few that were looked at.
+        let one_of = |again: Again, count: usize| {
+            let q = (again.p * count as f64).min(1.0);
             Found::new(again, q)
-        });
+        };
+        let flaky = first.flaky.iter().map(|flaky| one_of(second.flaky(flaky), sweep.nodes.len()));
+        let flaky: Vec<Found> = flaky.collect();
+        let only_link = |(flaky, found): (&Flaky, &Found)| {
+            let of_link = |at: &usize| {
+                let found = one_of(second.link(&first.links[*at]), first.links.len());
+                (found.outcome == Outcome::Shown).then_some((*at, found))
+            };
+            let mut shown = flaky.links.iter().filter_map(of_link);
+            let only = shown.next().filter(|_| found.outcome != Outcome::Shown)?;
+            shown.next().is_none().then_some(only)
+        };
         Inquiry {
             nodes: found(of_nodes, &first.chosen, nodes),
-            flaky: flaky.collect(),
+            only_links: first.flaky.iter().zip(&flaky).map(only_link).collect(),
+            flaky,
             links: found(of_links, &first.chosen_links, links),
         }
     }

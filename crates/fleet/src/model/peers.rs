@@ -91,8 +91,6 @@ pub(super) struct Field {
     floor: f64,
     prior: Option<Prior>,
     whole: Option<Peers>,
-    /// What healthy nodes differ by for good, at most: the variance of the quiet figures of the kind.
-    pub lasting: Variance,
 }
 
 impl Field {
@@ -101,8 +99,7 @@ impl Field {
         let owns: Vec<f64> = rows.iter().filter_map(|row| row.own).collect();
         let own = median(&owns).unwrap_or(0.0);
         let whole = spread(&xs(&rows), 0.0);
-        let lasting = Variance { variance: 0.0, freedom: f64::INFINITY };
-        Field { subject, stratum, rows, own, floor: 0.0, prior: None, whole, lasting }
+        Field { subject, stratum, rows, own, floor: 0.0, prior: None, whole }
     }
 
     /// Whether there are enough peers to compare with.
@@ -122,21 +119,26 @@ impl Field {
     }
 
     /// Takes what the figures of the same kind say of the scale.
-    pub fn steady(&mut self, floor: f64, prior: Option<Prior>, lasting: Variance) {
-        (self.floor, self.prior, self.lasting) = (floor, prior, lasting);
+    pub fn steady(&mut self, floor: f64, prior: Option<Prior>) {
+        (self.floor, self.prior) = (floor, prior);
         self.whole = spread(&xs(&self.rows), floor);
+    }
+
+    /// What the other nodes say by themselves, by the index of a row.
+    pub fn others(&self, at: usize) -> Option<Peers> {
+        match self.rows.len() {
+            0..=SMALL => {
+                let mut others = xs(&self.rows);
+                others.swap_remove(at);
+                spread(&others, self.floor)
+            }
+            _ => self.whole,
+        }
     }
 
     /// The peers of a node, by the index of its row.
     pub fn peers(&self, at: usize) -> Option<Peers> {
-        let peers = match self.rows.len() {
-            0..=SMALL => {
-                let mut others = xs(&self.rows);
-                others.swap_remove(at);
-                spread(&others, self.floor)?
-            }
-            _ => self.whole?,
-        };
+        let peers = self.others(at)?;
         let own = Variance { variance: peers.variance, freedom: peers.freedom };
         let steadied = shrunk(own, self.prior);
         // Figures differ in scale: the kind may widen it, never narrow.

@@ -7,8 +7,6 @@ use super::select::SUSPECT_RATE;
 use super::{Detectable, Role, least_effect, sought};
 use record::metric::Kind;
 use statrs::distribution::{ContinuousCDF, Normal};
-use stats::compare::variance::Variance;
-use stats::quantile::quantile;
 
 /// A hardware figure is not measured again where chance alone puts more nodes as far from their
 /// peers.
@@ -17,14 +15,9 @@ const SCREENED: f64 = 0.25;
 /// many standard errors.
 const MISSED: f64 = 1.96;
 
-/// What healthy nodes differ by for good, at most: the lower quartile of the variances of the figures
-/// of a kind. It holds the noise of the quiet figures as well; of a noisy one what lasts cannot be
-/// told from noise.
-pub(super) fn lasting(variances: &[Variance]) -> Variance {
-    let all: Vec<f64> = variances.iter().map(|v| v.variance).collect();
-    let freedom = variances.iter().map(|v| v.freedom).sum::<f64>() / 4.0;
-    Variance { variance: quantile(&all, 0.25).unwrap_or(0.0), freedom: freedom.max(1.0) }
-}
+/// Healthy nodes differ for good by so much less than the least effect, as standard deviations:
+/// assumed before the repetitions say it.
+const LASTING: f64 = 0.2;
 
 impl First {
     /// Whether a node is measured again in a hardware figure, though it does not stand out: for all
@@ -33,10 +26,13 @@ impl First {
         if test.p > SCREENED || !self.is_hardware(test.field) {
             return false;
         }
-        let Some(error) = self.fields[test.field].error(test.row) else { return false };
+        let field = &self.fields[test.field];
+        let (Some(error), Some(others)) = (field.error(test.row), field.others(test.row)) else {
+            return false;
+        };
         let sought = sought(self.topic(test.field));
         self.distance(test) + MISSED * error.variance.sqrt() >= sought
-            && self.shown_from(test.field) <= sought
+            && self.shown_from(test.field, others.variance) <= sought
     }
 
     fn is_hardware(&self, field: usize) -> bool {
@@ -45,17 +41,16 @@ impl First {
         is_alone && topic.kind == Kind::Hardware
     }
 
-    /// The standard error of all repetitions together, if they scatter as the nodes do.
-    fn repeated_error(&self, field: usize) -> f64 {
-        let of = &self.fields[field];
-        let once = of.variance().map_or(0.0, |of| of.variance);
-        (of.lasting.variance.min(once) + once / f64::from(LAST)).sqrt()
+    /// The standard error of all repetitions together, if they scatter as the nodes do the first time.
+    fn repeated_error(&self, field: usize, once: f64) -> f64 {
+        let lasting = LASTING * least_effect(self.topic(field));
+        (lasting * lasting + once / f64::from(LAST)).sqrt()
     }
 
     /// The distance at which all repetitions together show a node, as a log.
-    fn shown_from(&self, field: usize) -> f64 {
+    fn shown_from(&self, field: usize, once: f64) -> f64 {
         let last = WEIGHTS[WEIGHTS.len() - 1] * ACCUSED_RATE;
-        let significant = self.asked(last) * self.repeated_error(field);
+        let significant = self.asked(last) * self.repeated_error(field, once);
         significant.max(least_effect(self.topic(field)))
     }
 
@@ -69,11 +64,12 @@ impl First {
         let of = |(at, field): (usize, &super::peers::Field)| {
             let topic = self.topic(at);
             let is_level = topic.subject.role == Role::Alone && !topic.subject.is_scatter;
-            let once = field.variance().filter(|_| is_level)?.variance.sqrt();
-            let shown = self.shown_from(at) + MISSED * self.repeated_error(at);
-            let is_screened = self.is_hardware(at) && self.shown_from(at) <= sought(topic);
-            let stands_out = (self.asked(SUSPECT_RATE) + MISSED) * once;
-            let log = if is_screened { shown } else { shown.max(stands_out) };
+            let once = field.variance().filter(|_| is_level)?.variance;
+            let shown = self.shown_from(at, once);
+            let is_screened = self.is_hardware(at) && shown <= sought(topic);
+            let found = shown + MISSED * self.repeated_error(at, once);
+            let stands_out = (self.asked(SUSPECT_RATE) + MISSED) * once.sqrt();
+            let log = if is_screened { found } else { found.max(stands_out) };
             let (stratum, subject) = (field.stratum, field.subject);
             Some(Detectable { stratum, subject, kind: topic.kind, factor: log.exp() })
         };

@@ -35,8 +35,8 @@ impl Repeats {
         let centre = clamped().sum::<f64>() / count as f64;
         let squares: f64 = clamped().map(|x| (x - centre).powi(2)).sum();
         let freedom = left - 1.0;
-        let error = (freedom > 0.0)
-            .then(|| Variance { variance: squares / (left * freedom), freedom });
+        let error =
+            (freedom > 0.0).then(|| Variance { variance: squares / (left * freedom), freedom });
         Some(Repeats { mean, error, count })
     }
 }

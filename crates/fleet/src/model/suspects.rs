@@ -38,7 +38,7 @@ fn nodes(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<NodeAgain> {
         }
     }
     let lost = lost(sweep);
-    let mut standings = Standings::new(first);
+    let standings = Standings::new(first);
     for ((stratum, experiment), keys) in experiments {
         for rank in standings.best(stratum, experiment, &lost) {
             keys.iter().for_each(|key| again.add(rank, key));
@@ -97,7 +97,7 @@ impl<'a> Standings<'a> {
     }
 
     /// The most ordinary nodes of a stratum.
-    fn best(&mut self, stratum: usize, experiment: &str, lost: &BTreeSet<u32>) -> Vec<u32> {
+    fn best(&self, stratum: usize, experiment: &str, lost: &BTreeSet<u32>) -> Vec<u32> {
         let Some(nodes) = self.nodes.get(&(stratum, experiment)) else { return Vec::new() };
         let mut nodes: Vec<_> = nodes.iter().filter(|(rank, _)| !lost.contains(rank)).collect();
         nodes.sort_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
@@ -118,18 +118,15 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
             plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key);
         }
     }
-    for (flaky, found) in first.flaky.iter().zip(&inquiry.flaky).filter(|(_, of)| is_open(of)) {
+    let flaky = inquiry.flaky.iter().zip(&inquiry.only_links);
+    let flaky = first.flaky.iter().zip(flaky);
+    for (flaky, (found, _)) in flaky.filter(|(_, (of, only))| is_open(of) && only.is_none()) {
         for link in flaky.links.iter().take(Suspects::PARTNERS).map(|at| &first.links[*at]) {
-            plan.link(first, link, missing(found.again.count));
+            plan.link(first, &partners, link, missing(found.again.count));
         }
     }
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
-        let link = &first.links[*at];
-        let key = &first.fits[link.fit].key;
-        plan.link(first, link, missing(found.again.count));
-        // Both ends with others: only what those do not show is of the link.
-        plan.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key);
-        plan.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key);
+        plan.link(first, &partners, &first.links[*at], missing(found.again.count));
     }
     plan.capped()
 }
@@ -154,8 +151,12 @@ impl Plan {
         }
     }
 
-    fn link(&mut self, first: &First, link: &LinkTest, times: u32) {
-        self.add(link.from, link.to, &first.fits[link.fit].key, times);
+    /// A link, and both of its ends with others: only what those do not show is of the link.
+    fn link(&mut self, first: &First, partners: &Partners, link: &LinkTest, times: u32) {
+        let key = &first.fits[link.fit].key;
+        self.add(link.from, link.to, key, times);
+        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key);
+        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key);
     }
 
     fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key) {

@@ -94,6 +94,30 @@ impl Rank0 {
         self.work.steps = steps.into();
     }
 
+    /// Asks what is measured again next.
+    fn doubt(&mut self) {
+        // What was measured so far is on disk before anything is concluded from it.
+        let known = Known { looks: self.work.looks, steps: self.work.begun };
+        self.acts.extend([Act::Sync, Act::Doubt(known)]);
+        self.course = Course::Doubts;
+    }
+
+    /// A look at the suspects begins.
+    pub(super) fn look_at_suspects(&mut self, steps: Vec<Step>) {
+        self.work.looks += 1;
+        self.work.steps = steps.into();
+        self.course = Course::Works(Stage::Suspects);
+    }
+
+    /// All suspects are settled, as far as they can be.
+    pub(super) fn end_suspects(&mut self) {
+        self.phase(Stage::Suspects, true);
+        let present = self.members.iter().filter(|(_, of)| of.state != State::Lost);
+        let jobs = present.map(|(rank, _)| Job::Gather { rank: *rank }).collect();
+        let step = Step { number: self.work.begun, phase: Stage::Gather, jobs };
+        self.begin(Stage::Gather, vec![step]);
+    }
+
     /// Begins what can begin now: steps, near ends, phases.
     pub(super) fn advance(&mut self) {
         loop {
@@ -132,30 +156,6 @@ impl Rank0 {
                 self.end(false);
             }
         }
-    }
-
-    /// Asks what is measured again next.
-    fn doubt(&mut self) {
-        // What was measured so far is on disk before anything is concluded from it.
-        let known = Known { looks: self.work.looks, steps: self.work.begun };
-        self.acts.extend([Act::Sync, Act::Doubt(known)]);
-        self.course = Course::Doubts;
-    }
-
-    /// A look at the suspects begins.
-    pub(super) fn look_at_suspects(&mut self, steps: Vec<Step>) {
-        self.work.looks += 1;
-        self.work.steps = steps.into();
-        self.course = Course::Works(Stage::Suspects);
-    }
-
-    /// All suspects are settled, as far as they can be.
-    pub(super) fn end_suspects(&mut self) {
-        self.phase(Stage::Suspects, true);
-        let present = self.members.iter().filter(|(_, of)| of.state != State::Lost);
-        let jobs = present.map(|(rank, _)| Job::Gather { rank: *rank }).collect();
-        let step = Step { number: self.work.begun, phase: Stage::Gather, jobs };
-        self.begin(Stage::Gather, vec![step]);
     }
 
     /// Two nodes on one host are not paired where the site says which host that is.

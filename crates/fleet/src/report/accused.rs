@@ -39,7 +39,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
     Some(Section::new("accused", "The evidence", blocks))
 }
 
-const HOW: &str = "Peers is their median, and of how many. z is the distance from the median of the peers in robust standard deviations, the lesser of both measurements. q is the share of false accusations to expect among all that are at least as certain. Slower, unstable and degraded are said only of what stood out twice: in the sweep and when it was measured again with nothing else running.";
+const HOW: &str = "Peers is their median, and of how many. z is the distance from the peers in standard errors, over all repetitions. q is the share of false accusations to expect among all that are at least as certain. Slower, unstable and degraded are said only of what the repetitions alone show; healthy peers were measured beside them.";
 
 /// `node-07 (rank 7, rack r0, switch s0, 10.0.0.8)`.
 fn heading(view: &View, of: At) -> String {

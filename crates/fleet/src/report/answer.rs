@@ -4,7 +4,7 @@
 use super::View;
 use super::missing::lost;
 use super::names::{self, at, counted, duration, listed, node, percent, size, span, times, worse};
-use crate::model::{At, Below, Charge, Verdict};
+use crate::model::{At, Below, Charge, Detectable, Verdict};
 use analysis::findings::Severity;
 use record::key::Key;
 use record::metric::Kind;
@@ -369,7 +369,29 @@ fn cannot_see(view: &View) -> String {
     };
     match said.is_empty() {
         true => format!("differences between nodes: too few are alike{small}"),
-        false => format!("nodes less than {} worse than their peers{small}", said.join(", ")),
+        false => format!(
+            "nodes less than {} worse than their peers{}{small}",
+            said.join(", "),
+            noisy(view)
+        ),
+    }
+}
+
+/// `; 10 % in 2 of 16 hardware figures: cpu.linpack: 1000 (from 13 %) …`.
+fn noisy(view: &View) -> String {
+    let is_hardware = |of: &&Detectable| of.kind == Kind::Hardware;
+    let all = view.judgement.detectable.iter().filter(is_hardware).count();
+    let noisy = super::nodes::noisy(view);
+    let named: Vec<String> = noisy
+        .iter()
+        .map(|(of, least)| {
+            let subject = &view.judgement.subjects[of.subject];
+            format!("{} (from {})", view.titles.subject(subject), percent(*least))
+        })
+        .collect();
+    match noisy.len() {
+        0 => String::new(),
+        count => format!("; 10 % in {count} of {all} hardware figures: {}", listed(&named)),
     }
 }
 
