@@ -10,8 +10,9 @@ use crate::read::Sweep;
 use crate::sweep::{Figure, Purpose};
 use record::key::Key;
 use record::metric::Kind;
+use statrs::distribution::{Binomial, DiscreteCDF};
 use stats::compare::variance::Variance;
-use stats::quantile::median;
+use stats::quantile::{median, sorted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::f64::consts::FRAC_PI_2;
 
@@ -19,9 +20,11 @@ use std::f64::consts::FRAC_PI_2;
 /// as a first measurement.
 const LEAST_FREEDOM: f64 = 8.0;
 /// A variance that is so many of its own standard errors above another one is larger.
-const LARGER: f64 = 3.0;
+const LARGER: f64 = 5.0;
 /// Variance of a trimmed mean of normal values, in variances of one over their number.
 const OF_TRIMMED: f64 = 1.15;
+/// Up to so many peers each is left out of what it is compared with.
+const FEW: usize = 64;
 /// Repetitions of anything that is concluded from.
 const LEAST_AGAIN: usize = 2;
 
@@ -83,8 +86,10 @@ impl Again {
 #[derive(Debug, Default)]
 struct Repeated {
     /// Distances from the peers of the same repetition, by node.
-    distances: HashMap<u32, Vec<f64>>,
+    distances: BTreeMap<u32, Vec<f64>>,
     all: Vec<Repeats>,
+    /// Those of the peers, ascending.
+    beside: Vec<f64>,
     /// How many peers were measured beside the suspects, in the median repetition; 0 where the first
     /// measurement stands for them.
     peers: usize,
@@ -188,6 +193,8 @@ impl<'a> Second<'a> {
         let lasting = self.lasting.get(&like(self.first, test.field));
         let error = lasting.and_then(|of| repeated.error(distances.len(), others, *of));
         let again = Again::new(distances, error.unwrap_or(once), effects);
+        let rare = repeated.rare(distances, again.distance / 2.0);
+        let p = again.p.max((rare / weight(distances.len())).min(1.0));
         // Six rounds of a device or of the system scatter as others let them, for as long as these
         // stay: that confirms nothing about the node (docs/notes, the fleet's model).
         let is_evidence = match (topic.subject.is_scatter, topic.kind) {
@@ -195,7 +202,7 @@ impl<'a> Second<'a> {
             (true, Kind::Hardware) => distances.iter().all(|distance| *distance >= effects.0),
             (false, _) => true,
         };
-        Again { is_evidence: again.is_evidence && is_evidence, ..again }
+        Again { p, is_evidence: again.is_evidence && is_evidence, ..again }
     }
 
     /// The pairs of one end that were measured again: what each leaves of the other end, and which
@@ -266,7 +273,9 @@ impl<'a> Second<'a> {
         let (moved, error) = worse.unwrap_or(fit.alone);
         let distances = self.path(fit, (link.from, link.to), fitted - fit.alone.0 + moved);
         let others = error + fit.variance * fit.of_ends(link.link);
-        let again = self.again(fit, &distances, distances.len(), others);
+        let variance = fit.variance / distances.len().max(1) as f64 + others;
+        let error = Variance { variance, freedom: fit.freedom.max(1.0) };
+        let again = Again::new(&distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()));
         let all: Vec<(u32, f64)> = near.into_iter().chain(far).collect();
         Again { partners: partners(&all), ..again }
     }
@@ -279,32 +288,17 @@ impl<'a> Second<'a> {
         level.map(of).unwrap_or_default()
     }
 
-    /// Distances of paths that were measured `times` each; `others` is the variance of what is expected.
-    fn again(&self, fit: &Fit, distances: &[f64], times: usize, others: f64) -> Again {
-        let variance = fit.variance / times.max(1) as f64 + others;
-        let error = Variance { variance, freedom: fit.freedom.max(1.0) };
-        Again::new(distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()))
-    }
-
-    /// A node with several bad links: each of those that were measured again, by its median.
+    /// A node with several bad links: what the second of them shows.
     pub fn flaky(&self, flaky: &Flaky) -> Again {
-        let fit = &self.first.fits[flaky.fit];
-        let (mut partners, mut distances) = (Vec::new(), Vec::new());
-        let mut least = usize::MAX;
-        for link in flaky.links.iter().map(|at| &self.first.links[*at]) {
-            let ends = fit.end(link.from, true) + fit.end(link.to, false);
-            let path = self.path(fit, (link.from, link.to), ends);
-            if let Some(distance) = median(&path) {
-                partners.push(if link.from == flaky.rank { link.to } else { link.from });
-                distances.push(distance);
-                least = least.min(path.len());
-            }
+        let links = flaky.links.iter().map(|at| &self.first.links[*at]);
+        let end = |link: &LinkTest| if link.from == flaky.rank { link.to } else { link.from };
+        let mut links: Vec<(u32, Again)> = links.map(|link| (end(link), self.link(link))).collect();
+        links.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
+        let partners = links.iter().map(|(partner, _)| *partner).collect();
+        match links.into_iter().nth(1) {
+            Some((_, second)) => Again { partners, ..second },
+            None => Again::nothing((LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln())),
         }
-        let count = if distances.is_empty() { 0 } else { least };
-        let again = self.again(fit, &distances, count, fit.alone.1);
-        let is_evidence = distances.len() >= LEAST_AGAIN
-            && distances.iter().all(|distance| *distance >= LEAST_LINK.ln() / 2.0);
-        Again { partners, count, is_evidence, ..again }
     }
 }
 
@@ -331,20 +325,54 @@ impl Repeated {
         let mut repeated = Repeated::default();
         let mut peers = Vec::new();
         for logs in by_time.values() {
-            let beside: Vec<f64> =
-                logs.iter().filter(|(rank, _)| !suspects.contains(rank)).map(|(_, x)| *x).collect();
-            let enough = beside.len() >= LEAST_PEERS;
-            let centre = Repeats::of(&beside).filter(|_| enough);
-            let centre = centre.map_or_else(|| of.centre(), |beside| beside.mean);
-            peers.push(if enough { beside.len() as f64 } else { 0.0 });
+            let beside = |but: Option<&u32>| -> Vec<f64> {
+                let is_peer = |rank: &u32| !suspects.contains(rank) && Some(rank) != but;
+                logs.iter().filter(|(rank, _)| is_peer(rank)).map(|(_, x)| *x).collect()
+            };
+            let all = beside(None);
+            let is_enough = all.len() >= LEAST_PEERS;
+            let mean = |peers: &[f64]| {
+                let mean = Repeats::of(peers).filter(|_| is_enough).map(|peers| peers.mean);
+                mean.unwrap_or_else(|| of.centre())
+            };
+            let centre = mean(&all);
+            peers.push(if is_enough { all.len() as f64 } else { 0.0 });
             for (rank, x) in logs {
+                let is_in = all.len() <= FEW && !suspects.contains(rank);
+                let centre = if is_in { mean(&beside(Some(rank))) } else { centre };
                 repeated.distances.entry(*rank).or_default().push(x - centre);
             }
         }
         repeated.peers = median(&peers).unwrap_or(0.0) as usize;
+        if repeated.peers > 0 {
+            let beside = repeated.distances.iter().filter(|(rank, _)| !suspects.contains(rank));
+            repeated.beside = sorted(&beside.flat_map(|(_, of)| of.clone()).collect::<Vec<f64>>());
+        }
         let all = repeated.distances.values().filter_map(|distances| Repeats::of(distances));
         repeated.all = all.collect();
         repeated
+    }
+
+    /// How likely a healthy node is this far in as many of its repetitions, by how often the peers are:
+    /// disturbances are no normal noise, and a few of them may meet in one node of many. 0 where no
+    /// peers were measured.
+    fn rare(&self, own: &[f64], far: f64) -> f64 {
+        if self.beside.is_empty() {
+            return 0.0;
+        }
+        let count = self.beside.len();
+        let seen = count - self.beside.partition_point(|distance| *distance < far);
+        let share = (seen + 1) as f64 / (count + 1) as f64;
+        let times = own.iter().filter(|distance| **distance >= far).count() as u64;
+        match (Binomial::new(share, own.len() as u64), times.checked_sub(1)) {
+            (Ok(chance), Some(fewer)) => chance.sf(fewer),
+            _ => 1.0,
+        }
+    }
+
+    /// What the peers add to the variance of a distance, as a factor.
+    fn of_peers(&self) -> f64 {
+        if self.peers == 0 { 1.0 } else { 1.0 + OF_TRIMMED / self.peers as f64 }
     }
 
     /// The variance of one repetition by those that say most of it.
@@ -354,7 +382,7 @@ impl Repeated {
         counts.dedup();
         let of = |count: &usize| Some((*count, pooled(&self.all, *count)?));
         let most = counts.iter().filter_map(of).max_by(|a, b| a.1.freedom.total_cmp(&b.1.freedom));
-        most.map(|(count, error)| count as f64 * error.variance)
+        most.map(|(count, error)| count as f64 * error.variance / self.of_peers())
     }
 
     /// The squared error of `count` repetitions of a healthy node: what lasts, and what they scatter.
@@ -363,15 +391,13 @@ impl Repeated {
     /// repetitions say how much they scatter.
     fn error(&self, count: usize, others: Variance, lasting: Variance) -> Option<Variance> {
         let scatter = pooled(&self.all, count).filter(|of| of.freedom >= LEAST_FREEDOM)?;
-        let rest = others.variance - count as f64 * scatter.variance;
-        let alike = lasting.variance + count as f64 * scatter.variance;
+        let once = count as f64 * scatter.variance / self.of_peers();
+        let (rest, alike) = (others.variance - once, lasting.variance + once);
         let is_more = others.variance > alike * (1.0 + LARGER * (2.0 / others.freedom).sqrt());
         let lasts = match is_more {
             true => Variance { variance: rest, freedom: others.freedom },
             false => lasting,
         };
-        let peers = if self.peers == 0 { 0.0 } else { OF_TRIMMED / self.peers as f64 };
-        let widened = |of: Variance| Variance { variance: of.variance * (1.0 + peers), ..of };
-        Some(sum(&[widened(lasts), widened(scatter)]))
+        Some(sum(&[Variance { variance: lasts.variance * self.of_peers(), ..lasts }, scatter]))
     }
 }

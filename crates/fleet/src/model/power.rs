@@ -3,6 +3,7 @@
 
 use super::first::{First, Test};
 use super::looks::{ACCUSED_RATE, LAST, WEIGHTS};
+use super::peers::tail;
 use super::select::SUSPECT_RATE;
 use super::{Detectable, Role, least_effect, sought};
 use record::metric::Kind;
@@ -23,15 +24,14 @@ impl First {
     /// Whether a node is measured again in a hardware figure, though it does not stand out: for all
     /// that one measurement says it may be as slow as is to be found, and the repetitions will tell.
     pub fn may_be_slower(&self, test: &Test) -> bool {
-        if test.p > SCREENED || !self.is_hardware(test.field) {
+        if !self.is_hardware(test.field) {
             return false;
         }
-        let field = &self.fields[test.field];
-        let (Some(error), Some(others)) = (field.error(test.row), field.others(test.row)) else {
-            return false;
-        };
+        let Some(others) = self.fields[test.field].others(test.row) else { return false };
+        let (error, distance) = (others.squared_error().sqrt(), self.distance(test));
         let sought = sought(self.topic(test.field));
-        self.distance(test) + MISSED * error.variance.sqrt() >= sought
+        distance + MISSED * error >= sought
+            && tail(distance, error, others.freedom).1 <= SCREENED
             && self.shown_from(test.field, others.variance) <= sought
     }
 
