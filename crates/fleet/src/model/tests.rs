@@ -177,7 +177,7 @@ fn a_slow_node_is_found_with_its_factor_and_nobody_else() {
         assert!((1.2..1.4).contains(&verdict.factor), "{verdict:?}");
         assert!(verdict.interval.0 < 1.3 && 1.3 < verdict.interval.1, "{verdict:?}");
         let evidence = &verdict.evidence;
-        assert_eq!((evidence.repetitions, evidence.peers), (6, 15));
+        assert_eq!((evidence.repetitions, evidence.peers), (3, 15));
         assert!(evidence.z > 5.0 && evidence.q <= 0.01, "{evidence:?}");
         assert!((evidence.peers_median / 100.0 - 1.0).abs() < 0.02, "{evidence:?}");
     }
