@@ -62,7 +62,8 @@ impl Sweep {
         args.extend(self.place(rank, key));
         args.extend(more.iter().map(|word| (*word).to_owned()));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.here.start(&mut self.here.command(&args))
+        // What a node that is killed leaves there goes with the test.
+        self.here.start(self.here.command(&args).env("TMPDIR", self.here.path("")))
     }
 
     fn start(&self, rank: u32, options: &[&str]) -> Program {

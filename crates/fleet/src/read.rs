@@ -190,7 +190,7 @@ fn lost(line: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::Stage;
+    use crate::sweep::{Loads, Stage};
 
     fn begun() -> Header {
         Header {
@@ -204,6 +204,7 @@ mod tests {
             pair_selectors: vec!["net.rtt".to_owned()],
             steps: 3,
             seed: 1,
+            loads: Loads::default(),
             starter: "options".to_owned(),
             simulated: false,
         }

@@ -159,6 +159,9 @@ fn incast(view: &View, key: &Key) -> Option<Row> {
     for pair in of(&view.sweep.pairs, Purpose::Incast).filter(|pair| pair.key == *key) {
         by_receiver.entry((pair.step, pair.to)).or_default().push(pair);
     }
+    // One that lost a sender has another sum.
+    let whole = by_receiver.values().map(Vec::len).max()?;
+    by_receiver.retain(|_, own| own.len() == whole);
     let first = by_receiver.values().flatten().next()?;
     let is_rate = first.better == Better::Higher;
     let totals: Vec<f64> = by_receiver
@@ -169,10 +172,9 @@ fn incast(view: &View, key: &Key) -> Option<Row> {
         })
         .collect();
     let senders: usize = by_receiver.values().map(Vec::len).sum();
-    let each = senders / by_receiver.len();
     let what = match is_rate {
-        true => format!("incast: {each} into one, their sum"),
-        false => format!("incast: {each} into one"),
+        true => format!("incast: {whole} into one, their sum"),
+        false => format!("incast: {whole} into one"),
     };
     Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), senders))
 }

@@ -3,7 +3,7 @@ use crate::drawn::Drawn;
 use crate::model;
 use crate::read::Sweep;
 use crate::recipe::{Limits, Recipe, steps};
-use crate::sweep::{FLEET_FORMAT, Header, Pair, Stage};
+use crate::sweep::{FLEET_FORMAT, Header, Loads, Pair, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn recipe(size: u32) -> Recipe {
@@ -19,6 +19,7 @@ fn recipe(size: u32) -> Recipe {
             pair_selectors: Vec::new(),
             steps: steps(size, false, None),
             seed: 5,
+            loads: Loads::default(),
             starter: "options".to_owned(),
             simulated: true,
         },
