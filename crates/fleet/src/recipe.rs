@@ -66,6 +66,11 @@ impl Job {
             Job::Pair { from, to, .. } => vec![*from, *to],
         }
     }
+
+    /// Whether it is a part of an incast, whose jobs have one far end.
+    pub fn is_gathering(&self) -> bool {
+        matches!(self, Job::Pair { purpose: Purpose::Incast, .. })
+    }
 }
 
 /// Jobs that run at the same time.

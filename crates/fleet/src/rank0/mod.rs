@@ -118,7 +118,10 @@ impl Done {
             if let Some(last) = sweep.pairs.last()
                 && (last.purpose == Purpose::Suspect || !has_ended(Stage::Pairs))
             {
-                done.pairs.remove(&(last.step, last.from, last.to));
+                let is_gathering = last.purpose == Purpose::Incast;
+                done.pairs.retain(|(step, from, to)| {
+                    *step != last.step || (!is_gathering && (*from, *to) != (last.from, last.to))
+                });
             }
         }
         done

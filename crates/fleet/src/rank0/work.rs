@@ -3,7 +3,7 @@
 use super::members::State;
 use super::{Act, Course, Rank0};
 use crate::recipe::{Job, Step};
-use crate::sweep::{Absent, Event, Figure, Node, Pair, Purpose, Stage};
+use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
 use crate::wire::{Between, OneTime, Order, Report};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
@@ -27,6 +27,8 @@ pub(super) struct Work {
     pub ready: Vec<u32>,
     /// The jobs that an order belongs to: several, that of a far end with several near ends.
     of_order: BTreeMap<u64, Vec<u32>>,
+    /// What a gathering has measured, until its last sender is done.
+    held: Vec<(Job, Vec<Between>)>,
     next_job: u32,
     last_id: u64,
     /// Steps that began, over all phases.
@@ -115,6 +117,9 @@ impl Rank0 {
             if !self.work.is_idle() {
                 return;
             }
+            for (job, figures) in std::mem::take(&mut self.work.held) {
+                self.write_pair(&job, figures);
+            }
             match self.work.steps.pop_front() {
                 Some(step) => self.begin_step(step),
                 None => self.next_phase(stage),
@@ -182,8 +187,8 @@ impl Rank0 {
         match job {
             Job::Alone { rank, again: 0, .. } => self.done.records.contains_key(rank),
             Job::Alone { rank, again, .. } => self.done.again.contains(&(*rank, *again)),
-            // A gathering is never measured in parts.
-            Job::Pair { purpose: Purpose::Incast, .. } => {
+            // A gathering is measured as a whole.
+            Job::Pair { .. } if job.is_gathering() => {
                 self.done.pairs.iter().any(|(step, ..)| *step == self.work.number)
             }
             Job::Pair { from, to, .. } => self.done.pairs.contains(&(self.work.number, *from, *to)),
@@ -278,8 +283,10 @@ impl Rank0 {
                 self.write_alone(from, again, figures, absent, record);
             }
             (Report::Pair { figures, .. }, Job::Pair { from: near, .. }) if *near == from => {
-                if let Some(live) = self.finish(number) {
-                    self.write_pair(&live.job, figures);
+                match self.finish(number).map(|live| live.job) {
+                    Some(job) if job.is_gathering() => self.work.held.push((job, figures)),
+                    Some(job) => self.write_pair(&job, figures),
+                    None => {}
                 }
             }
             (Report::Gathered { .. }, Job::Gather { .. }) => drop(self.finish(number)),
@@ -299,10 +306,9 @@ impl Rank0 {
             }
         }
         self.work.listening -= usize::from(matches!(live.doing, Doing::Listens));
-        let is_gathering = matches!(live.job, Job::Pair { purpose: Purpose::Incast, .. });
         for rank in live.job.ranks() {
             // The receiver of a gathering waits for its last sender.
-            if is_gathering && self.work.needs(rank) {
+            if live.job.is_gathering() && self.work.needs(rank) {
                 continue;
             }
             let member = self.members.get_mut(&rank);
