@@ -21,7 +21,9 @@ const FEW: [&str; 7] = [
     "clock.read:clock=instant",
 ];
 /// What the script measures by itself: short, so that the pairs are the most.
-const SHORT: [&str; 3] = ["--preset=quick", "--seed=7", "clock.read:clock=instant"];
+const SHORT: [&str; 3] = ["--preset=quick", "--seed=7", "cpu.peak:op=fma,type=f64,threads=1"];
+/// Every cable lets out so many bits a second: less than what the CPUs of this machine limit.
+const RATE: u64 = 200_000_000;
 
 #[test]
 fn a_sweep_has_the_steps_of_its_plan() {
@@ -43,6 +45,7 @@ const HEAD: &str = "\
 /// A sweep over so many namespaces, with the steps that its plan has; times of both.
 fn row(size: usize, options: &[&str]) -> String {
     let network = Network::new(size);
+    network.hosts().for_each(|host| network.shape(host, RATE));
     let here = &network.here;
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let nodes = size.to_string();
@@ -66,6 +69,11 @@ fn row(size: usize, options: &[&str]) -> String {
         assert_eq!(answer.code, Some(0), "{answer:?}");
     }
     let used_s = cpu_s() - before_s;
+    if std::env::var_os(SIZES).is_some() {
+        let report = here.ends(0, &["fleet", "report", "sweep.jsonl", "--full"]).out;
+        let (_, network) = report.split_once("\nThe network").unwrap();
+        eprintln!("{size} nodes{}", network.split("\n\n").next().unwrap());
+    }
     let events = whole_events(&here.path("sweep.jsonl"));
     let missing: Vec<&Value> =
         events.iter().filter(|event| event["event"] == "absent" && event["to"].is_u64()).collect();

@@ -148,6 +148,16 @@ impl Recipe {
         steps
     }
 
+    /// What a pair measures. In a step that loads what pairs share it is the rates alone: the windows
+    /// of all pairs are then open at the same time, but for what lies between two windows.
+    pub fn pair_selectors(&self, purpose: Purpose) -> Vec<String> {
+        let all = &self.header.pair_selectors;
+        let loads = matches!(purpose, Purpose::Bisection | Purpose::Incast);
+        let is_measured = |selector: &&String| !loads || selector.starts_with(RATES);
+        let measured: Vec<String> = all.iter().filter(is_measured).cloned().collect();
+        if measured.is_empty() { all.clone() } else { measured }
+    }
+
     /// The preset of a pair's measurement.
     pub fn pair_preset(&self) -> &str {
         match self.header.preset.as_str() {
@@ -166,6 +176,8 @@ fn step(number: u32, purpose: Purpose, edges: Vec<Edge>) -> Step {
     Step { number, phase, jobs: edges.into_iter().map(job).collect() }
 }
 
+/// The experiment that loads a path.
+const RATES: &str = "net.bandwidth";
 /// Steps of each kind of load unless the user says otherwise.
 const LOADS: u32 = 2;
 /// With fewer nodes a cut has one pair, as a matching has.
@@ -179,7 +191,7 @@ pub fn loads(size: u32, steps: u32, bisection: Option<u32>, incast: Option<u32>)
 
 /// Matchings of a sweep of this size: all pairs on request, else as many as asked for.
 pub fn steps(size: u32, all: bool, asked: Option<u32>) -> u32 {
-    let every = crate::matchings::all_steps(size);
+    let every = matchings::all_steps(size);
     match (all, asked) {
         (true, _) => every,
         (false, Some(asked)) => asked.min(every),

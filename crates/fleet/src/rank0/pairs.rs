@@ -21,7 +21,7 @@ impl Rank0 {
         host(one).is_none_or(|host_of_one| host(other) != Some(host_of_one))
     }
 
-    fn label(&self, rank: u32, name: &str) -> Option<&str> {
+    pub(super) fn label(&self, rank: u32, name: &str) -> Option<&str> {
         self.members.get(&rank)?.hello.labels.get(name).map(String::as_str)
     }
 
@@ -70,9 +70,9 @@ impl Rank0 {
             }
             let step = self.work.number;
             let preset = self.recipe.pair_preset().to_owned();
-            let header = &self.recipe.header;
-            let selectors = header.pair_selectors.clone();
-            let token = (purpose == Purpose::Incast).then(|| format!("{} step {step}", header.id));
+            let selectors = self.recipe.pair_selectors(purpose);
+            let id = &self.recipe.header.id;
+            let token = (purpose == Purpose::Incast).then(|| format!("{id} step {step}"));
             let order = Order::Reach { step, far: to, at, key, token, preset, selectors, within_s };
             let id = self.order(from, order);
             self.work.belongs(id, number);
@@ -87,14 +87,14 @@ impl Rank0 {
                 matches!(live.doing, Doing::Listens)
                     && matches!(live.job, Job::Pair { to, .. } if to == at)
             };
-            let live = self.work.live.get_mut(number).filter(listens);
-            match (live, doors.next()) {
-                (Some(live), Some((at, key))) => {
+            let Some(live) = self.work.live.get_mut(number).filter(listens) else { continue };
+            match doors.next() {
+                Some((at, key)) => {
                     live.doing = Doing::Ready(at, key);
                     self.work.listening -= 1;
                     self.work.ready.push(*number);
                 }
-                _ => self.fail(*number, at, UNFIT),
+                None => self.fail(*number, at, UNFIT),
             }
         }
     }
