@@ -132,7 +132,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let job = ["-N1", "--plumb", plumb, "--scratch", &scratch, "--node=--patience=20s"];
     let sweep = [
-        "clock.read:clock=instant",
+        "cpu.peak:op=fma,type=f64,threads=1",
         "--preset=rehearsal",
         "--pair=net.rtt:far=peer,protocol=tcp,message=64",
         "--steps=1",
@@ -155,7 +155,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
     let answer = crate::plumb::answer(batch.output().unwrap());
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(answer.out.contains("1 of 1 nodes, rehearsal, slurm"), "{answer:?}");
+    assert!(answer.out.contains("1 of 1 node, rehearsal, slurm"), "{answer:?}");
     let record = fs::read_to_string(here.path("plumb-fleet-7.jsonl")).unwrap();
     assert!(record.lines().last().unwrap().contains("\"event\":\"end\""), "{record}");
     assert!(record.contains("\"seed\":7"), "{record}");

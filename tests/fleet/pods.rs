@@ -15,7 +15,7 @@ fn the_pods_of_a_manifest_are_a_sweep() {
     let sweep = [
         "--preset=rehearsal",
         "--pair=net.rtt:far=peer,protocol=tcp,message=64",
-        "clock.read:clock=instant",
+        "cpu.peak:op=fma,type=f64,threads=1",
     ];
     let printed = network.here.ends(0, &[&objects[..], &sweep].concat()).out;
     let manifest = Manifest::read(&printed);

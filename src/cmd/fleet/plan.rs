@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A pair takes about this time: a run of net.rtt and net.bandwidth of the preset quick, as it took
-/// over loopback (60 s for four steps, 2026-11-26).
-const PAIR_S: f64 = 15.0;
+/// A pair takes about this time: a run of the default selectors of the preset quick, as it took over
+/// loopback beside a load of seven (7.3 s and 7.7 s, docs/notes/2026-11-27-fleet-time.md).
+const PAIR_S: f64 = 7.5;
 /// In a rehearsal.
 const PAIR_REHEARSAL_S: f64 = 3.0;
 /// Figures of a pair, about.
-const PAIR_FIGURES: u32 = 40;
+const PAIR_FIGURES: u32 = 16;
 
 /// Show the phases of a sweep and what they cost, without measuring
 #[derive(clap::Args)]

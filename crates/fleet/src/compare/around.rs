@@ -50,8 +50,8 @@ fn asked(sweep: &Sweep) -> [(&'static str, String); 8] {
         ("experiments", listed(&header.selectors)),
         ("pair experiments", listed(&header.pair_selectors)),
         ("steps", header.steps.to_string()),
-        ("matchings across a cut", header.loads.bisection.to_string()),
-        ("several to one", header.loads.incast.to_string()),
+        ("bisection steps", header.loads.bisection.to_string()),
+        ("incast steps", header.loads.incast.to_string()),
         ("starter", header.starter.clone()),
         ("plumb", header.plumb.clone()),
     ]
