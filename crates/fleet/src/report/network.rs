@@ -22,7 +22,7 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
     if pairs.is_empty() {
         return None;
     }
-    let keys = keys(view);
+    let keys = keys(view, whole);
     let mut blocks = vec![Block::text(said(view)).for_all()];
     blocks.push(Block::Table(levels(view, &keys)).for_all());
     blocks.extend(shared(view, &keys).map(|table| Block::Table(table).for_all()));
@@ -32,14 +32,18 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
     Some(Section::new("pairs", "The network", blocks))
 }
 
-/// The figures of pairs, key figures first, those without a better direction last.
-fn keys<'view>(view: &'view View) -> Vec<&'view Key> {
+/// The figures of pairs, key figures first, those without a better direction last; in short the key
+/// figures, if any.
+fn keys<'view>(view: &'view View, whole: bool) -> Vec<&'view Key> {
     let mut better: BTreeMap<&Key, Better> = BTreeMap::new();
     for pair in &view.sweep.pairs {
         better.insert(&pair.key, pair.better);
     }
     let mut keys: Vec<&Key> = better.keys().copied().collect();
     keys.sort_by_key(|key| (better[key] == Better::None, view.titles.place(key)));
+    if !whole && keys.iter().any(|key| view.titles.is_key_figure(key)) {
+        keys.retain(|key| view.titles.is_key_figure(key));
+    }
     keys
 }
 
