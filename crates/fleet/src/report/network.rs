@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Figures of pairs that have a matrix of their own.
 const MATRICES: usize = 4;
+/// The metric that adds up over the senders of a receiver.
+const RATE: &str = "bandwidth";
 /// Figures of pairs in the table.
 const ROWS: usize = 60;
 
@@ -157,7 +159,8 @@ fn bisection(view: &View, key: &Key) -> Option<Row> {
     Some(row(view, key, what, unit, (median(&values)?, alone(view, key)?), own.len()))
 }
 
-/// Several senders to one receiver: the rates add up, times do not.
+/// Several senders to one receiver: the rates add up, times do not. Windows of the senders overlap
+/// in part, so that the sum is at most that.
 fn incast(view: &View, key: &Key) -> Option<Row> {
     let mut by_receiver: BTreeMap<(u32, u32), Vec<&Pair>> = BTreeMap::new();
     for pair in of(&view.sweep.pairs, Purpose::Incast).filter(|pair| pair.key == *key) {
@@ -167,7 +170,7 @@ fn incast(view: &View, key: &Key) -> Option<Row> {
     let whole = by_receiver.values().map(Vec::len).max()?;
     by_receiver.retain(|_, own| own.len() == whole);
     let first = by_receiver.values().flatten().next()?;
-    let is_rate = first.better == Better::Higher;
+    let is_rate = key.metric == RATE;
     let totals: Vec<f64> = by_receiver
         .values()
         .filter_map(|own| {
@@ -177,7 +180,7 @@ fn incast(view: &View, key: &Key) -> Option<Row> {
         .collect();
     let senders: usize = by_receiver.values().map(Vec::len).sum();
     let what = match is_rate {
-        true => format!("incast: {whole} into one, their sum"),
+        true => format!("incast: {whole} into one, sum at most"),
         false => format!("incast: {whole} into one"),
     };
     Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), senders))
@@ -189,7 +192,9 @@ fn alone(view: &View, key: &Key) -> Option<f64> {
         let own = of(&view.sweep.pairs, purpose).filter(|pair| pair.key == *key);
         own.map(|pair| pair.estimate.value).collect()
     };
-    median(&values(Purpose::Isolated)).or_else(|| median(&values(Purpose::Matching)))
+    let median = median(&values(Purpose::Isolated)).or_else(|| median(&values(Purpose::Matching)));
+    // Nothing is a multiple of zero.
+    median.filter(|median| *median > 0.0)
 }
 
 /// Near end by far end, for the first figures.
