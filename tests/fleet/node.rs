@@ -182,6 +182,25 @@ fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
     assert_eq!(sweep.of("header")[0]["simulated"], true);
 }
 
+/// A node that is killed leaves its keys and records; the next one on its machine removes them.
+#[test]
+fn the_next_node_removes_what_a_killed_one_left() {
+    let sweep = Sweep::new(1);
+    let left = || {
+        let work = |name: &String| name.starts_with("plumb-sweep-");
+        sweep.here.entries("").into_iter().filter(work).count()
+    };
+    let mut first = sweep.start(0, &LITTLE);
+    wait_for("a work directory", || (left() == 1).then_some(()));
+    first.kill();
+    assert_eq!(left(), 1);
+    fs::remove_file(sweep.record()).unwrap();
+    let next = end(sweep.start(0, &LITTLE));
+    assert_eq!(next.code, Some(0), "{}", next.err);
+    assert!(next.err.contains("which an earlier run left"), "{}", next.err);
+    assert_eq!(left(), 0);
+}
+
 #[test]
 fn a_node_that_does_not_come_is_listed_and_the_sweep_goes_on() {
     let sweep = Sweep::new(3);
