@@ -95,6 +95,7 @@ mod kernels;
 mod run;
 mod sizes;
 
+use super::arrays::Arena;
 use super::levels::any_of;
 use crate::add;
 use anyhow::{Context, Result, ensure};
@@ -108,15 +109,15 @@ use bench::{metrics, settings};
 use beside::contradicted;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
-use laws::memory::bandwidth::{self as law, Transfer, Width};
+use laws::memory::bandwidth as law;
+use laws::memory::transfer::{Transfer, Width};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Put};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
-use run::Arena;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -144,22 +145,20 @@ const IMPOSSIBLE: &str = "impossible";
 
 bench::experiment!(Bandwidth);
 
-const METRICS: &[Metric] = metrics! {
-    "bandwidth" => BPerS Higher Hardware:
-        "bytes that the program loads and stores, all threads in their shared window";
-    "bus_bandwidth" => BPerS Higher Hardware:
-        "the same, plus the lines that stores read first (write-allocate)";
-    "efficiency" => Ratio Higher Hardware:
-        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: \
-         bus bandwidth over channels x rate x 8 B";
-    "stream_mean" => derived BPerS Higher Hardware: "mean bandwidth of copy, scale, add and triad";
-    "copy_over_read" => derived Ratio None Hardware: "bus bandwidth of a copy over that of a read";
-};
-
 static CARD: Card = Card {
     id: ID,
     title: "Memory bandwidth",
-    metrics: METRICS,
+    metrics: metrics! {
+        "bandwidth" => BPerS Higher Hardware:
+            "bytes that the program loads and stores, all threads in their shared window";
+        "bus_bandwidth" => BPerS Higher Hardware:
+            "the same, plus the lines that stores read first (write-allocate)";
+        "efficiency" => Ratio Higher Hardware:
+            "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: \
+             bus bandwidth over channels x rate x 8 B";
+        "stream_mean" => derived BPerS Higher Hardware: "mean bandwidth of copy, scale, add and triad";
+        "copy_over_read" => derived Ratio None Hardware: "bus bandwidth of a copy over that of a read";
+    },
     params: bench::params!(
         Transfer::PARAMS,
         settings! {
@@ -213,7 +212,7 @@ impl Experiment for Bandwidth {
             let name = if is_reports { Level::FourTimes.text() } else { "levels" };
             let absent = kernels::absent(site, &case, limit);
             if let Some(series) = add(&mut offer, (&CARD, name, Self::ORDER), &case, absent) {
-                series.settings.insert("limit".to_owned(), Value::from(limit));
+                series.settings.put("limit", limit);
             }
         }
         offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
@@ -229,9 +228,7 @@ impl Experiment for Bandwidth {
                 Ok(sized) => sized.write(case, site, &of),
                 // All have one size, but for how it is divided.
                 Err(skip) if of.level == Level::FourTimes => return Err(skip),
-                Err(skip) => {
-                    case.at.insert(IMPOSSIBLE.to_owned(), Value::Text(skip.reason));
-                }
+                Err(skip) => case.at.put(IMPOSSIBLE, skip.reason),
             }
         }
         Ok(series)
@@ -266,7 +263,8 @@ impl Experiment for Bandwidth {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut arena = Arena::of(&series.cases);
+        let limits = series.cases.iter().filter_map(|case| case.int(sizes::MEMORY_LIMIT));
+        let mut arena = Arena::new(limits.min().unwrap_or(u64::MAX));
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
         bench.each_of::<Transfer>(series, |bench, case, of| {
             if let Some(reason) = case.at.get(IMPOSSIBLE) {

@@ -6,7 +6,7 @@ use laws::Facts;
 use laws::cpu::is_guest;
 use laws::memory::{Level, described_levels, level_size, line_bytes};
 use record::case::Case;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Put, Value};
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -123,11 +123,9 @@ impl Sized {
     /// Writes it into what a case's symbols resolved to.
     pub(super) fn write(&self, case: &mut Case) {
         let at = &mut case.at;
-        at.insert("footprint".to_owned(), Value::from(self.bytes));
-        at.insert("slot".to_owned(), Value::from(self.slot));
-        if let Some(note) = &self.note {
-            at.insert("footprint_note".to_owned(), Value::from(note.as_str()));
-        }
+        at.put("footprint", self.bytes);
+        at.put("slot", self.slot);
+        at.put_known("footprint_note", self.note.clone());
     }
 
     /// The footprint of a resolved case.

@@ -4,7 +4,7 @@
 use super::levels::{last_bytes as level_last_bytes, level_bytes};
 use bench::experiment::Skip;
 use laws::Facts;
-use laws::memory::bandwidth::{Access, Stores, Transfer, Width};
+use laws::memory::transfer::{Access, Stores, Transfer, Width};
 use laws::memory::{Level, described_levels};
 use record::quantity::render;
 use record::unit::Unit;

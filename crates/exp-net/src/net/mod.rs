@@ -61,12 +61,6 @@ impl Events {
     }
 }
 
-/// Puts values beside a figure's samples.
-fn put<'name>(samples: &mut Samples, values: impl IntoIterator<Item = (&'name str, f64)>) {
-    let values = values.into_iter();
-    samples.quantities.extend(values.map(|(name, value)| (name.to_owned(), value)));
-}
-
 bench::family!(
     "net",
     "the network, on loopback and between hosts",

@@ -13,7 +13,7 @@ use laws::cpu::peak::{
 use metal::peak::{Kernel, Peak};
 use metal::process::rusage_self;
 use record::case::Case;
-use record::key::Value;
+use record::key::{Put, Value};
 
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
@@ -43,20 +43,16 @@ pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Thre
     let count = threads.count(site);
     let cpus = thread_cpus(site, count);
     let cores = distinct_cores(site, &cpus);
-    let at = &mut case.at;
-    at.insert("thread_count".to_owned(), Value::Int(count as u64));
-    at.insert("cpus".to_owned(), Value::Text(format_cpus(&cpus)));
-    at.insert("cores".to_owned(), Value::Int(cores as u64));
     tell_designs(case, site, &cpus);
     let at = &mut case.at;
+    at.put("thread_count", count as u64);
+    at.put("cpus", format_cpus(&cpus));
+    at.put("cores", cores as u64);
     if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
         let text = format!("{operations:.4}");
-        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        at.insert("ops_per_cycle".to_owned(), Value::Text(text));
+        at.put("ops_per_cycle", text.trim_end_matches('0').trim_end_matches('.'));
     }
-    if let Some(cycles) = chain_latency(site, arithmetic, &cpus) {
-        at.insert("chain_cycles".to_owned(), Value::Int(cycles));
-    }
+    at.put_known("chain_cycles", chain_latency(site, arithmetic, &cpus));
 }
 
 /// The CPUs of a placed case.
@@ -177,7 +173,7 @@ pub fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
     let calibrated = site.cpus.first().into_iter();
     let all: Vec<usize> = calibrated.chain(cpus).copied().collect();
     if design_of(site, &all).is_none() {
-        case.at.insert(OTHER_DESIGN.to_owned(), Value::from("yes"));
+        case.at.put(OTHER_DESIGN, "yes");
     }
 }
 

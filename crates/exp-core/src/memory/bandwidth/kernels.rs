@@ -7,13 +7,13 @@ use bench::experiment::{Site, Skip};
 use host::Arch;
 use laws::Facts;
 use laws::memory::Level::{self, FourTimes, L1, L2, L3, L4, Memory};
-use laws::memory::bandwidth::Access::{self, Every, First, Strided};
-use laws::memory::bandwidth::Op::{self, Copy, Modify, Read, Triad, Write};
-use laws::memory::bandwidth::Stores::{self, NonTemporal, Regular};
-use laws::memory::bandwidth::Threads::{self, All, Number, Smt};
-use laws::memory::bandwidth::Width::{self, Avx2, Avx512, Neon, Sse2, Vector, Word};
-use laws::memory::bandwidth::{STREAM, Transfer, cpus_of};
 use laws::memory::described_levels;
+use laws::memory::transfer::Access::{self, Every, First, Strided};
+use laws::memory::transfer::Op::{self, Copy, Modify, Read, Triad, Write};
+use laws::memory::transfer::Stores::{self, NonTemporal, Regular};
+use laws::memory::transfer::Threads::{self, All, Number, Smt};
+use laws::memory::transfer::Width::{self, Avx2, Avx512, Neon, Sse2, Vector, Word};
+use laws::memory::transfer::{STREAM, Transfer, cpus_of};
 
 /// Kernels of a preset: each operation at each level that there is, by each number of threads that
 /// there are.
@@ -141,7 +141,7 @@ mod tests {
     use super::{NARROWER, contradiction};
     use bench::experiment::fixtures::recorded;
     use laws::memory::Level;
-    use laws::memory::bandwidth::{Access, Op, Stores, Threads, Transfer, Width};
+    use laws::memory::transfer::{Access, Op, Stores, Threads, Transfer, Width};
 
     /// The processor at hand may lack what the recorded one has, never the other way round for what
     /// no x86-64 lacks.

@@ -8,10 +8,12 @@ use bench::experiment::{Site, Skip};
 use host::format_cpus;
 use laws::Facts;
 use laws::cpu::peak::{chain_latency, distinct_cores};
-use laws::memory::bandwidth::{Transfer, bytes_per_cycle, cpus_of, stated_peak};
+use laws::memory::bandwidth::bytes_per_cycle;
+use laws::memory::channels::stated_peak;
+use laws::memory::transfer::{Transfer, cpus_of};
 use laws::memory::{Level, described_levels};
 use record::case::Case;
-use record::key::Value;
+use record::key::Put;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -47,27 +49,24 @@ impl Sized {
         tell_designs(case, site, &self.cpus);
         let bytes = of.bytes(site) as u64;
         let chain = of.at_width(bytes).and_then(|wide| chain_latency(site, wide, &self.cpus));
-        let is_memory = of.level.is_memory();
-        let peak = stated_peak(site).filter(|_| is_memory).map(|(peak, _)| peak as u64);
-        let per_cycle = bytes_per_cycle(site, of, &self.cpus).filter(|_| !is_memory);
-        let is_cut = self.times_last.is_some_and(|times| times < 3.9);
-        for (name, value) in [
-            ("thread_count", Some(Value::from(self.cpus.len() as u64))),
-            ("cores", Some(Value::from(distinct_cores(site, &self.cpus) as u64))),
-            ("instruction_bytes", Some(Value::from(bytes))),
-            ("footprint", Some(Value::from(self.footprint))),
-            ("footprint_total", Some(Value::from(self.total_bytes()))),
-            (MEMORY_LIMIT, Some(Value::from(site.memory_bytes))),
-            ("level_size", Some(Value::from(self.level.0))),
-            ("level_from", Some(Value::from(self.level.1))),
-            ("cpus", Some(Value::Text(format_cpus(&self.cpus)))),
-            ("times_last_cache", self.times_last.map(|one| Value::Text(render(one, Unit::Ratio)))),
-            ("cut", is_cut.then(|| Value::from("yes"))),
-            ("peak", peak.map(Value::from)),
-            ("bytes_per_cycle", per_cycle.map(|bytes| Value::Text(format!("{bytes:.3}")))),
-            ("chain_cycles", chain.map(Value::from)),
-        ] {
-            case.at.extend(value.map(|value| (name.to_owned(), value)));
+        let at = &mut case.at;
+        at.put("thread_count", self.cpus.len() as u64);
+        at.put("cores", distinct_cores(site, &self.cpus) as u64);
+        at.put("cpus", format_cpus(&self.cpus));
+        at.put("instruction_bytes", bytes);
+        at.put_known("chain_cycles", chain);
+        at.put("footprint", self.footprint);
+        at.put("footprint_total", self.total_bytes());
+        at.put(MEMORY_LIMIT, site.memory_bytes);
+        at.put("level_size", self.level.0);
+        at.put("level_from", self.level.1);
+        at.put_known("times_last_cache", self.times_last.map(|times| render(times, Unit::Ratio)));
+        at.put_known("cut", self.times_last.filter(|times| *times < 3.9).map(|_| "yes"));
+        if of.level.is_memory() {
+            at.put_known("peak", stated_peak(site).map(|(peak, _)| peak as u64));
+        } else {
+            let per_cycle = bytes_per_cycle(site, of, &self.cpus);
+            at.put_known("bytes_per_cycle", per_cycle.map(|bytes| format!("{bytes:.3}")));
         }
     }
 }

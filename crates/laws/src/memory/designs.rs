@@ -8,7 +8,7 @@
 //! prefetchers into the second cache add, as one-thread bandwidths times latencies of such machines
 //! suggest.
 
-use crate::memory::cores::{designs, row};
+use super::cores::{designs, row};
 use crate::range;
 use host::Core;
 use record::event::Range;
