@@ -4,7 +4,7 @@
 use super::unlocked;
 use anyhow::{Context, Result, ensure};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
-use bench::measure::{WrongResult, together};
+use bench::measure::{Clock, WrongResult, together};
 use metal::clock::monotonic_ns;
 use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Loop, Stream};
@@ -16,6 +16,8 @@ use std::sync::Mutex;
 const TRIAL_BYTES: usize = 4 << 20;
 /// Trials of each loop, in turn; the median counts.
 const TRIALS: usize = 5;
+/// Bytes of the first step, from which its length in time is found.
+const FIRST_STEP: usize = 64 << 10;
 /// Memory comes in pieces of this, where it comes in huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -156,6 +158,18 @@ pub(super) fn take_quickest(stream: &mut Stream) -> Loop {
     let by = loops[fastest.map_or(0, |(at, _)| at)];
     stream.set_loop(by);
     by
+}
+
+/// Bytes of a step that takes about so long.
+pub(super) fn step_bytes(stream: &mut Stream, clock: Clock, step_ns: f64) -> usize {
+    let mut bytes = FIRST_STEP;
+    for _ in 0..3 {
+        let start = clock.start();
+        let moved = stream.step(bytes);
+        let took_ns = clock.between_ns(start, clock.end()).max(1.0);
+        bytes = ((moved as f64 * step_ns / took_ns) as usize).clamp(4096, 1 << 28);
+    }
+    bytes
 }
 
 #[cfg(test)]

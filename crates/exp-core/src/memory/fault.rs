@@ -112,7 +112,6 @@ mod major;
 mod minor;
 mod predicted;
 
-use super::levels::any_of;
 use anyhow::Result;
 use bench::device;
 use bench::device::is_virtual;
@@ -276,7 +275,7 @@ impl Experiment for Fault {
             let bytes = bytes.map(|(name, bytes)| (name.to_owned(), Value::from(bytes)));
             series.settings.extend(bytes);
         }
-        any_of(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

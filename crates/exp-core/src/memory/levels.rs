@@ -180,17 +180,6 @@ pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Resul
     Ok(())
 }
 
-/// An offer, where there is anything in it. Errors: nothing is left: why not the first.
-pub(super) fn any_of(offer: Offer) -> Result<Offer, Skip> {
-    match offer.series.is_empty() {
-        false => Ok(offer),
-        true => {
-            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
-            Err(first.unwrap_or_else(|| Skip::because("nothing was requested")))
-        }
-    }
-}
-
 /// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which
 /// of its sets the pages fall on decides, and a second level takes 3.7 to 6.1 ns from round to
 /// round.

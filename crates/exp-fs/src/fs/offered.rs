@@ -59,13 +59,10 @@ impl Offered {
         settings: BTreeMap<String, Value>,
     ) -> Result<Offer, Skip> {
         let Offered { cases, skipped } = self;
-        if cases.is_empty() {
-            let first = skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
-        }
-        let name = name.to_owned();
+        let (name, is_empty) = (name.to_owned(), cases.is_empty());
         let series = Series { name, settings, ..Series::new(card.id, Order::Shuffled, cases) };
-        Ok(Offer { series: vec![series], skipped })
+        let series = if is_empty { Vec::new() } else { vec![series] };
+        Offer { series, skipped }.or_reason()
     }
 }
 

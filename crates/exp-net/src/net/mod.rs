@@ -23,14 +23,6 @@ fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) 
     }
 }
 
-/// An offer that leaves something to measure.
-fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
-    if !offer.series.is_empty() || offer.skipped.is_empty() {
-        return Ok(offer);
-    }
-    Err(offer.skipped.remove(0).1)
-}
-
 /// Writes events down, and beside them those that never ended: values known only to be long.
 fn record_with_lost<'bench>(
     bench: &'bench mut Bench,

@@ -8,25 +8,17 @@
 //! cost the bus twice.
 
 use super::channels::{memory_peak, stated_peak};
-use super::designs::{Design, design};
+use super::designs::{Design, design, design_of};
 use super::measured::level_ns;
 use super::transfer::{Access, Op, STREAM, Stores, Transfer, cpus_of};
 use super::{LINE, Level, level_latency};
-use crate::cpu::peak::{self, CORES_HZ, distinct_cores};
+use crate::cpu::peak::{CORES_HZ, distinct_cores};
 use crate::cpu::{best_core_clock, core, is_guest};
 use crate::{Facts, Law, around, inverse, product, range};
 use bench::experiment::Site;
-use host::Core;
 use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
-
-/// The design of the cores under some CPUs where they are of one and it is known.
-fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
-    let core = peak::design_of(site, cpus)?;
-    let (row, is_known) = design(core);
-    is_known.then_some((row, core))
-}
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.
 fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
@@ -52,8 +44,7 @@ pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64
 }
 
 fn at_most(constant: f64, uncertainty: f64, rule: String) -> Bound {
-    let (side, inputs) = (Side::AtMost, Vec::new());
-    Bound { side, constant, inputs, uncertainty, rule, warns_only: true }
+    Bound { side: Side::AtMost, constant, inputs: Vec::new(), uncertainty, rule, warns_only: true }
 }
 
 /// No thread moves more than its core's memory instructions do at the core clock of the round,
@@ -119,6 +110,12 @@ fn over_bus(of: &Transfer) -> Range {
 /// Program bytes per second of a kernel. Errors: why nothing can be said.
 pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
     rate(facts, of, best_core_clock(facts))
+}
+
+/// Bytes per second on the bus. Errors: as [`bandwidth`], and it moves what the program names.
+pub fn bus_bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
+    let ratio = of.own_bus_ratio().ok_or("unknown: the bus moves exactly the program's bytes")?;
+    Ok(bandwidth(facts, of)?.times(ratio))
 }
 
 /// What one core takes from a level behind the first cache by loads, in B/s.

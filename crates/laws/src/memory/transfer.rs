@@ -126,6 +126,13 @@ impl Transfer {
         (moves + allocated) / moves
     }
 
+    /// The same where it is a figure of its own: other bytes, and not in the first cache, in which
+    /// stores read no further lines.
+    pub fn own_bus_ratio(&self) -> Option<f64> {
+        let ratio = self.bus_ratio();
+        (ratio != 1.0 && self.level != Level::L1).then_some(ratio)
+    }
+
     /// Bytes of a memory instruction at the site.
     pub fn bytes(&self, site: &Site) -> f64 {
         let cpu = &site.host.cpu;
@@ -166,6 +173,22 @@ pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
             };
             let mut cores = site.cpus.iter().map(siblings);
             cores.find(|cpus| cpus.len() > 1).unwrap_or_default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, Op, Stores, Threads, Transfer};
+
+    #[test]
+    fn bus_ratios_are_the_instruments() {
+        for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(|of| (*op, *of))) {
+            let of = Transfer::widest(op, stores, Level::Memory, Threads::Number(1));
+            if stores == Stores::Regular || !matches!(op, Op::Read | Op::Modify) {
+                let ratio = of.kernel().bus_bytes(600) as f64 / 600.0;
+                assert!((ratio - of.bus_ratio()).abs() < 1e-12, "{of:?}");
+            }
         }
     }
 }

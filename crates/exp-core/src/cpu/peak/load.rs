@@ -42,17 +42,21 @@ pub struct Load {
 pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Threads) {
     let count = threads.count(site);
     let cpus = thread_cpus(site, count);
-    let cores = distinct_cores(site, &cpus);
-    tell_designs(case, site, &cpus);
+    place_threads(case, site, count, &cpus);
     let at = &mut case.at;
-    at.put("thread_count", count as u64);
-    at.put("cpus", format_cpus(&cpus));
-    at.put("cores", cores as u64);
     if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
         let text = format!("{operations:.4}");
         at.put("ops_per_cycle", text.trim_end_matches('0').trim_end_matches('.'));
     }
     at.put_known("chain_cycles", chain_latency(site, arithmetic, &cpus));
+}
+
+/// Writes into a case on which CPUs its threads run, and of how many cores these are.
+pub fn place_threads(case: &mut Case, site: &Site, count: usize, cpus: &[usize]) {
+    tell_designs(case, site, cpus);
+    case.at.put("thread_count", count as u64);
+    case.at.put("cpus", format_cpus(cpus));
+    case.at.put("cores", distinct_cores(site, cpus) as u64);
 }
 
 /// The CPUs of a placed case.
@@ -169,7 +173,7 @@ fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
 const OTHER_DESIGN: &str = "other_design";
 
 /// Says in a case whether its cores are of the design of the CPU that the run was calibrated on.
-pub fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
+fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
     let calibrated = site.cpus.first().into_iter();
     let all: Vec<usize> = calibrated.chain(cpus).copied().collect();
     if design_of(site, &all).is_none() {

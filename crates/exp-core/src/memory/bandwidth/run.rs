@@ -2,11 +2,11 @@
 
 use crate::cpu::peak::load::{cpus_of, is_probed};
 use crate::cpu::peak::width::{Chains, clock_at_width};
-use crate::memory::arrays::{Arena, MemoryOf};
+use crate::memory::arrays::{Arena, MemoryOf, step_bytes};
 use crate::memory::locked;
 use anyhow::{Context, Result};
 use bench::experiment::Fields as _;
-use bench::measure::{Bench, Clock, CoreClock, Declared, Had, Values, best_window};
+use bench::measure::{Bench, CoreClock, Declared, Had, Values, best_window};
 use host::format_cpus;
 use laws::cpu::peak::CORES_HZ;
 use laws::memory::Level;
@@ -22,8 +22,6 @@ use std::rc::Rc;
 /// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the
 /// time between two interrupts.
 const STEP_NS: f64 = 100e3;
-/// Bytes of the first step that determines that length.
-const FIRST_STEP: usize = 64 << 10;
 const LINE_BYTES: u64 = 64;
 
 /// What a crew did.
@@ -47,8 +45,7 @@ pub(super) fn run(
 ) -> Result<Moved> {
     let of = Transfer::decode(case)?;
     let kernel = of.kernel();
-    let footprint = case.int("footprint").context("the case was not resolved")?;
-    let footprint = usize::try_from(footprint)?;
+    let footprint = usize::try_from(case.int("footprint").context("the case was not resolved")?)?;
     let cpus = cpus_of(case);
     if arena.make_room(&cpus, Stream::mapping_bytes(kernel, footprint)) {
         let total = |case: &Case| case.int("footprint_total");
@@ -70,7 +67,7 @@ pub(super) fn run(
             if is_cache {
                 arrays.stream.pass();
             }
-            let bytes = step_bytes(&mut arrays.stream, clock);
+            let bytes = step_bytes(&mut arrays.stream, clock, STEP_NS);
             let arrays = Rc::new(RefCell::new(arrays));
             let worker = Rc::clone(&arrays);
             let ways = &ways;
@@ -112,18 +109,6 @@ fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
     kernel.loops().into_iter().filter(may_be).collect()
 }
 
-/// Bytes of a step of about [`STEP_NS`].
-fn step_bytes(stream: &mut Stream, clock: Clock) -> usize {
-    let mut bytes = FIRST_STEP;
-    for _ in 0..3 {
-        let start = clock.start();
-        let moved = stream.step(bytes);
-        let took_ns = clock.between_ns(start, clock.end()).max(1.0);
-        bytes = ((moved as f64 * STEP_NS / took_ns) as usize).clamp(4096, 1 << 28);
-    }
-    bytes
-}
-
 impl Moved {
     /// Program bytes per second of all threads in the shared window.
     pub(super) fn rate(&self) -> f64 {
@@ -144,11 +129,11 @@ impl Moved {
 
     /// Writes down what the crew moved, and the quantities that its bound rests on.
     pub(super) fn write(self, bench: &mut Bench, case: &Case) -> Result<()> {
-        let (rate, bus_ratio) = (self.rate(), self.of.bus_ratio());
+        let rate = self.rate();
         let cores_hz = self.cores_hz(bench, case);
         let per_cycle = || case.at.get("bytes_per_cycle")?.text()?.parse::<f64>().ok();
         let allowed = match case.int("peak") {
-            Some(peak) => Some(peak as f64 / bus_ratio),
+            Some(peak) => Some(peak as f64 / self.of.bus_ratio()),
             None => per_cycle().zip(cores_hz).map(|(bytes, hz)| bytes * hz),
         };
         // Between readings of the width probe, where those of the threads may be added up.
@@ -160,8 +145,8 @@ impl Moved {
         if let Some(allowed) = allowed {
             bench.record(case, "efficiency", over(allowed))?;
         }
-        if bus_ratio != 1.0 && self.of.level != Level::L1 {
-            bench.record(case, "bus_bandwidth", over(bus_ratio.recip()))?;
+        if let Some(ratio) = self.of.own_bus_ratio() {
+            bench.record(case, "bus_bandwidth", over(ratio.recip()))?;
         }
         let samples = bench.record(case, "bandwidth", Values::stretches(&stretches, rate))?;
         let words = self.of.kernel().word_bytes(LINE_BYTES) as f64 / LINE_BYTES as f64;

@@ -1,13 +1,12 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
-use crate::cpu::peak::load::tell_designs;
+use crate::cpu::peak::load::place_threads;
 use crate::memory::levels::{TIMES_LAST, instances, last_bytes, level_bytes, quiet_part, sharing};
 use crate::memory::reports;
 use crate::too_much;
 use bench::experiment::{Site, Skip};
-use host::format_cpus;
 use laws::Facts;
-use laws::cpu::peak::{chain_latency, distinct_cores};
+use laws::cpu::peak::chain_latency;
 use laws::memory::bandwidth::bytes_per_cycle;
 use laws::memory::channels::stated_peak;
 use laws::memory::transfer::{Transfer, cpus_of};
@@ -46,13 +45,10 @@ impl Sized {
 
     /// Writes into a case what its symbols come to.
     pub(super) fn write(&self, case: &mut Case, site: &Site, of: &Transfer) {
-        tell_designs(case, site, &self.cpus);
+        place_threads(case, site, self.cpus.len(), &self.cpus);
         let bytes = of.bytes(site) as u64;
         let chain = of.at_width(bytes).and_then(|wide| chain_latency(site, wide, &self.cpus));
         let at = &mut case.at;
-        at.put("thread_count", self.cpus.len() as u64);
-        at.put("cores", distinct_cores(site, &self.cpus) as u64);
-        at.put("cpus", format_cpus(&self.cpus));
         at.put("instruction_bytes", bytes);
         at.put_known("chain_cycles", chain);
         at.put("footprint", self.footprint);
@@ -110,22 +106,18 @@ fn in_cache(facts: Facts, at: usize, cpus: Vec<usize>) -> Result<Sized, Skip> {
 }
 
 fn in_memory(facts: Facts, level: Level, cpus: Vec<usize>, limit: u64) -> Result<Sized, Skip> {
-    let is_exact = level == Level::FourTimes;
-    let last = if is_exact { reports::last_bytes(facts)? } else { last_bytes(facts) };
-    let caches = last.0 * instances(facts.site, &cpus) as u64;
-    let (four, threads) = (TIMES_LAST * caches, cpus.len() as u64);
-    // Each thread's arrays are also more than its private caches.
-    let before = described_levels(facts.site).len().checked_sub(2);
-    let private = before.map_or(0, |before| share_of(facts, before, &cpus));
-    let wanted = match is_exact {
-        true if four / threads > limit => {
-            return Err(reports::too_large((caches, last.1), four / threads, limit));
-        }
-        true => four / threads,
-        false => (four.max(LEAST_BYTES) / threads)
-            .max(TIMES_LAST * private)
-            .min(limit.min(facts.site.memory_bytes / threads)),
+    let (last, threads) = (last_bytes(facts), cpus.len() as u64);
+    let (wanted, last) = if level == Level::FourTimes {
+        reports::four_times(facts, &cpus, limit)?
+    } else {
+        let whole = TIMES_LAST * last.0 * instances(facts.site, &cpus) as u64;
+        // Each thread's arrays are also more than its private caches.
+        let before = described_levels(facts.site).len().checked_sub(2);
+        let private = before.map_or(0, |before| share_of(facts, before, &cpus));
+        let each = (whole.max(LEAST_BYTES) / threads).max(TIMES_LAST * private);
+        (each.min(limit).min(facts.site.memory_bytes / threads), last)
     };
+    let caches = last.0 * instances(facts.site, &cpus) as u64;
     let footprint = (wanted / GRAIN * GRAIN).max(GRAIN);
     let times_last = Some((footprint * threads) as f64 / caches as f64);
     Ok(Sized { times_last, cpus, footprint, level: last })

@@ -1,4 +1,4 @@
-use super::{CARD, EXPERIMENT, IMPOSSIBLE, sizes};
+use super::{EXPERIMENT, IMPOSSIBLE, METRICS, sizes};
 use bench::experiment::fixtures::{known, recorded};
 use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::Facts;
@@ -23,7 +23,7 @@ fn of(op: Op, level: Level) -> Transfer {
 
 /// Sizes that memory.latency may have found.
 fn found(second: u64, third: u64) -> Known {
-    let of = |case, bytes| ("memory.latency", case, "level_size", bytes as f64);
+    let of = |case, bytes: u64| ("memory.latency", case, "level_size", bytes as f64);
     known(&[of("level=L2", second), of("level=L3", third)])
 }
 
@@ -52,20 +52,9 @@ fn what_is_asked_for_is_measured_or_skipped() {
     }
 }
 
-/// What is not among the recorded hosts' frozen sizes.
 #[test]
-fn four_times_an_unknown_part_of_a_cache_is_no_size_and_of_a_given_one_is() {
-    let mut site = guest(8 * GIB);
-    let known = Known::default();
-    let reports = of(Read, FourTimes);
-    let at = |site: &Site| sizes::of(Facts { site, known: Some(&known) }, &reports, 2 * GIB);
-    assert!(at(&site).expect_err("an unknown part").needed.is_some());
-    site.host.given.set("cache.l3", "16MiB").unwrap();
-    let sized = at(&site).expect("the part was given");
-    assert_eq!(sized.level, (16 * MIB, "given"));
-    assert!(sized.footprint.abs_diff(64 * MIB) < 4096);
-    // A level whose share is no more than the one before holds no arrays of its own.
-    let flat = found(2 * MIB, 2 * MIB + 4096);
+fn a_level_whose_share_is_no_more_than_the_one_before_holds_no_arrays_of_its_own() {
+    let (site, flat) = (guest(8 * GIB), found(2 * MIB, 2 * MIB + 4096));
     let flat = Facts { site: &site, known: Some(&flat) };
     sizes::of(flat, &of(Read, L3), GIB).expect_err("no room");
 }
@@ -101,7 +90,7 @@ fn a_stated_peak_bounds_the_bus_and_gives_an_efficiency() {
     let mut site = guest(8 * GIB);
     let case = Case::new(of(Copy, Memory).id());
     let told = |site: &Site, name: &str| -> Prediction {
-        let metric = CARD.metrics.iter().find(|metric| metric.name == name).unwrap();
+        let metric = METRICS.iter().find(|metric| metric.name == name).unwrap();
         EXPERIMENT.unscaled(site, None, &case, metric).unwrap()
     };
     assert!(told(&site, "efficiency").range.is_none());
