@@ -93,16 +93,16 @@ In CI, with the record of the base kept beside the code:
                                also if the new run lacks a figure that the base run has
   --fail-on never              print the comparison and exit with 0";
 
-/// The formats of a comparison.
+/// The formats of a comparison, and of a trend.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+pub enum Format {
     /// Text for this terminal
     Terminal,
     /// One HTML page that opens offline
     Html,
     /// Markdown
     Markdown,
-    /// One row per figure
+    /// One row per figure (of a trend: per figure and run)
     Csv,
     /// One object with everything
     Json,

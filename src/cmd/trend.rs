@@ -1,5 +1,6 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
+use crate::cmd::compare::Format;
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
@@ -33,21 +34,6 @@ pub struct Args {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-/// The formats of a trend.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    /// Text for this terminal
-    Terminal,
-    /// One HTML page that opens offline
-    Html,
-    /// Markdown
-    Markdown,
-    /// One row per figure and run
-    Csv,
-    /// One object with everything
-    Json,
 }
 
 /// What the index answered.
