@@ -1,7 +1,7 @@
 //! Sizes of the levels of the hierarchy as the family's experiments go by them, and footprints of
 //! random walks that are to be answered by one level.
 
-use bench::experiment::{Domain, Offer, Param, Params, Preset, Site, Skip};
+use bench::experiment::{Domain, Param, Params, Preset, Site, Skip};
 use laws::Facts;
 use laws::cpu::is_guest;
 use laws::memory::{Level, described_levels, level_size, line_bytes};

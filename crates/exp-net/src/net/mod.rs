@@ -7,7 +7,7 @@ mod place;
 mod usage;
 
 use anyhow::Result;
-use bench::experiment::{Offer, Skip};
+use bench::experiment::Offer;
 use bench::measure::{Bench, Values};
 use record::case::Case;
 use record::event::Samples;
