@@ -37,14 +37,14 @@ pub struct Shown {
 #[derive(clap::Args)]
 pub struct Place {
     /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE", visible_alias = "output")]
-    out: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", visible_alias = "out")]
+    output: Option<PathBuf>,
 }
 
 impl Place {
     /// How a text for a terminal looks there.
     pub fn look(&self) -> Look {
-        match self.out {
+        match self.output {
             None => output::look(),
             Some(_) => Look { width: FILE_WIDTH, colours: false },
         }
@@ -52,7 +52,7 @@ impl Place {
 
     /// Prints a text, or writes it to the file. Errors: the file cannot be written.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
-        match &self.out {
+        match &self.output {
             None => Ok(output::page(text)?),
             Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
         }

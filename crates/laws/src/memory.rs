@@ -4,12 +4,15 @@
 //! main memory by its generation. Between two levels the shares of hits blend them.
 
 pub mod bandwidth;
+pub mod channels;
 mod cores;
+mod designs;
 pub mod fault;
 pub mod loaded;
 pub mod measured;
 pub mod mlp;
 pub mod numa;
+pub mod transfer;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest, least_cycles};
