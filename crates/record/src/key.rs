@@ -209,7 +209,7 @@ impl schemars::JsonSchema for CaseId {
         "Case".into()
     }
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <std::collections::BTreeMap<String, Value>>::json_schema(generator)
+        <BTreeMap<String, Value>>::json_schema(generator)
     }
 }
 
