@@ -15,6 +15,8 @@ use std::io::{BufReader, Write};
 
 /// Rounds of a measurement of the watch: the first look of the preset quick.
 const ROUNDS: usize = 6;
+/// By how much equal values are moved apart, as a share: far less than any shift that counts.
+const APART: f64 = 1e-6;
 /// Runs that a watch keeps of each experiment.
 const KEPT: usize = 60;
 /// Cycles before a change, and cycles in which it may be found.
@@ -69,8 +71,10 @@ impl<'a> Watched<'a> {
         for (at, (figure, values)) in self.figures.iter().zip(&mut self.values).enumerate() {
             let mut draw = || figure.rounds[self.rng.usize(..figure.rounds.len())];
             let rounds: Vec<f64> = (0..ROUNDS).map(|_| draw()).collect();
+            // A clock gives no two values that are equal; a few rounds drawn again give many.
+            let apart = 1.0 + APART * self.rng.f64();
             let factor = changed.filter(|(of, _)| *of == at).map_or(1.0, |(_, factor)| factor);
-            values.push(median(&rounds).unwrap_or(f64::NAN) * factor);
+            values.push(median(&rounds).unwrap_or(f64::NAN) * factor * apart);
             let more = values.len().saturating_sub(KEPT);
             values.drain(..more);
         }
