@@ -4,6 +4,7 @@ use crate::FORMAT;
 use crate::event::{Event, Header};
 use crate::lines::Lines;
 use crate::run::Run;
+use crate::samples::Trace;
 use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -139,6 +140,21 @@ fn begins_header(line: &[u8]) -> bool {
     line[..length] == start[..length]
 }
 
+/// A trace, each of whose rows has a value for each column. Errors: what the parser says, or a row
+/// that is shorter or longer.
+fn trace(line: &[u8]) -> serde_json::Result<Trace> {
+    let trace: Trace = serde_json::from_slice(line)?;
+    let columns = trace.columns.len();
+    match trace.rows.iter().position(|row| row.len() != columns) {
+        Some(at) => {
+            let values = trace.rows[at].len();
+            let why = format!("row {at} has {values} values for {columns} columns");
+            Err(serde_json::Error::custom(why))
+        }
+        None => Ok(trace),
+    }
+}
+
 /// The event on a line. A line is read as what its name says: a tagged enum of serde's would first
 /// make a tree of every number. Errors: what the parser says: no such event, or not as it should
 /// be.
@@ -154,7 +170,7 @@ pub fn event(line: &[u8]) -> serde_json::Result<Event> {
         "round" => Event::Round(serde_json::from_slice(line)?),
         "samples" => Event::Samples(serde_json::from_slice(line)?),
         "histogram" => Event::Histogram(serde_json::from_slice(line)?),
-        "trace" => Event::Trace(serde_json::from_slice(line)?),
+        "trace" => Event::Trace(trace(line)?),
         "derived" => Event::Derived(serde_json::from_slice(line)?),
         "outcome" => Event::Outcome(serde_json::from_slice(line)?),
         "crosscheck" => Event::Crosscheck(serde_json::from_slice(line)?),
