@@ -1,14 +1,15 @@
 //! The widths of predictions from the residuals of recorded machines (METHOD §5), and the range that
 //! knowing nothing gives: `scripts/fit` writes both tables.
 //!
-//! Split conformal prediction with normalised residuals: the scale of an experiment is their
-//! quantile over its figures. Every machine counts alike, however many figures it has; one with few
-//! figures counts less. Where there are few of an experiment, the quantile is over its family's
-//! figures too.
+//! Split conformal prediction with normalised residuals: the scale of a metric is their quantile
+//! over its figures. Every machine counts alike, however many figures it has; one with few figures
+//! counts less. Where there are few of a metric, the quantile is over its experiment's figures too, and
+//! where there are few of an experiment, over its family's. Predictions from earlier figures have a
+//! scale by experiment only: they err by what was learnt, whatever the metric.
 
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
-use bench::widths::{TABLE, Widths, residual};
+use bench::widths::{TABLE, Widths, of_metric, residual};
 use std::collections::BTreeMap;
 
 /// Share of the figures that ranges hold.
@@ -17,7 +18,7 @@ const HELD: f64 = 0.9;
 /// Figures that a machine counts half with.
 const FEW: f64 = 50.0;
 
-/// What the figures of the family count beside those of an experiment: as half a machine.
+/// What the figures of the next wider group count: as half a machine.
 const POOLED: f64 = 0.5;
 
 /// No prediction is narrower than a tenth of its law's own width.
@@ -28,23 +29,24 @@ type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 
 /// The scales that hold these predictions, which are as wide as their laws make them.
 pub(super) fn fit(all: &[Judged]) -> Widths {
-    let mut groups: BTreeMap<(&str, bool), Residuals> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
         let found = of.range.and_then(|range| residual(range, of.figure.value));
         let family = of.experiment().split('.').next().unwrap_or_default();
-        for name in found.iter().flat_map(|_| ["", family, of.experiment()]) {
+        let metric = of_metric(of.experiment(), &of.figure.metric.name);
+        let names = ["", family, of.experiment(), &metric];
+        let names = &names[..names.len() - usize::from(of.is_derived)];
+        for name in found.iter().flat_map(|_| names).map(|name| (*name).to_owned()) {
             let group = groups.entry((name, of.is_derived)).or_default();
             group.entry(&of.machine.model).or_default().extend(found);
         }
     }
     let mut widths = Widths::default();
     for ((name, is_derived), own) in &groups {
-        let pool = match name.split_once('.') {
-            Some((family, _)) => family,
-            None => "",
-        };
+        let wider = name.split_once(' ').or_else(|| name.split_once('.'));
+        let pool = wider.map_or("", |(wider, _)| wider).to_owned();
         let scale = quantile(own, &groups[&(pool, *is_derived)]);
-        let scales = widths.0.entry((*name).to_owned()).or_default();
+        let scales = widths.0.entry(name.clone()).or_default();
         scales[usize::from(*is_derived)] = Some(scale.max(NARROWEST));
     }
     widths.0.remove("");
