@@ -1,11 +1,11 @@
 //! The widths of predictions from the residuals of recorded machines (METHOD §5), and the range that
 //! knowing nothing gives: `scripts/fit` writes both tables.
 //!
-//! Split conformal prediction with normalised residuals: the scale of a metric is their quantile
-//! over its figures. Every machine counts alike, however many figures it has; one with few figures
-//! counts less. Where there are few of a metric, the quantile is over its experiment's figures too, and
-//! where there are few of an experiment, over its family's. Predictions from earlier figures have a
-//! scale by experiment only: they err by what was learnt, whatever the metric.
+//! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
+//! quantile over its figures. Every machine counts alike, however many figures it has; one with few
+//! figures counts less. Where there are few of a metric, the quantile is over its family's figures
+//! too. Predictions from earlier figures have a scale by experiment only: they err by what was learnt,
+//! whatever the metric.
 
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
@@ -18,7 +18,7 @@ const HELD: f64 = 0.9;
 /// Figures that a machine counts half with.
 const FEW: f64 = 50.0;
 
-/// What the figures of the next wider group count: as half a machine.
+/// What the figures of the family count beside those of a metric or an experiment: as half a machine.
 const POOLED: f64 = 0.5;
 
 /// No prediction is narrower than a tenth of its law's own width.
@@ -43,8 +43,7 @@ pub(super) fn fit(all: &[Judged]) -> Widths {
     }
     let mut widths = Widths::default();
     for ((name, is_derived), own) in &groups {
-        let wider = name.split_once(' ').or_else(|| name.split_once('.'));
-        let pool = wider.map_or("", |(wider, _)| wider).to_owned();
+        let pool = name.split_once('.').map_or("", |(family, _)| family).to_owned();
         let scale = quantile(own, &groups[&(pool, *is_derived)]);
         let scales = widths.0.entry(name.clone()).or_default();
         scales[usize::from(*is_derived)] = Some(scale.max(NARROWEST));
