@@ -181,7 +181,7 @@ impl Unknowns {
     }
 }
 
-/// Whether the figures of several processors tell of each term. What those of one tell cannot be
+/// Whether the figures of several processors show each term. What those of one show cannot be
 /// parted from that machine's own deviations.
 fn are_shared<'a>(observed: impl Iterator<Item = &'a Observation>) -> [bool; TERMS.len()] {
     let mut models: [BTreeSet<&str>; TERMS.len()] = Default::default();
