@@ -3,6 +3,7 @@
 mod fail_on;
 
 use crate::cmd::fail_on::{Rule, is_meant, parse};
+use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Against, Comparison, Measured, compare};
 use analysis::figure::Figure;
@@ -14,8 +15,6 @@ use record::run::Run;
 use report::build::compare::build;
 use report::{compare_csv, compare_json, counted, html, markdown, terminal};
 use session::select::Selection;
-use session::store;
-use std::path::PathBuf;
 
 /// Compares runs: the verdict, the changes beyond chance, what the runs could not show, and what
 /// differs around them.
@@ -54,12 +53,8 @@ pub struct Args {
     /// learnt, the figures closest to a finding, and all figures side by side
     #[arg(long)]
     all: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
-    format: Format,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
     /// Print the JSON Schema of --format json instead
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -92,21 +87,6 @@ In CI, with the record of the base kept beside the code:
   --fail-on slower:5% --fail-on missing@memory
                                also if the new run lacks a figure that the base run has
   --fail-on never              print the comparison and exit with 0";
-
-/// The formats of a comparison.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    /// Text for this terminal
-    Terminal,
-    /// One HTML page that opens offline
-    Html,
-    /// Markdown
-    Markdown,
-    /// One row per figure
-    Csv,
-    /// One object with everything
-    Json,
-}
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
@@ -170,22 +150,16 @@ fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Fig
 }
 
 fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
-    let look = match args.output {
-        None => output::look(),
-        Some(_) => terminal::Look { width: 100, colours: false },
-    };
-    let document = || build(comparison, args.all || args.format != Format::Terminal);
-    let text = match args.format {
-        Format::Terminal => terminal::render(&document(), look),
+    let Shown { format, place } = &args.shown;
+    let document = || build(comparison, args.all || *format != Format::Terminal);
+    let text = match format {
+        Format::Terminal => terminal::render(&document(), place.look()),
         Format::Html => html::render(&document(), html::Print::Full),
         Format::Markdown => markdown::render(&document()),
         Format::Csv => compare_csv::render(comparison),
         Format::Json => compare_json::render(comparison),
     };
-    match &args.output {
-        None => Ok(output::page(&text)?),
-        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
-    }
+    place.write(&text)
 }
 
 /// Whether the comparison fails: by the rules, or by any finding where there are none.

@@ -13,6 +13,7 @@ mod list;
 mod manual;
 mod output;
 mod plan;
+mod rendered;
 mod report;
 mod run;
 mod runs;

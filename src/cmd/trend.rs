@@ -1,16 +1,15 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
+use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
 use record::quantity::parse_integer;
-use report::terminal::Look;
 use report::{build, counted, html, markdown, terminal, trend};
 use session::select::{glob, nearest};
+use session::store::Store;
 use session::store::index::{Facts, Found, Row};
-use session::store::{self, Store};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Shows figures over the stored runs of one machine, and where their level shifted.
 ///
@@ -27,27 +26,8 @@ pub struct Args {
     /// Take the machine (and build profile of plumb) of this run
     #[arg(long, value_name = "RUN", default_value = "last")]
     like: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
-    format: Format,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-/// The formats of a trend.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    /// Text for this terminal
-    Terminal,
-    /// One HTML page that opens offline
-    Html,
-    /// Markdown
-    Markdown,
-    /// One row per figure and run
-    Csv,
-    /// One object with everything
-    Json,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// What the index answered.
@@ -97,10 +77,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Usage(nothing(&args.key, &known)));
     }
     let text = rendered(&args, &runs, figures, like);
-    match &args.output {
-        None => Ok(output::page(&text)?),
-        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
-    }
+    args.shown.place.write(&text)
 }
 
 fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
@@ -120,16 +97,12 @@ fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &F
     };
     let machine = format!("machine {} ({} builds)", like.identity, like.profile);
     let document = || build::trend::build(&found, &what, &machine);
-    match (args.format, &args.output) {
-        (Format::Terminal, None) => terminal::render(&document(), output::look()),
-        (Format::Terminal, Some(_)) => {
-            let look = Look { width: 100, colours: false };
-            terminal::render(&document(), look)
-        }
-        (Format::Html, _) => html::render(&document(), html::Print::Full),
-        (Format::Markdown, _) => markdown::render(&document()),
-        (Format::Csv, _) => trend::csv(&found),
-        (Format::Json, _) => trend::json(&found),
+    match args.shown.format {
+        Format::Terminal => terminal::render(&document(), args.shown.place.look()),
+        Format::Html => html::render(&document(), html::Print::Full),
+        Format::Markdown => markdown::render(&document()),
+        Format::Csv => trend::csv(&found),
+        Format::Json => trend::json(&found),
     }
 }
 

@@ -14,6 +14,8 @@ mod data;
 mod fleet;
 mod input;
 mod limits;
+#[path = "../harness/manifest.rs"]
+mod manifest;
 mod memory;
 mod noise;
 mod odd;
@@ -30,6 +32,7 @@ mod resume;
 mod rounds;
 mod runs;
 mod schedule;
+mod shipped;
 mod store;
 mod team;
 mod versions;

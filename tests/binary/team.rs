@@ -105,6 +105,7 @@ fn sweep(name: &str, started: &str, call_ns: f64) -> Vec<Event> {
         pair_selectors: vec!["net.bandwidth".to_owned()],
         steps: 2,
         seed: u64::MAX,
+        loads: fleet::sweep::Loads::default(),
         starter: "options".to_owned(),
         simulated: false,
     });

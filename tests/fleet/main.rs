@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod cluster;
+#[path = "../harness/manifest.rs"]
+mod manifest;
 mod network;
 mod node;
 #[expect(dead_code, reason = "the other binary's tests use the rest")]
 #[path = "../harness/plumb.rs"]
 mod plumb;
+mod pods;
 mod server;
 mod slurm;
 mod ssh;
+mod time;

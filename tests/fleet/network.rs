@@ -1,7 +1,7 @@
 //! Hosts behind one switch: network namespaces, each with a cable to a bridge in one more, which is
 //! host 0. All names have this process's number; everything goes with the value.
 
-use crate::plumb::Here;
+use crate::plumb::{Here, left, own_name};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -16,6 +16,8 @@ use std::time::Duration;
 const DEVICE: &str = "eth0";
 /// Where `ip netns exec` finds what a namespace has in /etc.
 const ETC: &str = "/etc/netns";
+/// Control groups with a quota of CPU time.
+const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
 /// The hosts, and a directory that all of them share.
 pub struct Network {
@@ -38,7 +40,10 @@ impl Network {
     pub fn new(hosts: usize) -> Network {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("plumb-fleet-{}-{count}", std::process::id());
+        let name = format!("{}-{count}", own_name("fleet"));
+        if count == 0 {
+            clean_up();
+        }
         let network = Network { name, hosts, here: Here::new() };
         for host in 0..=hosts {
             network.names(host);
@@ -72,6 +77,15 @@ impl Network {
         }
         fs::write(etc.join("hosts"), hosts).unwrap();
         fs::write(etc.join("hostname"), name(host) + "\n").unwrap();
+    }
+
+    /// Gives a host one more name, for all of them.
+    pub fn calls(&self, host: usize, name: &str) {
+        for at in 0..=self.hosts {
+            let file = PathBuf::from(ETC).join(self.net(at)).join("hosts");
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(file, format!("{text}{} {name}\n", address(host))).unwrap();
+        }
     }
 
     pub fn hosts(&self) -> std::ops::RangeInclusive<usize> {
@@ -111,6 +125,8 @@ impl Network {
     /// processes of all hosts.
     pub fn command(&self, host: usize, program: &str) -> Command {
         let mut command = self.here.other("setpriv");
+        // What a node that is killed leaves there goes with the test.
+        command.env("TMPDIR", self.here.path(""));
         command.args(["--pdeathsig", "KILL", "--", "ip", "netns", "exec", &self.net(host)]);
         command.arg(program);
         command
@@ -138,6 +154,7 @@ impl Network {
         .unwrap();
         let log = fs::File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
         let mut command = self.here.other("setpriv");
+        command.env("TMPDIR", self.here.path(""));
         command.args(["--pdeathsig", "KILL", "--", "bash", "-c", &script, &name(host)]);
         command.args(program).stdout(log.try_clone().unwrap()).stderr(log);
         command.spawn().unwrap()
@@ -153,13 +170,28 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for host in 0..=self.hosts {
-            // What cannot be removed goes with its last process.
-            let _ = Command::new("ip").args(["netns", "del", &self.net(host)]).output();
-            let _ = fs::remove_dir_all(PathBuf::from(ETC).join(self.net(host)));
+            remove(&self.net(host));
         }
         // Other tests may have theirs there.
         let _ = fs::remove_dir(ETC);
     }
+}
+
+/// Removes what test processes that were killed left: their own processes died with them.
+fn clean_up() {
+    for etc in left(Path::new(ETC), "fleet") {
+        remove(etc.file_name().unwrap().to_str().unwrap());
+    }
+    for group in left(Path::new(GROUPS), "fleet") {
+        let _ = fs::remove_dir(group);
+    }
+}
+
+/// Removes a namespace and its files.
+fn remove(net: &str) {
+    // What cannot be removed goes with its last process.
+    let _ = Command::new("ip").args(["netns", "del", net]).output();
+    let _ = fs::remove_dir_all(PathBuf::from(ETC).join(net));
 }
 
 /// Name of a host.
@@ -204,8 +236,7 @@ pub struct Quota(PathBuf);
 impl Quota {
     /// So many percent of a CPU in each tenth of a second. `None` where this process can make none.
     pub fn percent(percent: u32) -> Option<Quota> {
-        let group = format!("plumb-fleet-{}", std::process::id());
-        let group = Quota(PathBuf::from("/sys/fs/cgroup/cpu").join(group));
+        let group = Quota(PathBuf::from(GROUPS).join(own_name("fleet")));
         fs::create_dir(&group.0).ok()?;
         let period_us = 100_000;
         fs::write(group.0.join("cpu.cfs_period_us"), period_us.to_string()).ok()?;

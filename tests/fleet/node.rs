@@ -62,7 +62,8 @@ impl Sweep {
         args.extend(self.place(rank, key));
         args.extend(more.iter().map(|word| (*word).to_owned()));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.here.start(&mut self.here.command(&args))
+        // What a node that is killed leaves there goes with the test.
+        self.here.start(self.here.command(&args).env("TMPDIR", self.here.path("")))
     }
 
     fn start(&self, rank: u32, options: &[&str]) -> Program {
@@ -179,6 +180,25 @@ fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
     let absent = sweep.of("absent");
     assert!(absent.iter().any(|of| of["rank"] == 2 && of["lost"] == true), "{absent:?}");
     assert_eq!(sweep.of("header")[0]["simulated"], true);
+}
+
+/// A node that is killed leaves its keys and records; the next one on its machine removes them.
+#[test]
+fn the_next_node_removes_what_a_killed_one_left() {
+    let sweep = Sweep::new(1);
+    let left = || {
+        let work = |name: &String| name.starts_with("plumb-sweep-");
+        sweep.here.entries("").into_iter().filter(work).count()
+    };
+    let mut first = sweep.start(0, &LITTLE);
+    wait_for("a work directory", || (left() == 1).then_some(()));
+    first.kill();
+    assert_eq!(left(), 1);
+    fs::remove_file(sweep.record()).unwrap();
+    let next = end(sweep.start(0, &LITTLE));
+    assert_eq!(next.code, Some(0), "{}", next.err);
+    assert!(next.err.contains("which an earlier run left"), "{}", next.err);
+    assert_eq!(left(), 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -30,9 +31,40 @@ pub struct Answer {
     pub err: String,
 }
 
+/// How the names of what this process makes outside its directories begin: what kind of thing, the
+/// process's PID namespace, and its number there.
+pub fn own_name(kind: &str) -> String {
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
+    let namespace: String =
+        namespace.to_str().unwrap().chars().filter(char::is_ascii_digit).collect();
+    format!("plumb-{kind}-{namespace}-{}", std::process::id())
+}
+
+/// What processes left in a directory under such names: killed ones, for others clean up.
+pub fn left(dir: &Path, kind: &str) -> Vec<PathBuf> {
+    let own = own_name(kind);
+    let (begin, _) = own.rsplit_once('-').unwrap();
+    let is_left = |name: &String| {
+        let number = name.strip_prefix(begin).and_then(|rest| rest.split('-').nth(1)?.parse().ok());
+        number.is_some_and(|number: u32| !Path::new("/proc").join(number.to_string()).exists())
+    };
+    names(dir).into_iter().filter(is_left).map(|name| dir.join(name)).collect()
+}
+
 impl Here {
     pub fn new() -> Self {
-        Here { dir: tempfile::tempdir().unwrap(), lock: tempfile::tempdir().unwrap() }
+        let temporary = std::env::temp_dir();
+        static CLEAN_UP: Once = Once::new();
+        CLEAN_UP.call_once(|| {
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+            for dir in left(&temporary, "test") {
+                if !mounts.contains(dir.to_str().unwrap()) {
+                    let _ = fs::remove_dir_all(dir);
+                }
+            }
+        });
+        let dir = || tempfile::Builder::new().prefix(&(own_name("test") + "-")).tempdir().unwrap();
+        Here { dir: dir(), lock: dir() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

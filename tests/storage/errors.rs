@@ -11,8 +11,7 @@ const NOTHING: [PathBuf; 0] = [];
 
 #[test]
 fn a_device_that_cannot_be_read_fails_its_cases_with_the_reason() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Read, 3, How::Error(Errno::EIO));
+    let Some(faulty) = Faulty::that(On::Read, 3, How::Error(Errno::EIO)) else { return };
     let here = Here::new();
     let args = ["run", "selftest.file", "selftest.echo", "--preset"];
     here.ends(3, &[&args[..], &["rehearsal", "--dir", &faulty.text()]].concat());
@@ -61,8 +60,7 @@ fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
 
 #[test]
 fn a_device_that_cannot_be_written_ends_the_series_at_once() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Write, 20, How::Error(Errno::EIO));
+    let Some(faulty) = Faulty::that(On::Write, 20, How::Error(Errno::EIO)) else { return };
     a_file_cannot_be_made(&faulty, "Input/output error");
     faulty.mend();
     faulty.set(On::Sync, 0, How::Error(Errno::EIO));
@@ -109,8 +107,9 @@ fn a_device_that_turns_read_only_costs_what_it_held() {
 fn a_signal_leaves_nothing_and_a_kill_leaves_it_to_the_next_start() {
     for on in [On::Write, On::Read] {
         for name in ["INT", "TERM", "KILL"] {
-            let Some(faulty) = Faulty::mount() else { return };
-            faulty.set(on, 1, How::Slow(Duration::from_millis(100)));
+            let Some(faulty) = Faulty::that(on, 1, How::Slow(Duration::from_millis(100))) else {
+                return;
+            };
             let here = Here::new();
             let dir = faulty.text();
             let args = [

@@ -101,6 +101,13 @@ impl Faulty {
         }
     }
 
+    /// One that behaves so after some requests of a kind; `None` as [`Faulty::mount`].
+    pub fn that(on: On, after: u64, how: How) -> Option<Faulty> {
+        let faulty = Faulty::mount()?;
+        faulty.set(on, after, how);
+        Some(faulty)
+    }
+
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         self.dir.path()

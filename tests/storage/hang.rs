@@ -8,6 +8,7 @@ use crate::plumb::{
 use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Experiments that need no files.
@@ -17,19 +18,15 @@ const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
 const FEW_STATS: [&str; 6] =
     ["fs.metadata", "--set", "fs.metadata.entries=9", "--set", "fs.metadata.call=stat", "--preset"];
 
-/// Runs an experiment with one file, and others.
-fn args(faulty: &Faulty) -> Vec<String> {
-    let args = ["run", "selftest.file", "--preset", "rehearsal", "--dir"];
-    let args = args.into_iter().chain(OTHERS).map(str::to_owned);
-    let mut args: Vec<String> = args.collect();
-    args.insert(5, faulty.text());
-    args
+/// Starts an experiment with one file, and others.
+fn start(here: &Here, faulty: &Faulty) -> Child {
+    let dir = faulty.text();
+    let args = ["run", "selftest.file", "--preset", "rehearsal", "--dir", &dir];
+    here.command(&[&args[..], &OTHERS].concat()).spawn().unwrap()
 }
 
 fn run(here: &Here, faulty: &Faulty) -> (Answer, Vec<Value>) {
-    let args = args(faulty);
-    let answer = here.plumb(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    (answer, events(&here.record()))
+    (ended(start(here, faulty)), events(&here.record()))
 }
 
 /// The run ended by itself; only the one experiment failed, for the hang.
@@ -53,8 +50,7 @@ fn is_clean(here: &Here, faulty: &Faulty) {
 
 #[test]
 fn a_directory_that_does_not_answer_is_refused() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Look, 0, How::Hang);
+    let Some(faulty) = Faulty::that(On::Look, 0, How::Hang) else { return };
     let here = Here::new();
     let answer = here.ends(2, &["plan", "selftest", "--dir", &faulty.text()]);
     for words in ["hangs", "in 20 s", "name another directory", "umount"] {
@@ -64,8 +60,7 @@ fn a_directory_that_does_not_answer_is_refused() {
 
 #[test]
 fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Read, 0, How::Hang);
+    let Some(faulty) = Faulty::that(On::Read, 0, How::Hang) else { return };
     let here = Here::new();
     let found = run(&here, &faulty);
     costs_its_time_once(&faulty, &found);
@@ -76,9 +71,8 @@ fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
 /// The kernel waits for the answer to a write whatever signal comes.
 #[test]
 fn a_preparation_that_hangs_for_good_costs_its_time_once() {
-    let Some(faulty) = Faulty::mount() else { return };
     // The first is the probe's, whether the directory can be written.
-    faulty.set(On::Write, 1, How::Hang);
+    let Some(faulty) = Faulty::that(On::Write, 1, How::Hang) else { return };
     let here = Here::new();
     let found = run(&here, &faulty);
     costs_its_time_once(&faulty, &found);
@@ -94,9 +88,8 @@ fn a_preparation_that_hangs_for_good_costs_its_time_once() {
 
 #[test]
 fn a_disk_that_is_slow_does_not_hang() {
-    let Some(faulty) = Faulty::mount() else { return };
     // Longer in all than a worker may be silent, and each by itself far shorter.
-    faulty.set(On::Read, 0, How::Slow(Duration::from_secs(4)));
+    let Some(faulty) = Faulty::that(On::Read, 0, How::Slow(Duration::from_secs(4))) else { return };
     let here = Here::new();
     let begun = Instant::now();
     let (answer, events) = run(&here, &faulty);
@@ -109,9 +102,8 @@ fn a_disk_that_is_slow_does_not_hang() {
 /// Of making files the kernel counts nothing as reading or writing.
 #[test]
 fn a_server_that_makes_files_slowly_does_not_hang() {
-    let Some(faulty) = Faulty::mount() else { return };
     // The first is the run's directory. In all they take longer than a worker may be silent.
-    faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
+    let Some(faulty) = Faulty::that(On::Make, 1, How::Slow(Duration::from_secs(4))) else { return };
     let here = Here::new();
     here.ends(0, &[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
     are_measured(&events(&here.record()), &["fs.metadata"]);
@@ -143,12 +135,9 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
 
 #[test]
 fn a_signal_ends_the_wait_for_a_directory() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Look, 0, How::Hang);
+    let Some(faulty) = Faulty::that(On::Look, 0, How::Hang) else { return };
     let here = Here::new();
-    let args = args(&faulty);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let session = here.command(&args).spawn().unwrap();
+    let session = start(&here, &faulty);
     wait_for("a look that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", session.id());
     let answer = ended_with(4, session);
@@ -159,9 +148,8 @@ fn a_signal_ends_the_wait_for_a_directory() {
 
 #[test]
 fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
-    let Some(faulty) = Faulty::mount() else { return };
     // The first is the probe's.
-    faulty.set(On::Remove, 1, How::Hang);
+    let Some(faulty) = Faulty::that(On::Remove, 1, How::Hang) else { return };
     let here = Here::new();
     let (answer, events) = run(&here, &faulty);
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -189,12 +177,9 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
 
 #[test]
 fn a_signal_ends_a_run_that_hangs() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Read, 0, How::Hang);
+    let Some(faulty) = Faulty::that(On::Read, 0, How::Hang) else { return };
     let here = Here::new();
-    let args = args(&faulty);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let session = here.command(&args).spawn().unwrap();
+    let session = start(&here, &faulty);
     let pid = session.id();
     wait_for("a read that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", pid);
@@ -209,12 +194,9 @@ fn a_signal_ends_a_run_that_hangs() {
 /// rest.
 #[test]
 fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
-    let Some(faulty) = Faulty::mount() else { return };
-    faulty.set(On::Write, 1, How::Hang);
+    let Some(faulty) = Faulty::that(On::Write, 1, How::Hang) else { return };
     let here = Here::new();
-    let args = args(&faulty);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut session = here.command(&args).spawn().unwrap();
+    let mut session = start(&here, &faulty);
     let pid = session.id();
     wait_for("a write that hangs", || (faulty.unanswered() > 0).then_some(()));
     wait_for_worker(pid);

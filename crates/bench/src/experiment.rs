@@ -298,6 +298,18 @@ pub struct Offer {
     pub skipped: Vec<(CaseId, Skip)>,
 }
 
+impl Offer {
+    /// The offer, where there is anything to measure in it. Errors: nothing is left: why not the
+    /// first.
+    pub fn or_reason(self) -> Result<Offer, Skip> {
+        if !self.series.is_empty() {
+            return Ok(self);
+        }
+        let first = self.skipped.into_iter().next();
+        Err(first.map_or_else(|| Skip::because("nothing was requested"), |(_, skip)| skip))
+    }
+}
+
 /// Bytes of the `//!` header of a source file.
 pub const fn header_bytes(source: &str) -> usize {
     let text = source.as_bytes();
@@ -419,7 +431,7 @@ pub trait AnyExperiment: Sync {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        let scale = Widths::fitted().scale(self.card().id, known.is_some());
+        let scale = Widths::fitted().scale(self.card().id, &metric.name, known.is_some());
         let prediction = self.unscaled(site, known, case, metric)?;
         Some(widths::scaled(prediction, scale, metric.unit))
     }

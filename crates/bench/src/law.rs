@@ -111,13 +111,6 @@ impl Law {
         self
     }
 
-    /// Takes another law's reasons and conditions, before its own.
-    #[must_use]
-    pub fn after(mut self, other: &Law) -> Law {
-        self.parts.splice(0..0, other.parts.iter().cloned());
-        self.beside(other)
-    }
-
     /// Takes another law's reasons and conditions, behind its own; a reason that both have stands
     /// once.
     #[must_use]
@@ -373,7 +366,7 @@ mod tests {
         let looked_up = || Law::hardware(range(1.0, 2.0, 3.0), "a bus");
         let usual = || Law::software(range(1.0, 2.0, 3.0), "work").unsourced();
         assert!(!looked_up().prediction().unsourced);
-        for law in [looked_up() + usual(), usual() - looked_up(), looked_up().after(&usual())] {
+        for law in [looked_up() + usual(), usual() - looked_up(), looked_up().with(&usual())] {
             assert!(law.times(2.0).prediction().unsourced);
         }
     }

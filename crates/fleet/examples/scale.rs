@@ -2,7 +2,7 @@
 //! and memory of rank 0. Usage: `scale NODES…`.
 
 use fleet::drawn::Drawn;
-use fleet::recipe::{Limits, Recipe, steps};
+use fleet::recipe::{Limits, Recipe, loads, steps};
 use fleet::simulated::{measured, run, sweep};
 use fleet::sweep::{FLEET_FORMAT, Header};
 use fleet::tree::depth;
@@ -22,6 +22,7 @@ fn recipe(size: u32) -> Recipe {
             pair_selectors: Vec::new(),
             steps: steps(size, false, None),
             seed: 1,
+            loads: loads(size, steps(size, false, None), None, None),
             starter: "options".to_owned(),
             simulated: true,
         },

@@ -1,7 +1,8 @@
 //! Drawn sweeps for tests: nodes that differ a little, with what is planted among them.
 
 use crate::sweep::{
-    Absent, End, Estimate, Event, FLEET_FORMAT, Figure, Header, Node, Pair, Phase, Purpose, Stage,
+    Absent, End, Estimate, Event, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Phase, Purpose,
+    Stage,
 };
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
@@ -110,6 +111,7 @@ impl Fleet {
             pair_selectors: vec!["net.rtt".to_owned(), "net.bandwidth".to_owned()],
             steps,
             seed: 7,
+            loads: Loads { bisection: 2, incast: 1 },
             starter: "slurm".to_owned(),
             simulated: false,
         }

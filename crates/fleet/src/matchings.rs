@@ -18,6 +18,8 @@ pub type MayPair<'a> = &'a dyn Fn(u32, u32) -> bool;
 pub const ISOLATED_SHARE: f64 = 0.05;
 /// Fewest of them, where there are as many pairs: fewer give no median.
 pub const ISOLATED_LEAST: usize = 3;
+/// Nodes that send to one at the same time, if there are as many.
+pub const SENDERS: u32 = 4;
 
 /// Steps after which every node of `nodes` has met every other: one less than the nodes for an even
 /// number, as many as the nodes for an odd one.

@@ -2,7 +2,7 @@
 
 use crate::matchings::all_steps;
 use crate::recipe::Recipe;
-use crate::sweep::Stage;
+use crate::sweep::{Purpose, Stage};
 use crate::tree::depth;
 
 /// What one phase costs.
@@ -10,6 +10,8 @@ use crate::tree::depth;
 pub struct Cost {
     /// The phase.
     pub phase: Stage,
+    /// Why pairs are measured; absent for what a node does by itself.
+    pub purpose: Option<Purpose>,
     /// Steps one after the other.
     pub steps: u32,
     /// Measurements over all nodes.
@@ -41,18 +43,19 @@ const JOIN_S: f64 = 0.5;
 const HELLO_BYTES: u64 = 1024;
 const FIGURE_BYTES: u64 = 350;
 
-/// What each phase costs.
+/// What pairs are measured for, as far as it is planned.
+const PURPOSES: [Purpose; 4] =
+    [Purpose::Matching, Purpose::Isolated, Purpose::Bisection, Purpose::Incast];
+
+/// What each phase costs; that of the pairs by their purpose.
 pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
     let (nodes, limits) = (u64::from(recipe.header.size), recipe.limits);
-    let (matched, isolated) = recipe.edges(&|_, _| true);
-    let pairs: u64 = matched.iter().map(|step| step.len() as u64).sum();
-    let repeated = isolated.len() as u32;
-    let steps = matched.len() as u32 + repeated;
+    let edges = recipe.edges(&|_, _| true, &|_| String::new());
     let slack_s = limits.gather_s + limits.grace_s;
     let levels = f64::from(depth(recipe.header.size.saturating_sub(1)) + 1);
-    let all_pairs = pairs + u64::from(repeated);
     let cost = |phase, steps, measurements, expected_s, at_most_s, bytes| Cost {
         phase,
+        purpose: None,
         steps,
         measurements,
         expected_s,
@@ -60,7 +63,21 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
         bytes,
     };
     let pair_at_most_s = limits.pair_s + limits.gather_s + 2.0 * slack_s;
-    vec![
+    let pairs = |purpose: &Purpose| {
+        let of = edges.iter().filter(|(of, _)| of == purpose);
+        let steps = of.clone().count() as u32;
+        let measurements: u64 = of.map(|(_, step)| step.len() as u64).sum();
+        Cost {
+            phase: Stage::Pairs,
+            purpose: Some(*purpose),
+            steps,
+            measurements,
+            expected_s: Some(f64::from(steps) * takes.pair_s),
+            at_most_s: f64::from(steps) * pair_at_most_s,
+            bytes: measurements * u64::from(takes.pair_figures) * FIGURE_BYTES,
+        }
+    };
+    let before = [
         cost(Stage::Meet, 1, 0, Some(JOIN_S * levels), limits.meet_s, nodes * HELLO_BYTES),
         cost(
             Stage::Alone,
@@ -70,17 +87,13 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
             limits.alone_s + slack_s,
             nodes * u64::from(takes.figures) * FIGURE_BYTES,
         ),
-        cost(
-            Stage::Pairs,
-            steps,
-            all_pairs,
-            Some(f64::from(steps) * takes.pair_s),
-            f64::from(steps) * pair_at_most_s,
-            all_pairs * u64::from(takes.pair_figures) * FIGURE_BYTES,
-        ),
+    ];
+    let after = [
         cost(Stage::Suspects, 0, 0, None, 0.0, 0),
         cost(Stage::Gather, 1, 0, Some(JOIN_S), slack_s, 0),
-    ]
+    ];
+    let pairs = PURPOSES.iter().map(pairs).filter(|cost| cost.steps > 0);
+    before.into_iter().chain(pairs).chain(after).collect()
 }
 
 /// Whether every pair of nodes meets.

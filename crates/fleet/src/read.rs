@@ -4,9 +4,11 @@
 //! that does not match its checksum or does not parse, by its number.
 
 use crate::sweep::{Absent, End, Event, FLEET_FORMAT, Figure, Header, Node, Pair, Phase};
+use record::codec::named;
+use record::lines::Lines;
 use record::seal::{self, Damaged, Seal};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use thiserror::Error;
 
 /// A sweep, from its events in the order of the record.
@@ -110,34 +112,21 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const DAMAGED_MAX: usize = 1000;
 
 /// Reads the record of a sweep. Errors: see [`Unreadable`].
-pub fn read(mut reader: impl BufRead) -> Result<Sweep, Unreadable> {
+pub fn read(reader: impl BufRead) -> Result<Sweep, Unreadable> {
     let mut sweep: Option<Sweep> = None;
-    let (mut whole_bytes, mut number) = (0_u64, 0_usize);
-    let mut line = Vec::new();
-    let mut torn = false;
-    loop {
-        line.clear();
-        let length = (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-        if length == 0 {
-            break;
-        }
-        number += 1;
-        // Without its newline a line may have lost its end even if what is there parses.
-        if line.last() != Some(&b'\n') {
-            torn = true;
-            break;
-        }
+    let mut lines = Lines::new(reader, LINE_BYTES_MAX);
+    while let Some((number, line)) = lines.whole()? {
         match &mut sweep {
-            None => sweep = Some(Sweep::new(header(&line)?)),
-            Some(sweep) => take(sweep, number, &line)?,
+            None => sweep = Some(Sweep::new(header(line)?)),
+            Some(sweep) => take(sweep, number, line)?,
         }
-        whole_bytes += length as u64;
     }
+    let torn = lines.torn().is_some();
     let sweep = sweep.ok_or(match torn {
         true => Unreadable::NotASweep { reason: "the line has no end".to_owned() },
         false => Unreadable::Empty,
     })?;
-    Ok(Sweep { torn, whole_bytes, ..sweep })
+    Ok(Sweep { torn, whole_bytes: lines.whole_bytes(), ..sweep })
 }
 
 /// The header on a first line, which must be whole: every other line is read by it.
@@ -165,32 +154,15 @@ fn take(sweep: &mut Sweep, number: usize, line: &[u8]) -> Result<(), Unreadable>
     match is_intact.then(|| serde_json::from_slice(line).ok()).flatten() {
         Some(event) => sweep.push(event),
         None if sweep.damaged.len() == DAMAGED_MAX => return Err(Unreadable::Damaged),
-        None => sweep.damaged.push(Damaged { line: number, lost: lost(line) }),
+        None => sweep.damaged.push(Damaged::new(number, named(line), line)),
     }
     Ok(())
-}
-
-/// What a damaged line was about, as far as it can be read: its event and its nodes.
-fn lost(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let member = |name: &str| {
-        let (_, value) = text.split_once(&format!("\"{name}\":"))?;
-        let value = value.split([',', '}']).next()?.trim_matches('"');
-        (value.len() <= 64).then(|| value.to_owned())
-    };
-    let event = member("event").unwrap_or_else(|| "an unknown event".to_owned());
-    let about = ["rank", "from", "to", "step", "experiment"];
-    let about = about.iter().filter_map(|name| Some(format!("{name} {}", member(name)?)));
-    match about.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => event,
-        about => format!("{event} ({about})"),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::Stage;
+    use crate::sweep::{Loads, Stage};
 
     fn begun() -> Header {
         Header {
@@ -204,6 +176,7 @@ mod tests {
             pair_selectors: vec!["net.rtt".to_owned()],
             steps: 3,
             seed: 1,
+            loads: Loads::default(),
             starter: "options".to_owned(),
             simulated: false,
         }

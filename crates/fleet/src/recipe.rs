@@ -1,9 +1,9 @@
 //! What a sweep does, in which order: phases, steps and jobs, from the header of its record alone,
 //! so that a sweep that is resumed does the same.
 
-use crate::matchings::{Edge, isolated, matchings, steps_for};
+use crate::matchings::{self, Edge, MayPair, SENDERS, isolated, matchings, steps_for};
 use crate::model::Suspects;
-use crate::sweep::{Header, Purpose, Stage};
+use crate::sweep::{Header, Loads, Purpose, Stage};
 use analysis::gather::distinct;
 
 /// How long a sweep waits, in seconds.
@@ -66,6 +66,11 @@ impl Job {
             Job::Pair { from, to, .. } => vec![*from, *to],
         }
     }
+
+    /// Whether it is a part of an incast, whose jobs have one far end.
+    pub fn is_gathering(&self) -> bool {
+        matches!(self, Job::Pair { purpose: Purpose::Incast, .. })
+    }
 }
 
 /// Jobs that run at the same time.
@@ -87,21 +92,36 @@ impl Recipe {
         vec![Step { number: 0, phase: Stage::Alone, jobs }]
     }
 
-    /// The matchings, and the pairs that are repeated with nothing else running. `may_pair` says
-    /// which nodes are on different hosts.
-    pub fn edges(&self, may_pair: &dyn Fn(u32, u32) -> bool) -> (Vec<Vec<Edge>>, Vec<Edge>) {
-        let ranks: Vec<u32> = (0..self.header.size).collect();
-        let matched = matchings(&ranks, self.header.steps, self.header.seed, may_pair);
-        let repeated = isolated(&matched, self.header.seed);
-        (matched, repeated)
+    /// The pairs of each step of the phase `pairs`: the matchings, some of their pairs with nothing
+    /// else running, matchings across a cut, and gatherings. `may_pair` says which nodes are on
+    /// different hosts, `group` on which side of a cut a node is.
+    pub fn edges(
+        &self,
+        may_pair: MayPair,
+        group: &dyn Fn(u32) -> String,
+    ) -> Vec<(Purpose, Vec<Edge>)> {
+        let Header { size, steps, seed, loads, .. } = self.header;
+        let ranks: Vec<u32> = (0..size).collect();
+        let matched = matchings(&ranks, steps, seed, may_pair);
+        let apart = isolated(&matched, seed).into_iter().map(|edge| vec![edge]).collect();
+        let [one, other] = [1, 2].map(|more| seed.wrapping_add(more));
+        let across = matchings::bisection(&ranks, group, loads.bisection, one, may_pair);
+        let gathered = matchings::incast(&ranks, SENDERS, loads.incast, other, may_pair);
+        let all = [
+            (Purpose::Matching, matched),
+            (Purpose::Isolated, apart),
+            (Purpose::Bisection, across),
+            (Purpose::Incast, gathered),
+        ];
+        let steps = |(purpose, steps): (Purpose, Vec<Vec<Edge>>)| {
+            steps.into_iter().map(move |edges| (purpose, edges))
+        };
+        all.into_iter().flat_map(steps).collect()
     }
 
     /// The steps of the phase `pairs`.
-    pub fn pairs(&self, may_pair: &dyn Fn(u32, u32) -> bool) -> Vec<Step> {
-        let (matched, repeated) = self.edges(may_pair);
-        let together = matched.into_iter().map(|edges| (Purpose::Matching, edges));
-        let apart = repeated.into_iter().map(|edge| (Purpose::Isolated, vec![edge]));
-        let steps = together.chain(apart).zip(0..);
+    pub fn pairs(&self, may_pair: MayPair, group: &dyn Fn(u32) -> String) -> Vec<Step> {
+        let steps = self.edges(may_pair, group).into_iter().zip(0..);
         steps.map(|((purpose, edges), number)| step(number, purpose, edges)).collect()
     }
 
@@ -128,6 +148,16 @@ impl Recipe {
         steps
     }
 
+    /// What a pair measures. In a step that loads what pairs share it is the rates alone: the windows
+    /// of all pairs are then open at the same time, but for what lies between two windows.
+    pub fn pair_selectors(&self, purpose: Purpose) -> Vec<String> {
+        let all = &self.header.pair_selectors;
+        let loads = matches!(purpose, Purpose::Bisection | Purpose::Incast);
+        let is_measured = |selector: &&String| !loads || selector.starts_with(RATES);
+        let measured: Vec<String> = all.iter().filter(is_measured).cloned().collect();
+        if measured.is_empty() { all.clone() } else { measured }
+    }
+
     /// The preset of a pair's measurement.
     pub fn pair_preset(&self) -> &str {
         match self.header.preset.as_str() {
@@ -146,9 +176,22 @@ fn step(number: u32, purpose: Purpose, edges: Vec<Edge>) -> Step {
     Step { number, phase, jobs: edges.into_iter().map(job).collect() }
 }
 
+/// The experiment that loads a path.
+const RATES: &str = "net.bandwidth";
+/// Steps of each kind of load unless the user says otherwise.
+const LOADS: u32 = 2;
+/// With fewer nodes a cut has one pair, as a matching has.
+const LOADS_LEAST: u32 = 4;
+
+/// What a sweep of this size measures beside so many matchings: what was asked for.
+pub fn loads(size: u32, steps: u32, bisection: Option<u32>, incast: Option<u32>) -> Loads {
+    let usual = if size < LOADS_LEAST || steps == 0 { 0 } else { LOADS };
+    Loads { bisection: bisection.unwrap_or(usual), incast: incast.unwrap_or(usual) }
+}
+
 /// Matchings of a sweep of this size: all pairs on request, else as many as asked for.
 pub fn steps(size: u32, all: bool, asked: Option<u32>) -> u32 {
-    let every = crate::matchings::all_steps(size);
+    let every = matchings::all_steps(size);
     match (all, asked) {
         (true, _) => every,
         (false, Some(asked)) => asked.min(every),

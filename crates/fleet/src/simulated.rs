@@ -383,9 +383,12 @@ impl<'a> World<'a> {
                 absent: Vec::new(),
                 record: format!("node-{rank}.jsonl"),
             },
-            Order::Listen { .. } => {
+            Order::Listen { nears, .. } => {
                 let at = SocketAddr::from(([127, 0, 0, 1], 9));
-                Report::Listening { order, at, key: OneTime(String::new()) }
+                Report::Listening {
+                    order,
+                    doors: vec![(at, OneTime(String::new())); *nears as usize],
+                }
             }
             Order::Reach { step, far, .. } => {
                 Report::Pair { order, figures: self.drawn.pair(*step, rank, *far) }

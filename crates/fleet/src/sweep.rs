@@ -53,6 +53,9 @@ pub struct Header {
     pub pair_selectors: Vec<String>,
     /// Number of matchings; all pairs are `size` - 1 (or `size` for an odd size).
     pub steps: u32,
+    /// What is measured beside matchings.
+    #[serde(default, skip_serializing_if = "Loads::is_none")]
+    pub loads: Loads,
     /// Seed of the matchings and of the order.
     pub seed: u64,
     /// What started the nodes: `slurm`, `kubernetes`, `mpi`, `ssh` or `options`.
@@ -60,6 +63,22 @@ pub struct Header {
     /// Whether the figures are drawn and not measured: a rehearsal of the sweep itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub simulated: bool,
+}
+
+/// Steps that load what several pairs share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Loads {
+    /// Matchings across a cut of the fleet.
+    pub bisection: u32,
+    /// Gatherings of several senders with one receiver.
+    pub incast: u32,
+}
+
+impl Loads {
+    fn is_none(&self) -> bool {
+        *self == Loads::default()
+    }
 }
 
 fn is_false(value: &bool) -> bool {

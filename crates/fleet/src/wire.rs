@@ -167,10 +167,12 @@ pub enum Order {
         /// It is given up after this time, in seconds.
         within_s: f64,
     },
-    /// Be the far end of a pair.
+    /// Be the far end of a pair, or of several at the same time.
     Listen {
         /// The step.
         step: u32,
+        /// Number of near ends.
+        nears: u32,
         /// It is given up after this time, in seconds.
         within_s: f64,
     },
@@ -184,6 +186,9 @@ pub enum Order {
         at: SocketAddr,
         /// Key of the agent, for this pair only.
         key: OneTime,
+        /// What it shares in the lock of a machine with the other near ends of its far end: they
+        /// measure at the same time also where they are on one machine.
+        token: Option<String>,
         /// Preset by name.
         preset: String,
         /// Selectors.
@@ -231,10 +236,8 @@ pub enum Report {
     Listening {
         /// The order.
         order: u64,
-        /// Where.
-        at: SocketAddr,
-        /// Its key.
-        key: OneTime,
+        /// Where, and with which key, for each near end.
+        doors: Vec<(SocketAddr, OneTime)>,
     },
     /// All figures of a pair.
     Pair {

@@ -4,12 +4,15 @@
 //! main memory by its generation. Between two levels the shares of hits blend them.
 
 pub mod bandwidth;
+pub mod channels;
 mod cores;
+mod designs;
 pub mod fault;
 pub mod loaded;
 pub mod measured;
 pub mod mlp;
 pub mod numa;
+pub mod transfer;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest, least_cycles};
@@ -377,10 +380,11 @@ fn strided_beyond(stride: f64) -> Range {
     match stride {
         ..96.0 => range(0.008, 0.03, 0.12),
         ..192.0 => range(0.02, 0.07, 0.25),
-        ..384.0 => range(0.03, 0.12, 0.45),
-        ..768.0 => range(0.04, 0.15, 0.6),
-        ..1536.0 => range(0.06, 0.2, 0.8),
-        ..3072.0 => range(0.12, 0.35, 1.0),
+        // Zen 3 to 5 hide nothing of such strides [plumb].
+        ..384.0 => range(0.03, 0.2, 1.05),
+        ..768.0 => range(0.04, 0.25, 1.05),
+        ..1536.0 => range(0.06, 0.3, 1.05),
+        ..3072.0 => range(0.12, 0.35, 1.05),
         _ => range(0.18, 0.5, 1.05),
     }
 }

@@ -90,29 +90,14 @@ impl Chains {
         (0..self.count).all(|chain| self.at[chain] == self.address(self.expected(chain)))
     }
 
-    /// Chains that walk.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Number of slots.
     pub fn slots(&self) -> usize {
         self.order.len()
     }
 
-    /// Bytes from the first slot's start to the last one's end.
-    pub fn footprint(&self) -> usize {
-        self.slots() * self.slot_bytes
-    }
-
     /// The memory.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
-    }
-
-    /// The memory, for another use.
-    pub fn into_mapping(self) -> Mapping {
-        self.mapping
     }
 
     fn link(&mut self) {
@@ -209,7 +194,7 @@ mod tests {
                 chains.chase(turns);
                 assert!(chains.is_right(), "{count} chains, {turns} turns");
             }
-            assert_eq!(chains.count(), count);
+            assert_eq!(chains.count, count);
         }
         // It must see a chain that is elsewhere.
         chains.at[MOST_CHAINS - 1] = chains.at[0];
@@ -225,7 +210,7 @@ mod tests {
         let mut chains = Chains::new(mapping(), 32 * 64, 64, 1).expect("32 slots");
         chains.enter(0).expect_err("none");
         chains.enter(33).expect_err("too many");
-        assert_eq!((chains.count(), chains.footprint(), chains.slots()), (1, 2048, 32));
+        assert_eq!((chains.count, chains.slots()), (1, 32));
     }
 
     #[test]

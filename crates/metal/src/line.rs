@@ -28,11 +28,6 @@ impl Lines {
         Ok(Lines { pages: Mapping::new(bytes, Pages::Base)?, count })
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Touches a line for the first time, on the calling thread's CPU and in its node's memory; its
     /// value becomes 0. Panics: there is no line `index`.
     pub fn home(&self, index: usize) {

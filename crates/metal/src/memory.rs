@@ -236,13 +236,6 @@ impl Mapping {
         })
     }
 
-    /// Locks the memory, which also makes all its pages present; says whether
-    /// that was allowed (RLIMIT_MEMLOCK).
-    pub fn mlock(&self) -> bool {
-        // SAFETY: the range is this mapping.
-        unsafe { libc::mlock(self.start.as_ptr().cast(), self.bytes) == 0 }
-    }
-
     fn advise(&self, advice: i32) -> io::Result<()> {
         // SAFETY: the range is this mapping, and no advice used here changes its content.
         done(unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) })

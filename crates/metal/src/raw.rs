@@ -104,17 +104,11 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
     done(unsafe { call!(SYS_close, fd.into_raw_fd()) })
 }
 
-/// What the kernel knows about an open file. Errors: those of fstat(2).
-#[inline]
-pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
-    // SAFETY: the kernel writes one stat, in the C library's layout on both architectures.
-    unsafe { written!(status, call!(SYS_fstat, fd.as_raw_fd(), status)) }
-}
-
 /// What the kernel knows about the file at `path`, links followed. Errors: those of newfstatat(2).
 #[inline]
 pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc::stat> {
-    // SAFETY: as in `fstat`; `path` ends in a zero byte.
+    // SAFETY: the kernel writes one stat, in the C library's layout on both architectures; `path`
+    // ends in a zero byte.
     unsafe { written!(status, call!(SYS_newfstatat, at(directory), path.as_ptr(), status, 0)) }
 }
 

@@ -70,6 +70,12 @@ impl<'series> IntoIterator for &'series Series {
 }
 
 impl Series {
+    /// Cases of an experiment, without a name and settings.
+    pub fn new(experiment: &str, order: Order, cases: Vec<Case>) -> Series {
+        let (experiment, settings) = (experiment.to_owned(), BTreeMap::new());
+        Series { experiment, name: String::new(), order, cases, settings }
+    }
+
     /// `experiment` or `experiment/name`: unique in a run.
     pub fn label(&self) -> String {
         if self.name.is_empty() {

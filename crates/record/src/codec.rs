@@ -2,12 +2,14 @@
 
 use crate::FORMAT;
 use crate::event::{Event, Header};
+use crate::lines::Lines;
 use crate::run::Run;
+use crate::samples::Trace;
 use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
 use serde::Deserialize;
 use serde::de::Error as _;
 use std::borrow::Cow;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 use thiserror::Error;
 
 /// Why a record cannot be read.
@@ -58,39 +60,25 @@ const DAMAGED_MAX: usize = 1000;
 /// Reads a record. A torn last line (a killed writer's) is left out and reported; so is each line
 /// that does not match its checksum or does not parse, and reading goes on behind it. Errors: see
 /// [`ReadError`].
-pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
+pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
-    let (mut whole_bytes, mut number) = (0_u64, 0_usize);
-    let mut line = Vec::new();
-    let mut torn = false;
-    loop {
-        line.clear();
-        let length = (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-        if length == 0 {
-            break;
-        }
-        number += 1;
-        if length as u64 == LINE_BYTES_MAX && number > 1 {
-            let reason = format!("it is longer than {LINE_BYTES_MAX} bytes");
-            return Err(ReadError::Corrupt { line: number, reason });
-        }
-        // Without its newline a line may have lost its end even if what is there parses.
-        if line.last() != Some(&b'\n') {
-            if run.is_none() && !begins_header(&line) {
-                return Err(ReadError::NotARecord);
-            }
-            torn = true;
-            break;
-        }
+    let mut lines = Lines::new(reader, LINE_BYTES_MAX);
+    while let Some((number, line)) = lines.whole()? {
         match &mut run {
-            None => run = Some(begun(&line)?),
-            Some(run) => take(run, number, &line)?,
+            None => run = Some(begun(line)?),
+            Some(run) => take(run, number, line)?,
         }
-        whole_bytes += length as u64;
     }
-    match run {
-        Some(run) => Ok(Recording { run, whole_bytes, torn }),
-        None => Err(ReadError::Empty),
+    match (run, lines.torn()) {
+        (Some(_), Some((line, text))) if text.len() as u64 == LINE_BYTES_MAX => {
+            let reason = format!("it is longer than {LINE_BYTES_MAX} bytes");
+            Err(ReadError::Corrupt { line, reason })
+        }
+        (Some(run), torn) => {
+            Ok(Recording { run, whole_bytes: lines.whole_bytes(), torn: torn.is_some() })
+        }
+        (None, Some((_, line))) if !begins_header(line) => Err(ReadError::NotARecord),
+        (None, _) => Err(ReadError::Empty),
     }
 }
 
@@ -138,9 +126,8 @@ fn take(run: &mut Run, number: usize, line: &[u8]) -> Result<(), ReadError> {
             return Err(corrupt("and so are a thousand lines before it"));
         }
         None => {
-            let kind = named(line);
-            let is_within_round = matches!(kind, Some("samples" | "histogram" | "trace"));
-            run.lose(Damaged::new(number, kind, line), !is_within_round);
+            let is_within_round = matches!(named(line), Some("samples" | "histogram" | "trace"));
+            run.lose(Damaged::new(number, named(line), line), !is_within_round);
         }
     }
     Ok(())
@@ -151,6 +138,21 @@ fn begins_header(line: &[u8]) -> bool {
     let start = br#"{"event":"header","#;
     let length = line.len().min(start.len());
     line[..length] == start[..length]
+}
+
+/// A trace, each of whose rows has a value for each column. Errors: what the parser says, or a row
+/// that is shorter or longer.
+fn trace(line: &[u8]) -> serde_json::Result<Trace> {
+    let trace: Trace = serde_json::from_slice(line)?;
+    let columns = trace.columns.len();
+    match trace.rows.iter().position(|row| row.len() != columns) {
+        Some(at) => {
+            let values = trace.rows[at].len();
+            let why = format!("row {at} has {values} values for {columns} columns");
+            Err(serde_json::Error::custom(why))
+        }
+        None => Ok(trace),
+    }
 }
 
 /// The event on a line. A line is read as what its name says: a tagged enum of serde's would first
@@ -168,7 +170,7 @@ pub fn event(line: &[u8]) -> serde_json::Result<Event> {
         "round" => Event::Round(serde_json::from_slice(line)?),
         "samples" => Event::Samples(serde_json::from_slice(line)?),
         "histogram" => Event::Histogram(serde_json::from_slice(line)?),
-        "trace" => Event::Trace(serde_json::from_slice(line)?),
+        "trace" => Event::Trace(trace(line)?),
         "derived" => Event::Derived(serde_json::from_slice(line)?),
         "outcome" => Event::Outcome(serde_json::from_slice(line)?),
         "crosscheck" => Event::Crosscheck(serde_json::from_slice(line)?),
@@ -194,7 +196,7 @@ struct Named<'line> {
 }
 
 /// The name of an event that stands first in its line, as [`write`] writes it.
-fn named(line: &[u8]) -> Option<&str> {
+pub fn named(line: &[u8]) -> Option<&str> {
     let rest = line.strip_prefix(br#"{"event":""#)?;
     let end = rest.iter().position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')?;
     let name = rest[end..].starts_with(b"\"").then_some(&rest[..end])?;

@@ -3,6 +3,7 @@
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A parameter's value: an integer in base units (bytes, count, ns) or a symbol.
@@ -58,6 +59,25 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Value::Text(text)
+    }
+}
+
+/// Named values: what symbols resolved to, settings, quantities.
+pub trait Put<T> {
+    /// Puts one there.
+    fn put(&mut self, name: &str, value: impl Into<T>);
+
+    /// Puts one there that may have no value.
+    fn put_known(&mut self, name: &str, value: Option<impl Into<T>>);
+}
+
+impl<T> Put<T> for BTreeMap<String, T> {
+    fn put(&mut self, name: &str, value: impl Into<T>) {
+        self.insert(name.to_owned(), value.into());
+    }
+
+    fn put_known(&mut self, name: &str, value: Option<impl Into<T>>) {
+        self.extend(value.map(|value| (name.to_owned(), value.into())));
     }
 }
 
@@ -189,7 +209,7 @@ impl schemars::JsonSchema for CaseId {
         "Case".into()
     }
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <std::collections::BTreeMap<String, Value>>::json_schema(generator)
+        <BTreeMap<String, Value>>::json_schema(generator)
     }
 }
 

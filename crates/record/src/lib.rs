@@ -11,6 +11,7 @@ pub mod crosscheck;
 pub mod event;
 pub mod key;
 pub mod key_figure;
+pub mod lines;
 pub mod metric;
 pub mod note;
 pub mod plain;

@@ -134,10 +134,13 @@ impl Samples {
         }
     }
 
-    /// Sets quantities by name.
-    pub fn set_quantities<'name>(&mut self, named: impl IntoIterator<Item = (&'name str, f64)>) {
-        let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
-        self.quantities.extend(named);
+    /// Sets quantities by name, those that have a value.
+    pub fn set_quantities<'name, V: Into<Option<f64>>>(
+        &mut self,
+        named: impl IntoIterator<Item = (&'name str, V)>,
+    ) {
+        let known = |(name, value): (&str, V)| Some((name.to_owned(), value.into()?));
+        self.quantities.extend(named.into_iter().filter_map(known));
     }
 
     /// Readies many events for a record that lists no more than what was measured: whole multiples of

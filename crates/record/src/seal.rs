@@ -72,7 +72,7 @@ pub struct Damaged {
 }
 
 /// What each kind of event says that it is about.
-const ABOUT: [(&str, &[&str]); 9] = [
+const ABOUT: [(&str, &[&str]); 12] = [
     ("samples", &["series", "case", "metric", "round"]),
     ("histogram", &["series", "case", "metric", "round"]),
     ("trace", &["series", "case", "kind", "round"]),
@@ -81,14 +81,17 @@ const ABOUT: [(&str, &[&str]); 9] = [
     ("derived", &["experiment", "case", "metric"]),
     ("outcome", &["experiment", "case"]),
     ("rival", &["name"]),
-    ("pair", &["rival", "pairing"]),
+    ("pair", &["rival", "pairing", "from", "to", "step", "experiment"]),
+    ("node", &["rank"]),
+    ("figure", &["rank", "experiment"]),
+    ("absent", &["rank", "to", "step", "experiment"]),
 ];
 /// Longest text that is kept of one of these.
 const KEPT: usize = 120;
 
 impl Damaged {
     /// A line of an event's kind, as far as that can be read.
-    pub(crate) fn new(line: usize, kind: Option<&str>, text: &[u8]) -> Damaged {
+    pub fn new(line: usize, kind: Option<&str>, text: &[u8]) -> Damaged {
         let about = ABOUT.iter().find(|(of, _)| Some(*of) == kind).map_or(&[][..], |(_, of)| of);
         let text = String::from_utf8_lossy(text);
         let said = about.iter().filter_map(|name| Some(format!("{name} {}", member(&text, name)?)));

@@ -179,13 +179,8 @@ mod tests {
 
     #[test]
     fn a_hang_costs_its_case_and_one_without_a_case_all() {
-        let series = Series {
-            experiment: "fs.read".to_owned(),
-            name: String::new(),
-            order: Order::Fixed,
-            cases: [1, 2].map(|size| Case::new(case(size))).to_vec(),
-            settings: Default::default(),
-        };
+        let cases = [1, 2].map(|size| Case::new(case(size)));
+        let series = Series::new("fs.read", Order::Fixed, cases.to_vec());
         let of_case = given_up(&hung(Some(case(2)), false).into(), &series);
         assert_eq!(of_case.len(), 1);
         assert_eq!(of_case[0].case, case(2));

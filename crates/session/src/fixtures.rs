@@ -7,12 +7,12 @@ use crate::params::Settings;
 use crate::plan::case_ns;
 use crate::site::{Files, site};
 use bench::device::ALL_SHARES;
-use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{bare_site, calibrated, rehearsal};
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, Domain, Known, Offer, Params, Preset, Role, Site, Skip, measure,
 };
-use bench::link::{CalibrateOrder, RoundOrder};
-use bench::measure::{Bench, Written, calibrate};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Written};
 use host::{Host, Outside, Root};
 use record::case::{Case, Series};
 use record::event::{Calibration, Samples, Side};
@@ -239,7 +239,7 @@ fn rehearse_files(
     set: &[(&str, &str)],
 ) -> Rehearsed {
     let dir = &site.dir.as_ref().expect("a directory").path;
-    let calibration = calibration(site);
+    let calibration = calibrated(site.cpus[0]);
     let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
     for series in resolved(experiment, site, preset, set) {
         if experiment.is_prepared(&series) {
@@ -259,7 +259,7 @@ fn rehearse_files(
 fn rehearse(experiment: &dyn AnyExperiment) -> Vec<Samples> {
     let site = here();
     let card = experiment.card();
-    let calibration = calibration(&site);
+    let calibration = calibrated(site.cpus[0]);
     let mut all = Vec::new();
     for series in resolved(experiment, &site, Preset::Rehearsal, &[]) {
         let (samples, ..) = round(experiment, &site, &calibration, &series);
@@ -299,11 +299,6 @@ fn resolved(
     all.unwrap_or_else(|told| panic!("{told}"))
 }
 
-fn calibration(site: &Site) -> Calibration {
-    let windows = CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 };
-    calibrate(&windows).expect("the clocks run")
-}
-
 /// One round of a rehearsal, in the site's directory where it has one.
 fn round(
     experiment: &dyn AnyExperiment,
@@ -311,18 +306,9 @@ fn round(
     calibration: &Calibration,
     series: &Series,
 ) -> Written {
-    let order = RoundOrder {
-        series: series.clone(),
-        round: 1,
-        seed: 1,
-        cpus: site.cpus.clone(),
-        calibration: calibration.clone(),
-        dir: site.dir.as_ref().map(|dir| dir.path.clone()),
-        far: None,
-        far_address: None,
-        case_ns: 200_000,
-        rehearsal: true,
-    };
+    let dir = site.dir.as_ref().map(|dir| dir.path.clone());
+    let order = rehearsal(series.clone(), site.cpus.clone(), calibration.clone());
+    let order = RoundOrder { dir, ..order };
     let mut bench = Bench::new(order).expect("the CPU is allowed");
     measure(experiment, series, &mut bench)
         .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));

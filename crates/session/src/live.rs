@@ -360,16 +360,11 @@ mod tests {
     }
 
     fn work() -> Work {
+        let cases = [1, 2, 4].map(|bytes| Case::new(size(bytes)));
         Work {
             in_quick: BTreeSet::new(),
             experiment: catalogue::find("memory.latency").expect("in the catalogue"),
-            series: Series {
-                experiment: "memory.latency".to_owned(),
-                name: "random-base".to_owned(),
-                order: Order::Ladder,
-                cases: [1, 2, 4].map(|bytes| Case::new(size(bytes))).to_vec(),
-                settings: BTreeMap::new(),
-            },
+            series: Series::new("memory.latency", Order::Ladder, cases.to_vec()),
             stage: 0,
             cost: Duration::from_secs(1),
             preparation: Duration::ZERO,

@@ -244,11 +244,8 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let greeting = Case::new(CaseId::new().with(FAR, far).with("messages", 1_u64));
     let order = RoundOrder {
         series: Series {
-            experiment: GREETING.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases: vec![greeting],
             settings: [("end".to_owned(), "serves".into())].into(),
+            ..Series::new(GREETING, Order::Shuffled, vec![greeting])
         },
         rehearsal: true,
         ..order.clone()

@@ -56,15 +56,13 @@ impl Steady {
     /// Records beside a rate which part of its window it covers, and what was cut off; a count has
     /// `each` bytes.
     pub fn describe(&self, samples: &mut Samples, each: f64) {
-        for (name, value) in [
+        samples.set_quantities([
             ("window_ns", self.window_ns),
             ("discarded_ns", self.discarded_ns),
             ("discarded_b_per_s", self.discarded * each),
             ("blocks", self.blocks as f64),
             ("block_ns", self.block_ns),
-        ] {
-            samples.quantities.insert(name.to_owned(), value);
-        }
+        ]);
         if !self.settled {
             samples.notes.push(format!(
                 "the rate had not settled after {:.2} s; the second half is reported",

@@ -2,8 +2,9 @@
 
 mod fail_on;
 
-use super::records::{look, open, titles, write};
+use super::records::{open, titles};
 use crate::cmd::fail_on::{Rule, parse};
+use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output};
 use fleet::compare::{Comparison, compare};
 use fleet::report::compared::{build, csv, json};
@@ -45,30 +46,11 @@ pub struct Args {
     /// Show all figures and all differences around them too
     #[arg(long)]
     all: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
-    format: Format,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE", visible_alias = "output")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
     /// Print the JSON Schema of --format json instead
     #[arg(long, exclusive = true)]
     schema: bool,
-}
-
-/// The formats of a comparison.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    /// Text for this terminal
-    Terminal,
-    /// One HTML page that opens offline
-    Html,
-    /// Markdown that fits a comment on a pull request, and lists what it omits
-    Markdown,
-    /// One row per figure and node
-    Csv,
-    /// One object with everything
-    Json,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -83,14 +65,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let comparison = compare(&base, &new);
     let titles = titles([&base, &new]);
     let document = |whole| build(&comparison, &titles, whole);
-    let text = match args.format {
-        Format::Terminal => terminal::render(&document(args.all), look(args.out.as_ref())),
+    let Shown { format, place } = &args.shown;
+    let text = match format {
+        Format::Terminal => terminal::render(&document(args.all), place.look()),
         Format::Html => html::render(&document(true), html::Print::Full),
         Format::Markdown => markdown::render(&document(true)),
         Format::Csv => csv::render(&comparison),
         Format::Json => json::render(&comparison),
     };
-    write(args.out.as_ref(), &text)?;
+    place.write(&text)?;
     if comparison.nodes.is_empty() {
         return Err(Failure::Usage(
             "the sweeps have no node in common: nodes are paired by their names".to_owned(),

@@ -13,6 +13,7 @@ use fleet::secret::secret;
 use fleet::serve::{self, Ended, Lead, Options};
 use session::agent::key::Key;
 use session::child::STOPPING;
+use session::store::{Store, journal};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
@@ -110,6 +111,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// Leads a sweep to its end, and says how to go on with one that was interrupted.
 pub fn lead(options: &Options, lead: Lead, stop: &AtomicBool) -> Result<(), Failure> {
+    clean_up(options, stop);
     let record = lead.book.path().to_owned();
     match serve::lead(options, lead, &say(options), stop)? {
         Ended::Interrupted => Err(Failure::Interrupted(format!(
@@ -130,7 +132,13 @@ fn resume_command(options: &Options, record: &Path) -> String {
     )
 }
 
+/// Undoes what a killed node left here.
+fn clean_up(options: &Options, stop: &AtomicBool) {
+    journal::recover(&Store::here(), stop).iter().for_each(|note| say(options)(note));
+}
+
 fn branch(options: &Options, stop: &AtomicBool) -> Result<(), Failure> {
+    clean_up(options, stop);
     match serve::node(options, &say(options), stop)? {
         Ended::Over => Ok(()),
         Ended::Sent(why) => Err(anyhow::anyhow!("{why}").into()),

@@ -5,7 +5,7 @@ use crate::cmd::{BUILD, Failure, output};
 use catalogue::FAMILIES;
 use fleet::plan::{Cost, Takes, costs, is_all_pairs};
 use fleet::recipe::Recipe;
-use fleet::sweep::Stage;
+use fleet::sweep::{Purpose, Stage};
 use record::event::Options;
 use record::quantity::render_bytes;
 use serde_json::json;
@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A pair takes about this time: a run of net.rtt and net.bandwidth of the preset quick, as it took
-/// over loopback (60 s for four steps, 2026-11-26).
-const PAIR_S: f64 = 15.0;
+/// A pair takes about this time: a run of the default selectors of the preset quick, as it took over
+/// loopback beside a load of seven (7.3 s and 7.7 s, docs/notes/2026-11-27-fleet-time.md).
+const PAIR_S: f64 = 7.5;
 /// In a rehearsal.
 const PAIR_REHEARSAL_S: f64 = 3.0;
 /// Figures of a pair, about.
-const PAIR_FIGURES: u32 = 40;
+const PAIR_FIGURES: u32 = 16;
 
 /// Show the phases of a sweep and what they cost, without measuring
 #[derive(clap::Args)]
@@ -98,15 +98,19 @@ fn what(recipe: &Recipe, cost: &Cost) -> String {
         Stage::Meet => format!("{} nodes join rank 0", header.size),
         Stage::Alone => format!("every node measures itself, all at once: {}", header.preset),
         Stage::Pairs => {
-            let which = match is_all_pairs(recipe) {
-                true => "all pairs",
-                false => "random matchings",
-            };
-            format!(
-                "{} steps of {which}, then {} pairs with nothing else running",
-                header.steps,
-                cost.steps.saturating_sub(header.steps)
-            )
+            let steps = cost.steps;
+            match cost.purpose {
+                Some(Purpose::Isolated) => {
+                    format!("{steps} of them again, with nothing else running")
+                }
+                Some(Purpose::Bisection) => format!("{steps} matchings across a cut (bisection)"),
+                Some(Purpose::Incast) => {
+                    let senders = cost.measurements / u64::from(steps);
+                    format!("{steps} times {senders} senders to one receiver (incast)")
+                }
+                _ if is_all_pairs(recipe) => format!("{steps} steps: all pairs"),
+                _ => format!("{steps} steps of random matchings"),
+            }
         }
         Stage::Suspects => "what may be worse, again: 3 to 16 times, with healthy peers".to_owned(),
         Stage::Gather => "what is left reaches rank 0".to_owned(),
@@ -155,7 +159,7 @@ fn as_text(recipe: &Recipe, costs: &[Cost]) -> String {
 fn as_json(recipe: &Recipe, costs: &[Cost]) -> serde_json::Value {
     let phases = costs.iter().map(|cost| {
         json!({
-            "phase": name(cost.phase), "what": what(recipe, cost), "steps": cost.steps,
+            "phase": name(cost.phase), "purpose": cost.purpose, "what": what(recipe, cost), "steps": cost.steps,
             "measurements": cost.measurements, "expected_s": cost.expected_s,
             "at_most_s": cost.at_most_s, "bytes": cost.bytes,
         })

@@ -5,11 +5,9 @@ use catalogue::FAMILIES;
 use fleet::read::{Sweep, read};
 use fleet::report::names::Titles;
 use record::key::Key;
-use report::terminal::Look;
-use session::store;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Damaged lines that are named one by one.
 const DAMAGED_SHOWN: usize = 10;
@@ -58,23 +56,4 @@ fn card(key: &Key) -> Option<(usize, String)> {
         *id == key.experiment && figure.metric == key.metric && figure.is_of(&key.case)
     })?;
     Some((place, format!("{} {}", figure.line, figure.name).trim_end().to_owned()))
-}
-
-/// How a text for a terminal looks: as wide as a page in a file.
-pub(super) fn look(out: Option<&PathBuf>) -> Look {
-    match out {
-        None => output::look(),
-        Some(_) => Look { width: 100, colours: false },
-    }
-}
-
-/// Prints a text, or writes it to a file.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn write(out: Option<&PathBuf>, text: &str) -> Result<(), Failure> {
-    match out {
-        None => Ok(output::page(text)?),
-        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
-    }
 }

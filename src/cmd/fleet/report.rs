@@ -1,6 +1,7 @@
 //! `plumb fleet report`: a sweep for people and programs.
 
-use super::records::{self, write};
+use super::records;
+use crate::cmd::rendered::Place;
 use crate::cmd::{Failure, output};
 use fleet::report::{View, build, csv, json, openmetrics};
 use report::{html, markdown, terminal};
@@ -20,9 +21,8 @@ pub struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE", visible_alias = "output")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Show the evidence and every node too
     #[arg(long)]
     full: bool,
@@ -56,14 +56,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let titles = records::titles([&sweep]);
     let view = View::of(&sweep, titles);
     let text = match args.format {
-        Format::Terminal => {
-            terminal::render(&build(&view, args.full), records::look(args.out.as_ref()))
-        }
+        Format::Terminal => terminal::render(&build(&view, args.full), args.place.look()),
         Format::Html => html::render(&build(&view, true), html::Print::Full),
         Format::Markdown => markdown::render(&build(&view, true)),
         Format::Csv => csv::render(&view, &crate::cmd::report::parameters()),
         Format::Json => json::render(&view),
         Format::Openmetrics => openmetrics::render(&view),
     };
-    write(args.out.as_ref(), &text)
+    args.place.write(&text)
 }

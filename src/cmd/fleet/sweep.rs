@@ -4,7 +4,7 @@ use crate::cmd::choice::PresetName;
 use crate::cmd::{Failure, usage};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
-use fleet::recipe::{Limits, Recipe, steps};
+use fleet::recipe::{Limits, Recipe, loads, steps};
 use fleet::sweep::{FLEET_FORMAT, Header};
 use session::header::now;
 use session::plan::default_budget;
@@ -12,8 +12,10 @@ use session::select::Selection;
 use session::setup::run_name;
 use std::time::Duration;
 
-/// What a pair measures between two hosts where nothing else is asked for.
-pub const PAIR_SELECTORS: [&str; 2] = ["net.rtt:far=peer", "net.bandwidth:far=peer"];
+/// What a pair measures between two hosts where nothing else is asked for: round trips, and the rate
+/// of the path. (Datagrams are limited by the sender's CPU, which each node measures by itself.)
+pub const PAIR_SELECTORS: [&str; 2] =
+    ["net.rtt:far=peer", "net.bandwidth:far=peer,protocol=tcp,transfer=steady"];
 /// A node by itself is given up after so many times its preset's time, and this much more.
 const ALONE_TIMES: f64 = 3.0;
 const ALONE_MORE_S: f64 = 60.0;
@@ -28,7 +30,7 @@ pub struct SweepArgs {
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     preset: PresetName,
     /// What pairs of nodes measure; may be repeated [default: net.rtt:far=peer and
-    /// net.bandwidth:far=peer]
+    /// net.bandwidth:far=peer,protocol=tcp,transfer=steady]
     #[arg(long = "pair", value_name = "SELECTOR")]
     pairs: Vec<String>,
     /// Number of matchings of the pairs [default: 2 log2(N), rounded up]
@@ -37,6 +39,13 @@ pub struct SweepArgs {
     /// Measure every pair of nodes: N - 1 steps
     #[arg(long, conflicts_with = "steps")]
     all_pairs: bool,
+    /// Steps that measure a matching across a cut of the fleet: between racks (or the labels switch or
+    /// zone), or two random halves [default: 2, from four nodes on]
+    #[arg(long, value_name = "K")]
+    bisection: Option<u32>,
+    /// Steps in which four nodes send to one, another one in each [default: 2, from four nodes on]
+    #[arg(long, value_name = "K")]
+    incast: Option<u32>,
     /// Seed of the matchings [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
@@ -99,6 +108,7 @@ impl SweepArgs {
         }
         let preset = Preset::from(self.preset).name().to_owned();
         let limits = self.waits.limits(&preset);
+        let steps = steps(size, self.all_pairs, self.steps);
         let header = Header {
             format: FLEET_FORMAT,
             id: format!("sweep-{}", run_name()),
@@ -108,7 +118,8 @@ impl SweepArgs {
             preset,
             selectors: self.selectors.clone(),
             pair_selectors,
-            steps: steps(size, self.all_pairs, self.steps),
+            steps,
+            loads: loads(size, steps, self.bisection, self.incast),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
             starter: starter.to_owned(),
             simulated,
@@ -124,6 +135,8 @@ impl SweepArgs {
         let options = [
             ("--preset", Some(preset)),
             ("--steps", self.steps.map(|steps| steps.to_string())),
+            ("--bisection", self.bisection.map(|steps| steps.to_string())),
+            ("--incast", self.incast.map(|steps| steps.to_string())),
             ("--seed", self.seed.map(|seed| seed.to_string())),
             ("--join-within", Some(time(waits.join_within))),
             ("--back-within", Some(time(waits.back_within))),

@@ -170,13 +170,8 @@ impl Offer {
     pub fn of(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
         let at = self.series.iter().position(|series| series.name == name);
         let at = at.unwrap_or_else(|| {
-            self.series.push(Series {
-                experiment: card.id.to_owned(),
-                name: name.to_owned(),
-                order,
-                cases: Vec::new(),
-                settings: BTreeMap::new(),
-            });
+            let series = Series::new(card.id, order, Vec::new());
+            self.series.push(Series { name: name.to_owned(), ..series });
             self.series.len() - 1
         });
         &mut self.series[at]

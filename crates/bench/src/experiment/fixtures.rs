@@ -5,7 +5,11 @@ pub mod joined;
 use super::{DirFacts, Known, Site};
 use crate::device;
 use crate::fitted::Fitted;
+use crate::link::{CalibrateOrder, RoundOrder};
+use crate::measure::calibrate;
 use host::{Core, Host, Root};
+use record::case::Series;
+use record::event::Calibration;
 use record::key::{CaseId, Key, Value};
 use std::path::Path;
 
@@ -61,6 +65,28 @@ pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
         known.insert(Key::new(experiment, &case(of), metric), *value);
     }
     known
+}
+
+/// Clocks of a CPU that are looked at for 2 ms. The calling thread is pinned to it.
+pub fn calibrated(cpu: usize) -> Calibration {
+    let order = CalibrateOrder { cpu, windows: 10, window_ns: 200_000 };
+    calibrate(&order).expect("the clocks run")
+}
+
+/// The first round of a rehearsal of a series, with windows of 0.2 ms.
+pub fn rehearsal(series: Series, cpus: Vec<usize>, calibration: Calibration) -> RoundOrder {
+    RoundOrder {
+        series,
+        round: 1,
+        seed: 7,
+        cpus,
+        calibration,
+        dir: None,
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    }
 }
 
 /// A site with a directory on ext4 in which a run may write so much.

@@ -4,7 +4,7 @@ mod visits;
 
 use super::book::{Book, to_thousandth};
 use super::clock::Clock;
-use super::crew::Crew;
+use super::crew::{Crew, REHEARSAL_NS};
 use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
 use super::surroundings::Surroundings;
 use super::values::{Of, Values};
@@ -249,9 +249,14 @@ impl Bench {
     }
 
     /// A crew on `cpus` (one thread for each entry) with a shared window of `window_ns`. Counters
-    /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`. Errors: no CPUs, or
-    /// the clocks of two of them could not be compared.
+    /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`. In a rehearsal
+    /// several threads have at least [`REHEARSAL_NS`]. Errors: no CPUs, or the clocks of two of
+    /// them could not be compared.
     pub fn crew(&mut self, cpus: &[usize], window_ns: f64) -> Result<Crew> {
+        let window_ns = match self.order.rehearsal && cpus.len() > 1 {
+            true => window_ns.max(REHEARSAL_NS),
+            false => window_ns,
+        };
         let first = *cpus.first().context("a crew needs a CPU")?;
         let mut clock = self.around.clock;
         for cpu in cpus.iter().filter(|cpu| **cpu != first) {

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use metal::storage::sync_file_system;
+use record::key::Put;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -28,10 +29,8 @@ pub struct Settled {
 impl Settled {
     /// Puts both into a case's quantities.
     pub fn write(self, quantities: &mut BTreeMap<String, f64>) {
-        quantities.insert("settle_ns".to_owned(), self.waited_ns);
-        if let Some(bytes) = self.unwritten_bytes {
-            quantities.insert("unwritten_bytes".to_owned(), bytes as f64);
-        }
+        quantities.put("settle_ns", self.waited_ns);
+        quantities.put_known("unwritten_bytes", self.unwritten_bytes.map(|bytes| bytes as f64));
     }
 
     /// What is to be said where it did not become quiet.

@@ -4,49 +4,36 @@
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
 use super::{Declared, Values};
+use crate::experiment::fixtures::rehearsal;
 use crate::experiment::{Claim, Hazards};
 use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::Context;
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Raw};
 use record::key::CaseId;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 fn order() -> RoundOrder {
-    RoundOrder {
-        series: Series {
-            experiment: "cpu.synthetic".to_owned(),
-            name: "one".to_owned(),
-            order: Order::Fixed,
-            cases: vec![case()],
-            settings: BTreeMap::new(),
-        },
-        round: 3,
-        seed: 1,
-        cpus: vec![metal::place::allowed().expect("CPUs")[0]],
-        calibration: Calibration {
-            width: None,
-            source: CLOCK_GETTIME.to_owned(),
-            counter_hz: 1e9,
-            counter_error: 0.0,
-            windows_hz: Vec::new(),
-            resolution_ns: 1.0,
-            pair_cost_ns: 10.0,
-            vdso_falls_back: false,
-            core_hz: 3e9,
-            core_source: "chains".to_owned(),
-            multiply_cycles: None,
-            cpu: 0,
-            notes: Vec::new(),
-        },
-        dir: None,
-        far: None,
-        far_address: None,
-        case_ns: 1_000_000,
-        rehearsal: true,
-    }
+    let calibration = Calibration {
+        width: None,
+        source: CLOCK_GETTIME.to_owned(),
+        counter_hz: 1e9,
+        counter_error: 0.0,
+        windows_hz: Vec::new(),
+        resolution_ns: 1.0,
+        pair_cost_ns: 10.0,
+        vdso_falls_back: false,
+        core_hz: 3e9,
+        core_source: "chains".to_owned(),
+        multiply_cycles: None,
+        cpu: 0,
+        notes: Vec::new(),
+    };
+    let series = Series::new("cpu.synthetic", Order::Fixed, vec![case()]);
+    let series = Series { name: "one".to_owned(), ..series };
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    RoundOrder { round: 3, case_ns: 1_000_000, ..rehearsal(series, vec![cpu], calibration) }
 }
 
 fn case() -> Case {

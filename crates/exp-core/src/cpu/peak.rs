@@ -264,15 +264,11 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
         bench.record(case, "efficiency", Values::stretches(&efficiency, steady / possible))?;
     }
     let samples = bench.record(case, arithmetic.metric(), Values::stretches(&stretches, rate))?;
-    for (name, value) in [
+    samples.set_quantities([
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),
         ("window_rate", Some(shared.rate())),
-    ] {
-        if let Some(value) = value {
-            samples.quantities.insert(name.to_owned(), value);
-        }
-    }
+    ]);
     samples.notes.extend(load.notes.into_iter().chain(note));
     Ok(())
 }

@@ -65,7 +65,7 @@ use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::Value;
+use record::key::{Put, Value};
 use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -194,10 +194,8 @@ impl Experiment for Sustained {
             let arithmetic = arithmetic(site, &lasting)
                 .ok_or_else(|| Skip::because("this processor has no such arithmetic"))?;
             load::place(case, site, arithmetic, lasting.threads);
-            for (name, symbol) in [("op", arithmetic.op.text()), ("width", arithmetic.width.text())]
-            {
-                case.at.insert(name.to_owned(), Value::from(symbol));
-            }
+            case.at.put("op", arithmetic.op.text());
+            case.at.put("width", arithmetic.width.text());
         }
         Ok(series)
     }

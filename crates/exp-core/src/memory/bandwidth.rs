@@ -15,26 +15,24 @@
 //! Threads start at a common tick and go on until all are past the end of the window (half the case
 //! time); bytes count only while all of them run (`overlap`: that share of the window), and a step
 //! (about 0.1 ms) across an edge counts in part. If threads had less than 93 % of their CPUs, the
-//! window is repeated, up to three times. Afterwards plumb checks every array against the expected
-//! content, and reads against their sum (vectors: the content of the last 16 registers); a
-//! difference fails the case. On machines with several nodes, plumb checks the nodes of the pages
-//! again.
+//! window is repeated, up to three times. Then plumb compares every array with its expected content,
+//! and reads with their sum (vectors: the last 16 registers), and looks again at the nodes of the
+//! pages; a difference fails the case.
 //!
-//! Vectors have two loops on x86-64; one prefetches: 512 bytes ahead of loads and of regular stores
+//! On x86-64 vectors have two loops; one prefetches 512 bytes ahead of loads and of regular stores
 //! (this requests the line with its content, so the processor cannot skip the read), 1 KiB without
 //! stores or with stores that bypass the caches; never in the first cache. In main memory `vector`
 //! also tries the loops of narrower vectors, because there the number of outstanding lines is the
 //! limit (on Zen 4 the widest copy is a fifth slower than the narrowest). All threads try each loop
-//! for an eighth of the window beforehand and use the fastest (`loop`, `prefetch`). Words of 4 and
-//! 8 bytes, and aarch64, have one loop.
+//! for an eighth of the window beforehand and use the fastest (`loop`, `prefetch`). Words, and
+//! aarch64, have one loop.
 //!
-//! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
-//! eighths if the previous cache is more than three sixteenths), and one pass warms them. In main
-//! memory the arrays of all threads together are four times their last caches, as `memory.latency`
-//! measured them (otherwise as described), and each thread's are at least four times its private
-//! caches, limited by `limit` and by the available memory; if they are smaller, a note gives their
-//! size in last caches. `4xLLC` is exactly four times the last cache, the reports' choice, or
-//! skipped.
+//! In a cache a thread's arrays fill three eighths of its share (seven eighths if the previous cache
+//! is more than three sixteenths), and one pass warms them. In main memory the arrays of all threads
+//! are four times their last caches, as `memory.latency` measured them (otherwise as described), and
+//! each thread's are at least four times its private caches, limited by `limit` and by the available
+//! memory; a note gives a smaller size in last caches. `4xLLC` is exactly four times the last cache,
+//! the reports' choice, or skipped.
 //!
 //! `bandwidth` counts bytes as STREAM does: each line once per load and once per store. A word that
 //! represents its line counts as the line (`word_rate`: the words' bytes; not in L1, where no line
@@ -95,7 +93,7 @@ mod kernels;
 mod run;
 mod sizes;
 
-use super::levels::any_of;
+use super::arrays::Arena;
 use crate::add;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
@@ -108,15 +106,15 @@ use bench::{metrics, settings};
 use beside::contradicted;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
-use laws::memory::bandwidth::{self as law, Transfer, Width};
+use laws::memory::bandwidth as law;
+use laws::memory::transfer::{Transfer, Width};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Put};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
-use run::Arena;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -213,25 +211,23 @@ impl Experiment for Bandwidth {
             let name = if is_reports { Level::FourTimes.text() } else { "levels" };
             let absent = kernels::absent(site, &case, limit);
             if let Some(series) = add(&mut offer, (&CARD, name, Self::ORDER), &case, absent) {
-                series.settings.insert("limit".to_owned(), Value::from(limit));
+                series.settings.put("limit", limit);
             }
         }
         offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
-        any_of(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
         let facts = Facts { site, known: Some(known) };
-        let limit = limit(&series);
+        let limit = series.setting("limit").unwrap_or(u64::MAX);
         for case in &mut series.cases {
             let Some(of) = Transfer::of(&case.id) else { continue };
             match sizes::of(facts, &of, limit) {
                 Ok(sized) => sized.write(case, site, &of),
                 // All have one size, but for how it is divided.
                 Err(skip) if of.level == Level::FourTimes => return Err(skip),
-                Err(skip) => {
-                    case.at.insert(IMPOSSIBLE.to_owned(), Value::Text(skip.reason));
-                }
+                Err(skip) => case.at.put(IMPOSSIBLE, skip.reason),
             }
         }
         Ok(series)
@@ -244,16 +240,9 @@ impl Experiment for Bandwidth {
         let site = facts.site;
         let (law, bound) = match &*metric.name {
             "bandwidth" => (law::bandwidth(facts, of), law::instructions_bound(site, of)),
-            "bus_bandwidth" if of.level == Level::L1 => {
-                (Err("unknown: in the first cache, stores read no further lines".into()), None)
-            }
             "bus_bandwidth" => {
                 let bound = law::nominal_bound(site).filter(|_| of.level.is_memory());
-                let law = match of.bus_ratio() {
-                    1.0 => Err("unknown: the bus moves exactly the program's bytes".to_owned()),
-                    ratio => law::bandwidth(facts, of).map(|law| law.times(ratio)),
-                };
-                (law, bound)
+                (law::bus_bandwidth(facts, of), bound)
             }
             // The clock is in it already.
             _ if facts.known.is_some() => return None,
@@ -266,7 +255,8 @@ impl Experiment for Bandwidth {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut arena = Arena::of(&series.cases);
+        let limits = series.cases.iter().filter_map(|case| case.int(sizes::MEMORY_LIMIT));
+        let mut arena = Arena::new(limits.min().unwrap_or(u64::MAX));
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
         bench.each_of::<Transfer>(series, |bench, case, of| {
             if let Some(reason) = case.at.get(IMPOSSIBLE) {
@@ -321,9 +311,10 @@ impl Experiment for Bandwidth {
 fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = WINDOW_SHARE * site.case_ns as f64;
     let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
+    let limit = series.setting("limit").unwrap_or(u64::MAX);
     let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
     for of in series.cases.iter().filter_map(|case| Transfer::of(&case.id)) {
-        let Ok(sized) = sizes::of(Facts::prior(site), &of, limit(series)) else { continue };
+        let Ok(sized) = sizes::of(Facts::prior(site), &of, limit) else { continue };
         let threads = sized.cpus.len();
         // Threads that write at the same time share the memory.
         let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
@@ -344,11 +335,6 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     }
     ns += largest as f64 * touch_ns + (most_threads - 1) as f64 * COMPARE_NS;
     Duration::from_nanos(ns as u64)
-}
-
-/// Most bytes of one thread's arrays.
-fn limit(series: &Series) -> u64 {
-    series.setting("limit").unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -112,7 +112,6 @@ mod major;
 mod minor;
 mod predicted;
 
-use super::levels::any_of;
 use anyhow::Result;
 use bench::device;
 use bench::device::is_virtual;
@@ -128,7 +127,7 @@ use bench::{metrics, settings};
 use laws::memory::fault::Touch;
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Put, Value};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
@@ -276,7 +275,7 @@ impl Experiment for Fault {
             let bytes = bytes.map(|(name, bytes)| (name.to_owned(), Value::from(bytes)));
             series.settings.extend(bytes);
         }
-        any_of(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
@@ -287,17 +286,12 @@ impl Experiment for Fault {
         let window = series.setting("window").unwrap_or(MIB);
         for case in &mut series.cases {
             let at = &mut case.at;
-            let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-            put("device", Value::from(below.disk.name.as_str()));
-            put("device_number", Value::from(below.number.as_str()));
-            put("file_system", Value::from(below.mount.fs.as_str()));
-            put("window_bytes", Value::from(window));
-            if is_virtual(below.disk, site) {
-                put("device_kind", Value::from("virtual"));
-            }
-            if let Some(bytes) = below.disk.read_ahead_bytes {
-                put("readahead_bytes", Value::from(bytes));
-            }
+            at.put("device", below.disk.name.as_str());
+            at.put("device_number", below.number.as_str());
+            at.put("file_system", below.mount.fs.as_str());
+            at.put("window_bytes", window);
+            at.put_known("device_kind", is_virtual(below.disk, site).then_some("virtual"));
+            at.put_known("readahead_bytes", below.disk.read_ahead_bytes);
         }
         Ok(series)
     }

@@ -122,7 +122,6 @@ mod derive;
 mod round;
 mod walks;
 
-use super::levels::any_of;
 use crate::add;
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
@@ -282,7 +281,7 @@ impl Experiment for Latency {
                 }
             }
         }
-        any_of(offer)
+        offer.or_reason()
     }
 
     fn law(facts: Facts, of: &Point, _: &Case, _: &Metric) -> Option<Prediction> {

@@ -1,12 +1,12 @@
 //! Sizes of the levels of the hierarchy as the family's experiments go by them, and footprints of
 //! random walks that are to be answered by one level.
 
-use bench::experiment::{Domain, Offer, Param, Params, Preset, Site, Skip};
+use bench::experiment::{Domain, Param, Params, Preset, Site, Skip};
 use laws::Facts;
 use laws::cpu::is_guest;
 use laws::memory::{Level, described_levels, level_size, line_bytes};
 use record::case::Case;
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Put, Value};
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -123,11 +123,9 @@ impl Sized {
     /// Writes it into what a case's symbols resolved to.
     pub(super) fn write(&self, case: &mut Case) {
         let at = &mut case.at;
-        at.insert("footprint".to_owned(), Value::from(self.bytes));
-        at.insert("slot".to_owned(), Value::from(self.slot));
-        if let Some(note) = &self.note {
-            at.insert("footprint_note".to_owned(), Value::from(note.as_str()));
-        }
+        at.put("footprint", self.bytes);
+        at.put("slot", self.slot);
+        at.put_known("footprint_note", self.note.clone());
     }
 
     /// The footprint of a resolved case.
@@ -180,17 +178,6 @@ pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Resul
         .needs(format!("--preset standard, or --set {way}")));
     }
     Ok(())
-}
-
-/// An offer, where there is anything in it. Errors: nothing is left: why not the first.
-pub(super) fn any_of(offer: Offer) -> Result<Offer, Skip> {
-    match offer.series.is_empty() {
-        false => Ok(offer),
-        true => {
-            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
-            Err(first.unwrap_or_else(|| Skip::because("nothing was requested")))
-        }
-    }
 }
 
 /// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which

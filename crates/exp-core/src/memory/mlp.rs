@@ -157,7 +157,7 @@ impl Experiment for Mlp {
                 series.settings.insert("most".to_owned(), Value::from(most));
             }
         }
-        levels::any_of(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {

@@ -48,23 +48,11 @@ fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<
     }
 }
 
-/// A round of a series on this machine, with windows of 0.2 ms.
+/// A round of a series on this machine.
 #[cfg(test)]
 fn rehearsal(series: Series) -> bench::link::RoundOrder {
-    use bench::link::{CalibrateOrder, RoundOrder};
+    use bench::experiment::fixtures::{calibrated, rehearsal};
     let cpus = metal::place::allowed().expect("CPUs");
-    let order = CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 };
-    let calibration = bench::measure::calibrate(&order).expect("the clocks run");
-    RoundOrder {
-        series,
-        round: 1,
-        seed: 7,
-        cpus,
-        calibration,
-        dir: None,
-        far: None,
-        far_address: None,
-        case_ns: 200_000,
-        rehearsal: true,
-    }
+    let calibration = calibrated(cpus[0]);
+    rehearsal(series, cpus, calibration)
 }

@@ -94,7 +94,6 @@
 mod node_pairs;
 mod round;
 
-use super::levels::any_of;
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -106,8 +105,8 @@ use bench::measure::Bench;
 use bench::{metrics, settings};
 use laws::Law;
 use laws::cpu::is_guest;
-use laws::memory::bandwidth::STREAM;
 use laws::memory::numa;
+use laws::memory::transfer::STREAM;
 use node_pairs::{Sizes, workers};
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -265,7 +264,7 @@ impl Experiment for Numa {
             series.settings = sizes.settings();
             series.cases.push(Case::new(pair.id()));
         }
-        any_of(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

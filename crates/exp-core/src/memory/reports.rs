@@ -1,10 +1,10 @@
 //! What only replays the published reports: one word of each line, in two orders (R0, R1), and
 //! arrays of exactly four times the last cache (R1, R4).
 
-use super::levels::{last_bytes as level_last_bytes, level_bytes};
+use super::levels::{TIMES_LAST, instances, last_bytes as level_last_bytes, level_bytes};
 use bench::experiment::Skip;
 use laws::Facts;
-use laws::memory::bandwidth::{Access, Stores, Transfer, Width};
+use laws::memory::transfer::{Access, Stores, Transfer, Width};
 use laws::memory::{Level, described_levels};
 use record::quantity::render;
 use record::unit::Unit;
@@ -25,7 +25,7 @@ pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
 
 /// The last cache that the reports' arrays are four times of. Only a measurement shows a virtual
 /// machine's share of a shared one; before that it is what a law expects. Errors: it is unknown.
-pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
+fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     let described = described_levels(facts.site);
     let Some((level, whole)) = described.last().copied() else {
         return Err(Skip::because("the machine describes no last cache"));
@@ -47,13 +47,46 @@ pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     }
 }
 
-/// Four times the last caches (their bytes, and the source) is more than the limit of a thread's
-/// arrays.
-pub(super) fn too_large((caches, from): (u64, &str), wanted: u64, limit: u64) -> Skip {
+/// Bytes of each thread's arrays where those of all are four times their last caches, and the bytes
+/// of one such cache with their source. Errors: they are unknown, or the arrays are larger than the
+/// limit of a thread's.
+pub(super) fn four_times(
+    facts: Facts,
+    cpus: &[usize],
+    limit: u64,
+) -> Result<(u64, (u64, &'static str)), Skip> {
+    let last = last_bytes(facts)?;
+    let caches = last.0 * instances(facts.site, cpus) as u64;
+    let wanted = TIMES_LAST * caches / cpus.len() as u64;
+    if wanted <= limit {
+        return Ok((wanted, last));
+    }
     let [caches, each, most] = [caches, wanted, limit].map(|bytes| render(bytes as f64, Unit::B));
-    Skip::because(format!(
-        "four times the last cache ({caches} here, {from}) is {each} for each thread, more than the \
-         limit of {most}"
+    Err(Skip::because(format!(
+        "four times the last cache ({caches} here, {}) is {each} for each thread, more than the \
+         limit of {most}",
+        last.1
     ))
-    .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1))
+    .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::four_times;
+    use bench::experiment::fixtures::recorded;
+    use bench::experiment::{Known, Site};
+    use laws::Facts;
+
+    /// What is not among the recorded hosts' frozen sizes.
+    #[test]
+    fn four_times_an_unknown_part_of_a_cache_is_no_size_and_of_a_given_one_is() {
+        let mut site = recorded("vm-granite-rapids");
+        let known = Known::default();
+        let at =
+            |site: &Site| four_times(Facts { site, known: Some(&known) }, &site.cpus[..1], 2 << 30);
+        assert!(at(&site).expect_err("an unknown part").needed.is_some());
+        site.host.given.set("cache.l3", "16MiB").unwrap();
+        let sized = at(&site).expect("the part was given");
+        assert_eq!(sized, (64 << 20, (16 << 20, "given")));
+    }
 }

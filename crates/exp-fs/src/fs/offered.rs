@@ -59,18 +59,10 @@ impl Offered {
         settings: BTreeMap<String, Value>,
     ) -> Result<Offer, Skip> {
         let Offered { cases, skipped } = self;
-        if cases.is_empty() {
-            let first = skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
-        }
-        let series = Series {
-            experiment: card.id.to_owned(),
-            name: name.to_owned(),
-            order: Order::Shuffled,
-            cases,
-            settings,
-        };
-        Ok(Offer { series: vec![series], skipped })
+        let (name, is_empty) = (name.to_owned(), cases.is_empty());
+        let series = Series { name, settings, ..Series::new(card.id, Order::Shuffled, cases) };
+        let series = if is_empty { Vec::new() } else { vec![series] };
+        Offer { series, skipped }.or_reason()
     }
 }
 
@@ -102,15 +94,6 @@ pub(super) fn settled(bench: &Bench, measured_ns: u64) -> Result<(PathBuf, Settl
     let opened = File::open(&dir).context("opening the directory for files")?;
     let settled = settle(&opened, Duration::from_nanos(measured_ns))?;
     Ok((dir, settled))
-}
-
-/// Puts quantities beside a figure, those that are known.
-pub(super) fn put<const COUNT: usize>(
-    samples: &mut Samples,
-    quantities: [(&str, Option<f64>); COUNT],
-) {
-    let known = quantities.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    samples.quantities.extend(known);
 }
 
 /// The fact that says who decides what a sync does.

@@ -121,7 +121,7 @@ use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::{Put, Value};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
@@ -250,23 +250,15 @@ impl Experiment for Sync {
         }
         let mut series = ground_facts(site, series);
         let mut facts: BTreeMap<String, Value> = promise(site).into_iter().collect();
-        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
         if let Some(disk) = below(site).and_then(|ground| ground.disk) {
             // Devices made of others (device mapper, md) count no flushes.
-            if let Some(number) = disk.number.as_ref().filter(|_| !disk.is_virtual) {
-                put("disk_number", Value::from(number.as_str()));
-            }
-            if let Some(cache) = &disk.write_cache {
-                put("write_cache", Value::from(cache.as_str()));
-            }
-            if let Some(fua) = disk.fua {
-                put("fua", Value::from(if fua { "yes" } else { "no" }));
-            }
+            facts.put_known("disk_number", disk.number.as_deref().filter(|_| !disk.is_virtual));
+            facts.put_known("write_cache", disk.write_cache.as_deref());
+            facts.put_known("fua", disk.fua.map(|fua| if fua { "yes" } else { "no" }));
             let class = durable(Facts::prior(site), Some(disk)).class;
-            if let Some((ns, medium)) = medium_least(site, class) {
-                put("medium_least_ns", Value::Int(ns as u64));
-                put("medium", medium.text().into());
-            }
+            let (ns, medium) = medium_least(site, class).unzip();
+            facts.put_known("medium_least_ns", ns.map(|ns| ns as u64));
+            facts.put_known("medium", medium.map(|medium| medium.text()));
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());

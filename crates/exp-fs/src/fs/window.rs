@@ -1,7 +1,7 @@
 //! Windows of rates and bursts: the window of a device's rate lasts until the rate has settled.
 
 use record::case::Case;
-use record::key::Value;
+use record::key::{Put, Value};
 use stats::steady::{BLOCKS, Log, Steady, steady};
 
 /// A window of at least this length reports the rate of a device, or of a configured limit.
@@ -30,10 +30,8 @@ pub(super) const BURSTS: [&str; 2] = ["burst_iops", "burst"];
 /// Records in a case that it yields a rate, with the least length of its window in ns, or a burst.
 pub(super) fn put(case: &mut Case, rate_ns: Option<u64>) {
     let kind = if rate_ns.is_some() { RATE } else { BURST };
-    case.at.insert(WINDOW_AT.to_owned(), kind.into());
-    if let Some(ns) = rate_ns {
-        case.at.insert(WINDOW_NS_AT.to_owned(), ns.into());
-    }
+    case.at.put(WINDOW_AT, kind);
+    case.at.put_known(WINDOW_NS_AT, rate_ns);
 }
 
 /// How long the window of a rate is at least, in ns; `None` of a case whose figures are bursts.

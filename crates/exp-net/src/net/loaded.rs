@@ -66,7 +66,7 @@ mod near;
 mod tests;
 mod traffic;
 
-use super::{tell, unless_empty};
+use super::tell;
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -205,7 +205,7 @@ impl Experiment for Loaded {
         }
         let mut offer = one_series::<Loaded>(site, cases, params);
         tell(&mut offer, "timeout", "timeout_ns", |_, _| true);
-        unless_empty(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

@@ -7,7 +7,7 @@ mod place;
 mod usage;
 
 use anyhow::Result;
-use bench::experiment::{Offer, Skip};
+use bench::experiment::Offer;
 use bench::measure::{Bench, Values};
 use record::case::Case;
 use record::event::Samples;
@@ -21,14 +21,6 @@ fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) 
             case.at.insert(at.to_owned(), value.into());
         }
     }
-}
-
-/// An offer that leaves something to measure.
-fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
-    if !offer.series.is_empty() || offer.skipped.is_empty() {
-        return Ok(offer);
-    }
-    Err(offer.skipped.remove(0).1)
 }
 
 /// Writes events down, and beside them those that never ended: values known only to be long.
@@ -59,12 +51,6 @@ impl Events {
     fn values(self, limit_ns: f64) -> Values<'static> {
         Values::censored(self.ns, self.without, limit_ns)
     }
-}
-
-/// Puts values beside a figure's samples.
-fn put<'name>(samples: &mut Samples, values: impl IntoIterator<Item = (&'name str, f64)>) {
-    let values = values.into_iter();
-    samples.quantities.extend(values.map(|(name, value)| (name.to_owned(), value)));
 }
 
 bench::family!(

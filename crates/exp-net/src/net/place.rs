@@ -8,7 +8,7 @@ use bench::pair::Class;
 use laws::net::Ends;
 use metal::place::{current_cpu, pin};
 use record::case::{Case, Series};
-use record::key::{FREE, PLACEMENT, Value};
+use record::key::{FREE, PLACEMENT, Put, Value};
 
 /// Why a site does not allow the ends.
 pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
@@ -41,11 +41,10 @@ pub fn place_all<C: Fields>(site: &Site, series: &mut Series, ends: fn(&C) -> En
         let Some([near, far]) = ends.cpus(site) else {
             continue;
         };
-        let mut at = |name: &str, value: Value| case.at.insert(name.to_owned(), value);
-        at("near_cpu", Value::Int(near as u64));
-        at("far_cpu", Value::Int(far as u64));
+        case.at.put("near_cpu", near as u64);
+        case.at.put("far_cpu", far as u64);
         if ends == Ends::OtherCpu {
-            at("distance", Class::from(site.host.cpu.distance(near, far)).text().into());
+            case.at.put("distance", Class::from(site.host.cpu.distance(near, far)).text());
         }
     }
 }
@@ -153,13 +152,7 @@ mod tests {
         let site = recorded("epyc-7763-2s");
         let (ends, listener) = (Ends::OtherCpu, Listener::Ready);
         let case = Connections { ends, listener, closer: None };
-        let mut series = Series {
-            experiment: "net.none".to_owned(),
-            name: String::new(),
-            order: Order::Fixed,
-            cases: vec![Case::new(case.id())],
-            settings: Default::default(),
-        };
+        let mut series = Series::new("net.none", Order::Fixed, vec![Case::new(case.id())]);
         place_all(&site, &mut series, |case: &Connections| case.ends);
         let case = &series.cases[0];
         let int = |name: &str| case.at.get(name).and_then(Value::int);

@@ -79,7 +79,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use super::{tell, unless_empty};
+use super::tell;
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -177,7 +177,7 @@ impl Experiment for Request {
         }
         let mut offer = one_series::<Request>(site, cases, params);
         tell(&mut offer, "time", "window_ns", |_, _| true);
-        unless_empty(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

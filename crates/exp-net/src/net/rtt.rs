@@ -82,7 +82,7 @@ mod fresh;
 mod tests;
 mod trip;
 
-use super::{tell, unless_empty};
+use super::tell;
 use crate::net::ends::{Dial, Door, PATIENCE};
 use crate::net::place;
 use crate::net::usage::Usage;
@@ -191,7 +191,7 @@ impl Experiment for Rtt {
     fn series(site: &Site, cases: Vec<Exchange>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = one_series::<Rtt>(site, cases, params);
         tell(&mut offer, "pause", "pause_ns", |case, _| case.text("arrivals") == Some("sparse"));
-        unless_empty(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

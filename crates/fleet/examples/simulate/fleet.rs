@@ -4,7 +4,7 @@ use fastrand::Rng;
 use fleet::matchings::{isolated, matchings, steps_for};
 use fleet::model::{Known, LOOKS, Suspects, suspects};
 use fleet::read::Sweep;
-use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
+use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Purpose};
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -240,6 +240,7 @@ pub fn met(size: u32) -> Sweep {
         pair_selectors: Vec::new(),
         steps: steps_for(size),
         seed: 0,
+        loads: Loads::default(),
         starter: "options".to_owned(),
         simulated: false,
     };

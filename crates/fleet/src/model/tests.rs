@@ -3,7 +3,7 @@
 use super::{At, Charge, Judgement, Known, LOOKS, Role, Suspects, judge, suspects};
 use crate::matchings::{isolated, matchings, steps_for};
 use crate::read::Sweep;
-use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
+use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Purpose};
 use fastrand::Rng;
 use proptest::prelude::*;
 use record::key::{CaseId, Key};
@@ -68,6 +68,7 @@ impl Fleet {
             pair_selectors: Vec::new(),
             steps: steps_for(self.size),
             seed: self.seed,
+            loads: Loads::default(),
             starter: "options".to_owned(),
             simulated: false,
         };

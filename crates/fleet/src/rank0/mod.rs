@@ -4,6 +4,7 @@
 
 mod door;
 mod members;
+mod pairs;
 mod work;
 
 use crate::model::{Known, Suspects};
@@ -13,10 +14,10 @@ use crate::sweep::{Absent, End, Event, Node, Phase, Purpose, Stage};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
 use members::{Member, State};
+pub use pairs::HOST;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
-pub use work::HOST;
 use work::Work;
 
 /// How often rank 0 looks where nothing can be late.
@@ -117,7 +118,10 @@ impl Done {
             if let Some(last) = sweep.pairs.last()
                 && (last.purpose == Purpose::Suspect || !has_ended(Stage::Pairs))
             {
-                done.pairs.remove(&(last.step, last.from, last.to));
+                let is_gathering = last.purpose == Purpose::Incast;
+                done.pairs.retain(|(step, from, to)| {
+                    *step != last.step || (!is_gathering && (*from, *to) != (last.from, last.to))
+                });
             }
         }
         done

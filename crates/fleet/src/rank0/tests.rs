@@ -1,6 +1,6 @@
 use super::{Act, Admission, Clock, Rank0};
 use crate::recipe::{Limits, Recipe};
-use crate::sweep::{Event, FLEET_FORMAT, Header, Stage};
+use crate::sweep::{Event, FLEET_FORMAT, Header, Loads, Stage};
 use crate::wire::{Down, Hello, Message, Numbered, Order, Report};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,6 +18,7 @@ fn rank0(size: u32) -> Rank0 {
         pair_selectors: Vec::new(),
         steps: 1,
         seed: 1,
+        loads: Loads::default(),
         starter: "options".to_owned(),
         simulated: false,
     };

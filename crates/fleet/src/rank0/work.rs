@@ -6,10 +6,13 @@ use crate::model::Known;
 use crate::recipe::{Job, Step};
 use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
 use crate::wire::{Between, OneTime, Order, Report};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Why a job failed whose node said something else.
+pub(super) const UNFIT: &str = "its report does not answer its order";
 /// Longer than any sweep.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
@@ -18,13 +21,15 @@ const FOREVER: Duration = Duration::from_secs(1 << 32);
 pub(super) struct Work {
     steps: VecDeque<Step>,
     /// The step that runs.
-    number: u32,
-    live: BTreeMap<u32, Live>,
+    pub number: u32,
+    pub live: BTreeMap<u32, Live>,
     /// Jobs whose far end makes itself ready, and those whose far end is ready.
-    listening: usize,
-    ready: Vec<u32>,
-    /// Which job an order belongs to.
-    of_order: BTreeMap<u64, u32>,
+    pub listening: usize,
+    pub ready: Vec<u32>,
+    /// The jobs that an order belongs to: several, that of a far end with several near ends.
+    of_order: BTreeMap<u64, Vec<u32>>,
+    /// What a gathering has measured, until its last sender is done.
+    held: Vec<(Job, Vec<Between>)>,
     next_job: u32,
     last_id: u64,
     /// Steps that began, over all phases.
@@ -35,17 +40,17 @@ pub(super) struct Work {
 
 /// A job that runs.
 #[derive(Debug)]
-struct Live {
-    job: Job,
-    doing: Doing,
+pub(super) struct Live {
+    pub job: Job,
+    pub doing: Doing,
     orders: Vec<u64>,
     /// A node that has not answered by then is lost.
-    deadline: Duration,
+    pub deadline: Duration,
 }
 
 /// How far a job is.
 #[derive(Debug)]
-enum Doing {
+pub(super) enum Doing {
     /// The node works.
     Works,
     /// The far end makes itself ready.
@@ -68,12 +73,25 @@ impl Work {
         self.begun
     }
 
+    /// A job begins.
+    pub fn begins(&mut self, job: Job, doing: Doing, deadline: Duration) -> u32 {
+        self.next_job += 1;
+        self.listening += usize::from(matches!(doing, Doing::Listens));
+        self.live.insert(self.next_job, Live { job, doing, orders: Vec::new(), deadline });
+        self.next_job
+    }
+
     /// An order belongs to a job.
-    fn belongs(&mut self, order: Option<u64>, job: u32) {
+    pub fn belongs(&mut self, order: Option<u64>, job: u32) {
         if let (Some(order), Some(live)) = (order, self.live.get_mut(&job)) {
             live.orders.push(order);
-            self.of_order.insert(order, job);
+            self.of_order.entry(order).or_default().push(job);
         }
+    }
+
+    /// Whether a job that runs needs a node.
+    fn needs(&self, rank: u32) -> bool {
+        self.live.values().any(|live| live.job.ranks().contains(&rank))
     }
 
     fn is_idle(&self) -> bool {
@@ -126,6 +144,9 @@ impl Rank0 {
             if !self.work.is_idle() {
                 return;
             }
+            for (job, figures) in std::mem::take(&mut self.work.held) {
+                self.write_pair(&job, figures);
+            }
             match self.work.steps.pop_front() {
                 Some(step) => self.begin_step(step),
                 None => self.next_phase(stage),
@@ -143,7 +164,10 @@ impl Rank0 {
                 self.begin(Stage::Alone, steps);
             }
             Stage::Alone => {
-                let steps = self.recipe.pairs(&|one, other| self.may_pair(one, other));
+                let may_pair = |one, other| self.may_pair(one, other);
+                let cut = self.cut();
+                let group = |rank| self.label(rank, cut).unwrap_or_default().to_owned();
+                let steps = self.recipe.pairs(&may_pair, &group);
                 self.begin(Stage::Pairs, steps);
             }
             Stage::Pairs => {
@@ -158,25 +182,24 @@ impl Rank0 {
         }
     }
 
-    /// Two nodes on one host are not paired where the site says which host that is.
-    fn may_pair(&self, one: u32, other: u32) -> bool {
-        let host = |rank| self.members.get(&rank)?.hello.labels.get(HOST);
-        host(one).is_none_or(|host_of_one| host(other) != Some(host_of_one))
-    }
-
     fn begin_step(&mut self, step: Step) {
         self.work.number = step.number;
         if matches!(step.phase, Stage::Pairs | Stage::Suspects) {
             self.work.begun = self.work.begun.max(step.number + 1);
         }
+        let mut by_far_end: BTreeMap<u32, Vec<Job>> = BTreeMap::new();
         for job in step.jobs {
             if self.is_done(&job) {
                 continue;
             }
-            match job.ranks().into_iter().find(|rank| !self.is_in(*rank)) {
-                Some(lost) => self.skip(&job, lost),
-                None => self.begin_job(job),
+            match (job.ranks().into_iter().find(|rank| !self.is_in(*rank)), &job) {
+                (Some(lost), _) => self.skip(&job, lost),
+                (None, Job::Pair { to, .. }) => by_far_end.entry(*to).or_default().push(job),
+                (None, Job::Alone { .. } | Job::Gather { .. }) => self.begin_job(job),
             }
+        }
+        for (to, jobs) in by_far_end {
+            self.begin_pairs(to, jobs);
         }
     }
 
@@ -185,6 +208,10 @@ impl Rank0 {
         match job {
             Job::Alone { rank, again: 0, .. } => self.done.records.contains_key(rank),
             Job::Alone { rank, again, .. } => self.done.again.contains(&(*rank, *again)),
+            // A gathering is measured as a whole.
+            Job::Pair { .. } if job.is_gathering() => {
+                self.done.pairs.iter().any(|(step, ..)| *step == self.work.number)
+            }
             Job::Pair { from, to, .. } => self.done.pairs.contains(&(self.work.number, *from, *to)),
             Job::Gather { .. } => false,
         }
@@ -202,8 +229,7 @@ impl Rank0 {
     fn begin_job(&mut self, job: Job) {
         let limits = self.recipe.limits;
         let header = &self.recipe.header;
-        let step = self.work.number;
-        let (rank, order, within_s, doing) = match &job {
+        let (rank, order, within_s) = match &job {
             Job::Alone { rank, again, experiments } => {
                 let within_s = limits.alone_s * self.turns(*rank);
                 let selectors = match again {
@@ -212,25 +238,19 @@ impl Rank0 {
                 };
                 let (preset, again) = (header.preset.clone(), *again);
                 let order = Order::Alone { preset, selectors, again, within_s };
-                (*rank, order, within_s, Doing::Works)
+                (*rank, order, within_s)
             }
-            Job::Pair { from, to, .. } => {
-                let within_s = 2.0 * self.pair_s(*from, *to) + limits.gather_s;
-                (*to, Order::Listen { step, within_s }, limits.gather_s, Doing::Listens)
-            }
-            Job::Gather { rank } => (*rank, Order::Gather, 0.0, Doing::Works),
+            Job::Gather { rank } => (*rank, Order::Gather, 0.0),
+            Job::Pair { .. } => return,
         };
         let deadline = self.deadline_after(within_s);
-        self.work.next_job += 1;
-        let number = self.work.next_job;
-        self.work.listening += usize::from(matches!(doing, Doing::Listens));
-        self.work.live.insert(number, Live { job, doing, orders: Vec::new(), deadline });
+        let number = self.work.begins(job, Doing::Works, deadline);
         let id = self.order(rank, order);
         self.work.belongs(id, number);
     }
 
     /// A node gives an order up by itself; it is lost if it does not even report that.
-    fn deadline_after(&mut self, within_s: f64) -> Duration {
+    pub(super) fn deadline_after(&mut self, within_s: f64) -> Duration {
         let slack_s = self.recipe.limits.gather_s + self.recipe.limits.grace_s;
         let deadline =
             self.now + Duration::try_from_secs_f64(within_s + slack_s).unwrap_or(FOREVER);
@@ -239,38 +259,9 @@ impl Rank0 {
     }
 
     /// How many nodes are on a node's machine: they measure in turns.
-    fn turns(&self, rank: u32) -> f64 {
+    pub(super) fn turns(&self, rank: u32) -> f64 {
         let machine = self.members.get(&rank).map(|member| &member.hello.machine);
         machine.and_then(|machine| self.machines.get(machine)).copied().unwrap_or(1).into()
-    }
-
-    /// The time of a pair, with the turns of its nodes.
-    fn pair_s(&self, from: u32, to: u32) -> f64 {
-        self.recipe.limits.pair_s * self.turns(from).max(self.turns(to))
-    }
-
-    /// The near ends of a step begin together, once every far end listens or was given up.
-    fn reach_when_all_listen(&mut self) {
-        if self.work.listening > 0 || self.work.ready.is_empty() {
-            return;
-        }
-        for number in std::mem::take(&mut self.work.ready) {
-            let Some(live) = self.work.live.get_mut(&number) else { continue };
-            let Job::Pair { from, to, .. } = live.job else { continue };
-            let before = std::mem::replace(&mut live.doing, Doing::Reaches);
-            let Doing::Ready(at, key) = before else { continue };
-            let within_s = self.pair_s(from, to);
-            let deadline = self.deadline_after(within_s);
-            if let Some(live) = self.work.live.get_mut(&number) {
-                live.deadline = deadline;
-            }
-            let step = self.work.number;
-            let preset = self.recipe.pair_preset().to_owned();
-            let selectors = self.recipe.header.pair_selectors.clone();
-            let order = Order::Reach { step, far: to, at, key, preset, selectors, within_s };
-            let id = self.order(from, order);
-            self.work.belongs(id, number);
-        }
     }
 
     /// What a node reports of its job.
@@ -292,29 +283,35 @@ impl Rank0 {
         if !is_far_end {
             member.order = None;
         }
-        let Some(number) = self.work.of_order.get(&order).copied() else { return };
-        let Some(live) = self.work.live.get_mut(&number) else { return };
+        let Some(numbers) = self.work.of_order.get(&order).cloned() else { return };
+        match (report, &numbers[..]) {
+            (Report::Listening { doors, .. }, _) => self.listens(&numbers, from, doors),
+            (Report::Failed { why, .. }, _) => {
+                numbers.iter().for_each(|number| self.fail(*number, from, &why));
+            }
+            (report, [number]) => self.take_work(*number, from, report),
+            _ => numbers.iter().for_each(|number| self.fail(*number, from, UNFIT)),
+        }
+    }
+
+    /// A node did its part of a job.
+    fn take_work(&mut self, number: u32, from: u32, report: Report) {
+        let Some(live) = self.work.live.get(&number) else { return };
         match (report, &live.job) {
             (Report::Alone { figures, absent, record, .. }, Job::Alone { again, .. }) => {
                 let again = *again;
                 self.finish(number);
                 self.write_alone(from, again, figures, absent, record);
             }
-            (Report::Listening { at, key, .. }, Job::Pair { to, .. }) if *to == from => {
-                if matches!(live.doing, Doing::Listens) {
-                    live.doing = Doing::Ready(at, key);
-                    self.work.listening -= 1;
-                    self.work.ready.push(number);
-                }
-            }
             (Report::Pair { figures, .. }, Job::Pair { from: near, .. }) if *near == from => {
-                if let Some(live) = self.finish(number) {
-                    self.write_pair(&live.job, figures);
+                match self.finish(number).map(|live| live.job) {
+                    Some(job) if job.is_gathering() => self.work.held.push((job, figures)),
+                    Some(job) => self.write_pair(&job, figures),
+                    None => {}
                 }
             }
             (Report::Gathered { .. }, Job::Gather { .. }) => drop(self.finish(number)),
-            (Report::Failed { why, .. }, _) => self.fail(number, from, &why),
-            _ => self.fail(number, from, "its report does not answer its order"),
+            _ => self.fail(number, from, UNFIT),
         }
     }
 
@@ -322,10 +319,19 @@ impl Rank0 {
     fn finish(&mut self, number: u32) -> Option<Live> {
         let live = self.work.live.remove(&number)?;
         for order in &live.orders {
-            self.work.of_order.remove(order);
+            if let Entry::Occupied(mut jobs) = self.work.of_order.entry(*order) {
+                jobs.get_mut().retain(|job| *job != number);
+                if jobs.get().is_empty() {
+                    jobs.remove();
+                }
+            }
         }
         self.work.listening -= usize::from(matches!(live.doing, Doing::Listens));
         for rank in live.job.ranks() {
+            // The receiver of a gathering waits for its last sender.
+            if live.job.is_gathering() && self.work.needs(rank) {
+                continue;
+            }
             let member = self.members.get_mut(&rank);
             let has_order = member.is_some_and(|member| member.order.is_some());
             if has_order && matches!(live.job, Job::Pair { .. }) {
@@ -376,7 +382,7 @@ impl Rank0 {
     }
 
     /// A job failed at one of its nodes.
-    fn fail(&mut self, number: u32, at: u32, why: &str) {
+    pub(super) fn fail(&mut self, number: u32, at: u32, why: &str) {
         let Some(live) = self.finish(number) else { return };
         let why = match &live.job {
             Job::Alone { .. } | Job::Gather { .. } => why.to_owned(),
@@ -431,6 +437,3 @@ impl Rank0 {
         }
     }
 }
-
-/// The label of the host of a node, where several nodes of a sweep may be on one.
-pub const HOST: &str = "host";

@@ -30,7 +30,9 @@ pub(super) fn title(view: &View) -> String {
             false => format!(", {}", duration(end.wall_s)),
         },
     );
-    let whole = sweep.nodes.len().saturating_sub(lost(sweep).len());
+    // A node that never joined is lost and not among the nodes.
+    let lost: BTreeSet<u32> = lost(sweep).iter().map(|absent| absent.rank).collect();
+    let whole = sweep.nodes.keys().filter(|rank| !lost.contains(rank)).count();
     format!(
         "Fleet sweep {}: {whole} of {}, {}, {}{took}",
         header.id.strip_prefix("sweep-").unwrap_or(&header.id),
@@ -285,7 +287,7 @@ const ADVICE_ELSE: &str =
 const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path, and their counters for errors and dropped packets";
 const ADVICE_UNSTABLE: &str =
     "Look for other programs and for throttling; `plumb doctor` there names both";
-const ADVICE_SUSPECT: &str = "Not confirmed: measure it again before anybody opens it (`plumb fleet resume`, or another sweep)";
+const ADVICE_SUSPECT: &str = "Not confirmed: measure it again before you open the machine (`plumb fleet resume`, or another sweep)";
 
 fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
     let mut by_text: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();

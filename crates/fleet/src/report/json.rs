@@ -4,7 +4,7 @@ use super::View;
 use super::missing::lost;
 use super::names::{at, node};
 use crate::model::{At, Below, Role, Stratum, Verdict};
-use crate::sweep::{Absent, End, Estimate, Node, Purpose, Stage};
+use crate::sweep::{Absent, End, Estimate, Loads, Node, Purpose, Stage};
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -37,6 +37,8 @@ pub struct FlatSweep {
     pair_selectors: Vec<String>,
     /// Number of matchings.
     steps: u32,
+    /// Steps beside the matchings: across a cut, and several nodes to one.
+    loads: Loads,
     /// Seed of the matchings and of the order.
     seed: u64,
     /// What started the nodes.
@@ -245,6 +247,7 @@ fn flat(view: &View) -> FlatSweep {
         selectors: header.selectors,
         pair_selectors: header.pair_selectors,
         steps: header.steps,
+        loads: header.loads,
         seed: header.seed,
         starter: header.starter,
         simulated: header.simulated,

@@ -195,6 +195,8 @@ pub(super) fn course(view: &View) -> Section {
         ("experiments", selected(&header.selectors)),
         ("pair experiments", selected(&header.pair_selectors)),
         ("steps of pairs", header.steps.to_string()),
+        ("bisection steps", header.loads.bisection.to_string()),
+        ("incast steps", header.loads.incast.to_string()),
         ("seed", header.seed.to_string()),
     ];
     let pairs = pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();

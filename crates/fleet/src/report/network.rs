@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Figures of pairs that have a matrix of their own.
 const MATRICES: usize = 4;
+/// The metric that adds up over the senders of a receiver.
+const RATE: &str = "bandwidth";
 /// Figures of pairs in the table.
 const ROWS: usize = 60;
 
@@ -22,7 +24,7 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
     if pairs.is_empty() {
         return None;
     }
-    let keys = keys(view);
+    let keys = keys(view, whole);
     let mut blocks = vec![Block::text(said(view)).for_all()];
     blocks.push(Block::Table(levels(view, &keys)).for_all());
     blocks.extend(shared(view, &keys).map(|table| Block::Table(table).for_all()));
@@ -32,14 +34,18 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
     Some(Section::new("pairs", "The network", blocks))
 }
 
-/// The figures of pairs, key figures first, those without a better direction last.
-fn keys<'view>(view: &'view View) -> Vec<&'view Key> {
+/// The figures of pairs, key figures first, those without a better direction last; in short the key
+/// figures, if any.
+fn keys<'view>(view: &'view View, whole: bool) -> Vec<&'view Key> {
     let mut better: BTreeMap<&Key, Better> = BTreeMap::new();
     for pair in &view.sweep.pairs {
         better.insert(&pair.key, pair.better);
     }
     let mut keys: Vec<&Key> = better.keys().copied().collect();
     keys.sort_by_key(|key| (better[key] == Better::None, view.titles.place(key)));
+    if !whole && keys.iter().any(|key| view.titles.is_key_figure(key)) {
+        keys.retain(|key| view.titles.is_key_figure(key));
+    }
     keys
 }
 
@@ -153,14 +159,18 @@ fn bisection(view: &View, key: &Key) -> Option<Row> {
     Some(row(view, key, what, unit, (median(&values)?, alone(view, key)?), own.len()))
 }
 
-/// Several senders to one receiver: the rates add up, times do not.
+/// Several senders to one receiver: the rates add up, times do not. Windows of the senders overlap
+/// in part, so that the sum is at most that.
 fn incast(view: &View, key: &Key) -> Option<Row> {
     let mut by_receiver: BTreeMap<(u32, u32), Vec<&Pair>> = BTreeMap::new();
     for pair in of(&view.sweep.pairs, Purpose::Incast).filter(|pair| pair.key == *key) {
         by_receiver.entry((pair.step, pair.to)).or_default().push(pair);
     }
+    // One that lost a sender has another sum.
+    let whole = by_receiver.values().map(Vec::len).max()?;
+    by_receiver.retain(|_, own| own.len() == whole);
     let first = by_receiver.values().flatten().next()?;
-    let is_rate = first.better == Better::Higher;
+    let is_rate = key.metric == RATE;
     let totals: Vec<f64> = by_receiver
         .values()
         .filter_map(|own| {
@@ -169,10 +179,9 @@ fn incast(view: &View, key: &Key) -> Option<Row> {
         })
         .collect();
     let senders: usize = by_receiver.values().map(Vec::len).sum();
-    let each = senders / by_receiver.len();
     let what = match is_rate {
-        true => format!("incast: {each} into one, their sum"),
-        false => format!("incast: {each} into one"),
+        true => format!("incast: {whole} into one, sum at most"),
+        false => format!("incast: {whole} into one"),
     };
     Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), senders))
 }
@@ -183,7 +192,9 @@ fn alone(view: &View, key: &Key) -> Option<f64> {
         let own = of(&view.sweep.pairs, purpose).filter(|pair| pair.key == *key);
         own.map(|pair| pair.estimate.value).collect()
     };
-    median(&values(Purpose::Isolated)).or_else(|| median(&values(Purpose::Matching)))
+    let median = median(&values(Purpose::Isolated)).or_else(|| median(&values(Purpose::Matching)));
+    // Nothing is a multiple of zero.
+    median.filter(|median| *median > 0.0)
 }
 
 /// Near end by far end, for the first figures.

@@ -144,7 +144,7 @@ impl<'a> Branch<'a> {
                 self.closed = 0;
                 self.uplink = Some(*channel);
                 if self.hands.is_none() || self.sweep != sweep {
-                    self.hands = Some(Hands::new(self.options, &sweep)?);
+                    self.hands = Some(Hands::new(self.options, &sweep, stop)?);
                     (self.say)(&format!("takes part in {}", printable(&sweep)));
                     self.sweep = sweep;
                 }

@@ -3,14 +3,14 @@
 
 use crate::relay::Link;
 use crate::wire::{Down, FRAME_BYTES_MAX, Up};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use metal::wait::Want;
 use session::agent::channel::{Channel, HANDSHAKE_TIME, prepare};
 use session::agent::handshake::{Heard, Refusal, Responder};
 use session::agent::key::{Key, Named};
-use socket2::{Domain, Socket, Type};
+use session::agent::stranger::{self, Shaken};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 const WAITING_MAX: usize = 128;
 /// Connections that the kernel keeps meanwhile.
 const BACKLOG: i32 = 4096;
-/// Bytes taken from a stranger at once.
-const STRANGER_BYTES: usize = 1024;
 /// Without descriptors or memory no connection is accepted for this time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 /// Strangers are reported at most this often.
@@ -65,18 +63,10 @@ pub type Wants<'a> = Vec<Want<'a>>;
 impl Door {
     /// Listens at an address. Errors: it is not this host's, or taken.
     pub fn new(at: SocketAddr, key: &Key) -> Result<Door> {
-        let listen = || {
-            let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
-            socket.set_reuse_address(true)?;
-            socket.bind(&at.into())?;
-            socket.listen(BACKLOG)?;
-            socket.set_nonblocking(true)?;
-            Ok::<Socket, io::Error>(socket)
-        };
-        let listener = listen().with_context(|| format!("cannot listen at {at}"))?;
+        let listener = stranger::listener(at, BACKLOG)?;
         let named = Named { key: key.clone(), name: String::new() };
         Ok(Door {
-            listener: listener.into(),
+            listener,
             keys: Rc::new([named]),
             heard: Heard::default(),
             waiting: Vec::new(),
@@ -209,46 +199,27 @@ impl Door {
         if !is_ready && !is_over {
             return self.waiting.push(one);
         }
-        let mut bytes = [0; STRANGER_BYTES];
-        let why = match one.stream.read(&mut bytes) {
-            Ok(0) => "it closed the connection during the handshake".to_owned(),
-            Ok(read) => match self.feed(&mut one, &bytes[..read]) {
-                Ok(Some(channel)) => return self.open(channel, happened),
-                Ok(None) if !is_over => return self.waiting.push(one),
-                Ok(None) => LATE.to_owned(),
-                Err(why) => why,
-            },
-            Err(error) if is_passing(&error) && !is_over => return self.waiting.push(one),
-            Err(error) if is_passing(&error) => LATE.to_owned(),
-            Err(error) => error.to_string(),
-        };
-        self.reject(format!("rejected {}: {why}", one.from), happened);
-    }
-
-    /// Goes on with a handshake. Errors: why it is rejected.
-    fn feed(&mut self, one: &mut Waiting, bytes: &[u8]) -> Result<Option<Channel>, String> {
-        let mut out = Vec::new();
-        let fed = one.responder.feed(bytes, &mut out, &mut self.heard);
-        // What is said in a handshake fits what the kernel keeps for a new connection.
-        if !out.is_empty() && !matches!(one.stream.write(&out), Ok(sent) if sent == out.len()) {
-            return Err("it does not read what is sent to it".to_owned());
-        }
-        let secured = match fed {
-            Ok(None) => return Ok(None),
-            Ok(Some(secured)) => secured,
-            Err(refusal) => {
+        let why = match stranger::shake(&mut one.stream, &mut one.responder, &mut self.heard) {
+            Shaken::Waits if !is_over => return self.waiting.push(one),
+            Shaken::Waits => LATE.to_owned(),
+            Shaken::Secured(secured) => {
+                match Channel::accepted(one.stream, *secured, FRAME_BYTES_MAX) {
+                    Ok(channel) => return self.open(channel, happened),
+                    Err(lost) => lost.to_string(),
+                }
+            }
+            Shaken::Refused(refusal) => {
                 let _ = one.stream.shutdown(Shutdown::Write);
-                return Err(match refusal {
+                match refusal {
                     Refusal::OtherKey => {
                         "it has another secret: all nodes of a sweep need the same one".to_owned()
                     }
                     other => other.to_string(),
-                });
+                }
             }
+            Shaken::Gone(why) => why,
         };
-        let stream = one.stream.try_clone().map_err(|error| error.to_string())?;
-        let accepted = Channel::accepted(stream, secured, FRAME_BYTES_MAX);
-        accepted.map(Some).map_err(|lost| lost.to_string())
+        self.reject(format!("rejected {}: {why}", one.from), happened);
     }
 
     fn open(&mut self, channel: Channel, happened: &mut Vec<Happened>) {
@@ -273,7 +244,3 @@ impl Door {
 }
 
 const LATE: &str = "it did not complete the handshake in time";
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
-}

@@ -10,13 +10,17 @@ use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
 use metal::wait::Want;
 use session::agent::key::Key;
 use session::agent::message::printable;
+use session::machine::TOKEN;
 use session::select::Selection;
+use session::store::Store;
 use session::store::file::{self, There};
+use session::store::journal::WorkDir;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Presets that a run may have.
@@ -28,14 +32,19 @@ const SAID_MAX: usize = 4096;
 /// What an agent says once it listens.
 const LISTENS: &str = "listening at ";
 const SIGTERM: i32 = 15;
+/// A pair's figure is precise enough at this half width of its interval, in percent: a third of the
+/// least difference for which a network figure is accused.
+const PAIR_PRECISION: &str = "5";
+/// Most near ends of one far end.
+const NEARS_MAX: u32 = 64;
 
 /// What executes the orders of a node.
 pub struct Hands<'a> {
     options: &'a Options,
     /// Where the records of this sweep are.
     records: PathBuf,
-    /// For keys and records that do not stay.
-    work: tempfile::TempDir,
+    /// For keys and records that do not stay; absent where figures are drawn.
+    work: Option<WorkDir>,
     running: Option<Running>,
 }
 
@@ -51,10 +60,16 @@ enum Task {
     Drawn(Instant, Report),
     /// A run of this node, with its record.
     Alone(Process, PathBuf, u32),
-    /// An agent; whether it listens, and its key.
-    Far(Process, bool, OneTime),
+    /// An agent for each near end, and whether it is reported that they listen.
+    Far(Vec<Agent>, bool),
     /// A run toward an agent, with its record.
     Near(Process, PathBuf),
+}
+
+/// The far end of one pair.
+struct Agent {
+    process: Process,
+    key: OneTime,
 }
 
 /// A child. It is ended when this is dropped.
@@ -68,7 +83,7 @@ struct Process {
 impl<'a> Hands<'a> {
     /// For a sweep of this name. Errors: the name cannot be a directory's, or the directories cannot
     /// be made.
-    pub fn new(options: &'a Options, sweep: &str) -> Result<Hands<'a>> {
+    pub fn new(options: &'a Options, sweep: &str, stop: &AtomicBool) -> Result<Hands<'a>> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         ensure!(
             !sweep.is_empty()
@@ -78,7 +93,9 @@ impl<'a> Hands<'a> {
             "rank 0 named the sweep {:?}, which cannot be a directory's name",
             printable(sweep)
         );
-        let work = tempfile::Builder::new().prefix("plumb-fleet-").tempdir();
+        // Where this node is killed, the next one removes it.
+        let make = || WorkDir::make(&Store::here(), &std::env::temp_dir(), sweep, &[], stop);
+        let work = options.drawn.is_none().then(make).transpose();
         let work = work.context("cannot make a work directory; set TMPDIR")?;
         let records = std::path::absolute(options.records.join(sweep))?;
         Ok(Hands { options, records, work, running: None })
@@ -113,30 +130,28 @@ impl<'a> Hands<'a> {
                     args.extend(["--dir".to_owned(), dir.display().to_string()]);
                 }
                 self.select(&mut args, selectors)?;
-                (Task::Alone(self.spawn(&args)?, record, again), within_s)
+                (Task::Alone(self.spawn(&args, None)?, record, again), within_s)
             }
-            Order::Listen { within_s, .. } => {
-                let key = Key::random()?;
-                let file = self.key_file(order, &key)?;
-                let at = SocketAddr::new(self.options.address()?, 0).to_string();
-                let mut args =
-                    ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
-                self.pin(&mut args);
-                (Task::Far(self.spawn(&args)?, false, OneTime(key.digits())), within_s)
+            Order::Listen { within_s, nears, .. } => {
+                ensure!((1..=NEARS_MAX).contains(&nears), "{nears} near ends are too many");
+                let agents = (0..nears).map(|near| self.agent(&format!("{order}-{near}")));
+                (Task::Far(agents.collect::<Result<_>>()?, false), within_s)
             }
-            Order::Reach { at, key, preset, selectors, within_s, .. } => {
+            Order::Reach { at, key, token, preset, selectors, within_s, .. } => {
                 let key = Key::parse(&key.0).context("the far end's key is damaged")?;
-                let file = self.key_file(order, &key)?;
-                let record = self.work.path().join(format!("pair-{order}.jsonl"));
+                let file = self.key_file(&order.to_string(), &key)?;
+                let record = self.work()?.join(format!("pair-{order}.jsonl"));
                 let mut args = self.run_args(&preset, &record)?;
                 args.extend([
+                    "--precision".to_owned(),
+                    PAIR_PRECISION.to_owned(),
                     "--peer".to_owned(),
                     format!("tcp://{at}"),
                     "--key-file".to_owned(),
                     file,
                 ]);
                 self.select(&mut args, selectors)?;
-                (Task::Near(self.spawn(&args)?, record), within_s)
+                (Task::Near(self.spawn(&args, token.as_deref())?, record), within_s)
             }
         };
         let within = Duration::try_from_secs_f64(within_s).context("an order without a time")?;
@@ -155,9 +170,10 @@ impl<'a> Hands<'a> {
             Order::Reach { step, far, .. } => {
                 Report::Pair { order, figures: drawn.pair(*step, rank, *far) }
             }
-            Order::Listen { .. } => {
+            Order::Listen { nears, .. } => {
                 let at = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 9);
-                return Err(Some(Report::Listening { order, at, key: OneTime(String::new()) }));
+                let doors = vec![(at, OneTime(String::new())); *nears as usize];
+                return Err(Some(Report::Listening { order, doors }));
             }
             Order::Rest | Order::Gather | Order::Leave { .. } => return Err(None),
         };
@@ -208,17 +224,32 @@ impl<'a> Hands<'a> {
         free.with_context(|| format!("too many records in {}", self.records.display()))
     }
 
-    fn key_file(&self, order: u64, key: &Key) -> Result<String> {
-        let path = self.work.path().join(format!("key-{order}"));
+    fn work(&self) -> Result<&Path> {
+        self.work.as_ref().map(WorkDir::path).context("figures are drawn")
+    }
+
+    /// Starts the far end of a pair.
+    fn agent(&self, name: &str) -> Result<Agent> {
+        let key = Key::random()?;
+        let file = self.key_file(name, &key)?;
+        let at = SocketAddr::new(self.options.address()?, 0).to_string();
+        let mut args = ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
+        self.pin(&mut args);
+        Ok(Agent { process: self.spawn(&args, None)?, key: OneTime(key.digits()) })
+    }
+
+    fn key_file(&self, name: &str, key: &Key) -> Result<String> {
+        let path = self.work()?.join(format!("key-{name}"));
         let digits = key.digits() + "\n";
         file::make(&path, file::SECRET, There::Replaced, |file| file.write_all(digits.as_bytes()))
             .context("cannot write the key of a pair")?;
         Ok(path.display().to_string())
     }
 
-    fn spawn(&self, args: &[String]) -> Result<Process> {
+    fn spawn(&self, args: &[String], token: Option<&str>) -> Result<Process> {
         let mut command = Command::new(&self.options.plumb);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).envs(token.map(|token| (TOKEN, token)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = dying_with_parent(in_new_session(&mut command))
             .spawn()
             .with_context(|| format!("cannot start {}", self.options.plumb.display()))?;
@@ -228,8 +259,8 @@ impl<'a> Hands<'a> {
 
     /// What to wait for.
     pub fn wants(&self) -> Vec<Want<'_>> {
-        let process = self.running.as_ref().and_then(|running| running.task.process());
-        process.map(Process::wants).unwrap_or_default()
+        let running = self.running.iter();
+        running.flat_map(|running| running.task.processes()).flat_map(Process::wants).collect()
     }
 
     /// When to look without anything's having arrived.
@@ -253,14 +284,17 @@ impl<'a> Hands<'a> {
                 false
             }
             Task::Alone(process, ..) | Task::Near(process, _) => process.listen(),
-            Task::Far(process, listens, key) => {
-                let is_over = process.listen();
-                let at = if *listens { None } else { process.listening() };
-                if let Some(at) = at {
-                    *listens = true;
-                    let report = Report::Listening { order, at, key: key.clone() };
+            Task::Far(agents, is_reported) => {
+                let is_over = agents.iter_mut().fold(false, |is_over, agent| {
+                    let has_ended = agent.process.listen();
+                    is_over || has_ended
+                });
+                let door = |agent: &Agent| Some((agent.process.listening()?, agent.key.clone()));
+                let doors: Option<Vec<_>> = agents.iter().map(door).collect();
+                if let Some(doors) = doors.filter(|_| !*is_reported) {
+                    *is_reported = true;
                     self.running = Some(running);
-                    return Some(report);
+                    return Some(Report::Listening { order, doors });
                 }
                 is_over
             }
@@ -284,12 +318,11 @@ impl<'a> Hands<'a> {
 }
 
 impl Task {
-    fn process(&self) -> Option<&Process> {
+    fn processes(&self) -> Vec<&Process> {
         match self {
-            Task::Drawn(..) => None,
-            Task::Alone(process, ..) | Task::Far(process, ..) | Task::Near(process, _) => {
-                Some(process)
-            }
+            Task::Drawn(..) => Vec::new(),
+            Task::Alone(process, ..) | Task::Near(process, _) => vec![process],
+            Task::Far(agents, _) => agents.iter().map(|agent| &agent.process).collect(),
         }
     }
 
@@ -297,9 +330,11 @@ impl Task {
     fn ended(self, rank: u32, order: u64, is_late: bool) -> Result<Report> {
         match self {
             Task::Drawn(_, report) => Ok(report),
-            Task::Far(mut process, ..) => {
-                let why = process.last_words(is_late);
-                bail!("the far end ended: {why}")
+            Task::Far(mut agents, _) => {
+                // The one that has ended, or any of them whose time is over.
+                agents.sort_by_key(|agent| !agent.process.is_closed());
+                let why = agents.first_mut().map(|agent| agent.process.last_words(is_late));
+                bail!("the far end ended: {}", why.unwrap_or_default())
             }
             Task::Alone(mut process, path, again) => {
                 let why = process.last_words(is_late);
@@ -332,6 +367,11 @@ impl Process {
         listen_to(&mut self.stdout, &mut Vec::new());
         listen_to(&mut self.stderr, &mut self.said);
         self.said.drain(..self.said.len().saturating_sub(SAID_MAX));
+        self.is_closed()
+    }
+
+    /// Whether it has closed both of its streams.
+    fn is_closed(&self) -> bool {
         self.stdout.is_none() && self.stderr.is_none()
     }
 
@@ -361,7 +401,7 @@ impl Process {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }
-        if self.stdout.is_some() || self.stderr.is_some() {
+        if !self.is_closed() {
             let _ = kill(self.child.id(), SIGTERM);
         }
         let status = self.wait(ENDING);

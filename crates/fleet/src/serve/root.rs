@@ -110,7 +110,7 @@ impl<'a> Root<'a> {
         let port = door.port()?;
         say(&format!("listening at {}", SocketAddr::new(at.ip(), port)));
         let Lead { recipe, book, earlier } = lead;
-        let hands = Hands::new(options, &recipe.header.id)?;
+        let hands = Hands::new(options, &recipe.header.id, stop)?;
         let generation = fastrand::u64(1..);
         Ok(Root {
             say,

@@ -2,8 +2,8 @@ use super::{Kill, Outcome, measured, run, sweep};
 use crate::drawn::Drawn;
 use crate::model;
 use crate::read::Sweep;
-use crate::recipe::{Limits, Recipe, steps};
-use crate::sweep::{FLEET_FORMAT, Header, Pair, Stage};
+use crate::recipe::{Limits, Recipe, loads, steps};
+use crate::sweep::{FLEET_FORMAT, Header, Loads, Pair, Purpose, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn recipe(size: u32) -> Recipe {
@@ -19,6 +19,7 @@ fn recipe(size: u32) -> Recipe {
             pair_selectors: Vec::new(),
             steps: steps(size, false, None),
             seed: 5,
+            loads: loads(size, steps(size, false, None), None, None),
             starter: "options".to_owned(),
             simulated: true,
         },
@@ -26,10 +27,11 @@ fn recipe(size: u32) -> Recipe {
     }
 }
 
-/// A sweep of two matchings: many of these run.
+/// A sweep of two matchings, one across a cut and one gathering: many of these run.
 fn short(size: u32) -> Recipe {
     let mut recipe = recipe(size);
     recipe.header.steps = 2;
+    recipe.header.loads = Loads { bisection: 1, incast: 1 };
     recipe
 }
 
@@ -63,14 +65,16 @@ fn a_sweep_measures_every_node_and_every_step() {
         assert!(outcome.is_over, "{size}");
         let sweep = whole(&outcome);
         assert_eq!(measured(&sweep).len(), size as usize);
-        let (matched, isolated) = recipe.edges(&|_, _| true);
-        let planned: usize = matched.iter().map(Vec::len).sum::<usize>() + isolated.len();
-        let measured = sweep
-            .pairs
-            .iter()
-            .filter(|pair| pair.step < matched.len() as u32 + isolated.len() as u32);
-        let measured: BTreeSet<_> = measured.map(|pair| (pair.step, pair.from, pair.to)).collect();
-        assert_eq!(measured.len(), planned, "{size}");
+        let steps = recipe.edges(&|_, _| true, &|_| String::new()).into_iter().zip(0..);
+        let planned: BTreeSet<_> = steps
+            .flat_map(|((purpose, edges), step)| {
+                edges.into_iter().map(move |(from, to)| (step, purpose, from, to))
+            })
+            .collect();
+        let measured = sweep.pairs.iter().filter(|pair| pair.purpose != Purpose::Suspect);
+        let measured: BTreeSet<_> =
+            measured.map(|pair| (pair.step, pair.purpose, pair.from, pair.to)).collect();
+        assert_eq!(measured, planned, "{size}");
         assert!(sweep.absents.is_empty(), "{:?}", sweep.absents);
         assert!(sweep.end.is_some_and(|end| !end.interrupted));
     }

@@ -341,10 +341,4 @@ impl Cpu {
             _ => Some(Distance::OtherSocket),
         }
     }
-
-    /// Highest frequency that the machine states for any CPU: the frequency driver, else CPUID 16h.
-    pub fn max_hz(&self) -> Option<u64> {
-        let scaled = self.cpus.iter().filter_map(|cpu| cpu.frequency.max_hz).max();
-        scaled.or(self.cpuid_frequency.max_hz)
-    }
 }

@@ -7,192 +7,18 @@
 //! channels do. A line that is stored regularly is read before (write-allocate), so that stores
 //! cost the bus twice.
 
-mod channels;
-mod designs;
-
+use super::channels::{memory_peak, stated_peak};
+use super::designs::{Design, design, design_of};
 use super::measured::level_ns;
+use super::transfer::{Access, Op, STREAM, Stores, Transfer, cpus_of};
 use super::{LINE, Level, level_latency};
-use crate::cpu::peak::{self, Arithmetic, CORES_HZ, Element, distinct_cores, thread_cpus};
+use crate::cpu::peak::{CORES_HZ, distinct_cores};
 use crate::cpu::{best_core_clock, core, is_guest};
 use crate::{Facts, Law, around, inverse, product, range};
 use bench::experiment::Site;
-use bench::{case, rows, symbols};
-pub use channels::{memory_peak, stated_peak};
-use designs::{Design, design};
-use host::{Arch, Core};
-use metal::stream::{self, Kernel};
 use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
-
-/// Loads and stores of vectors are as light as additions of integers.
-const LIGHT: (peak::Op, Element) = (peak::Op::Add, Element::I64);
-
-rows! {
-    /// What is done with each element: the instrument's name, and the arithmetic in vectors.
-    pub enum Op: (stream::Op, (peak::Op, Element)) {
-        Read = "read" => (stream::Op::Read, LIGHT),
-        Write = "write" => (stream::Op::Write, LIGHT),
-        Modify = "modify" => (stream::Op::Modify, LIGHT),
-        Copy = "copy" => (stream::Op::Copy, LIGHT),
-        Scale = "scale" => (stream::Op::Scale, (peak::Op::Mul, Element::F64)),
-        Add = "add" => (stream::Op::Add, (peak::Op::Add, Element::F64)),
-        Triad = "triad" => (stream::Op::Triad, (peak::Op::Fma, Element::F64)),
-    }
-}
-rows! {
-    /// Into the caches or past them.
-    pub enum Stores: stream::Stores {
-        Regular = "regular" => stream::Stores::Regular,
-        NonTemporal = "nontemporal" => stream::Stores::NonTemporal,
-    }
-}
-rows! {
-    /// Every byte, or one word of each line in two orders.
-    pub enum Access: stream::Access {
-        Every = "every" => stream::Access::Every,
-        First = "first" => stream::Access::First,
-        Strided = "strided" => stream::Access::Strided,
-    }
-}
-symbols! {
-    /// Bytes of a memory instruction; `vector`: the widest, in main memory the fastest.
-    pub enum Width {
-        Vector = "vector", Sse2 = "sse2", Avx2 = "avx2", Avx512 = "avx512", Neon = "neon"
-        ; Word(4, 8, B)
-    }
-}
-impl Width {
-    /// What the instrument calls it; none for the widest.
-    fn instruments(self) -> Option<stream::Width> {
-        Some(match self {
-            Width::Vector => return None,
-            Width::Word(..8) => stream::Width::Word4,
-            Width::Word(_) => stream::Width::Word8,
-            Width::Sse2 => stream::Width::Sse2,
-            Width::Avx2 => stream::Width::Avx2,
-            Width::Avx512 => stream::Width::Avx512,
-            Width::Neon => stream::Width::Neon,
-        })
-    }
-
-    /// Whether it is one of several elements.
-    pub fn is_vector(self) -> bool {
-        !matches!(self, Width::Word(_))
-    }
-}
-symbols! {
-    /// A number, one per CPU to measure on, or those of one core.
-    pub enum Threads { All = "all", Smt = "smt"; Number(1, 8192, Count) }
-}
-case! {
-    /// A kernel, the level that its arrays lie in, and how many threads run it.
-    pub struct Transfer {
-        /// operation on each element
-        op: Op,
-        /// stores through the caches (regular) or past them (nontemporal)
-        stores: Stores,
-        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 per iteration (first,
-        /// R1), or every 512 bytes in eight sweeps (strided, R0)
-        access: Access,
-        /// width of a memory instruction; vector: the widest, or in main memory the fastest
-        width: Width,
-        /// level of the hierarchy that holds the arrays
-        level: Level,
-        /// number of threads, all (one per CPU) or smt (those of one core)
-        threads: Threads,
-    }
-}
-
-/// STREAM's kernels, whose mean R4 took.
-pub const STREAM: [Op; 4] = [Op::Copy, Op::Scale, Op::Add, Op::Triad];
-
-impl Transfer {
-    /// A kernel that touches every byte in the widest vectors.
-    pub fn widest(op: Op, stores: Stores, level: Level, threads: Threads) -> Transfer {
-        Transfer { op, stores, access: Access::Every, width: Width::Vector, level, threads }
-    }
-
-    /// The same with another operation.
-    #[must_use]
-    pub fn with_op(&self, op: Op) -> Transfer {
-        Transfer { op, ..self.clone() }
-    }
-
-    /// The instrument's kernel.
-    pub fn kernel(&self) -> Kernel {
-        let (op, stores, access) = (self.op.row().0, *self.stores.row(), *self.access.row());
-        match self.width.instruments() {
-            Some(width) => Kernel { op, stores, access, width },
-            None => Kernel::widest(op, stores),
-        }
-    }
-
-    /// Lines that the program loads, and that it stores to, for one line of each array.
-    fn moves(&self) -> (f64, f64) {
-        let stores = f64::from(self.op != Op::Read);
-        (self.op.row().0.moves() as f64 - stores, stores)
-    }
-
-    /// Bytes on the bus for each of the program: a line that is stored regularly is read before,
-    /// unless the program loads it anyway.
-    pub fn bus_ratio(&self) -> f64 {
-        let is_loaded = matches!(self.op, Op::Read | Op::Modify);
-        let allocated = f64::from(!is_loaded && self.stores == Stores::Regular);
-        let moves = self.op.row().0.moves() as f64;
-        (moves + allocated) / moves
-    }
-
-    /// Bytes of a memory instruction at the site.
-    pub fn bytes(&self, site: &Site) -> f64 {
-        let cpu = &site.host.cpu;
-        match self.width.instruments() {
-            Some(width) => width.bytes() as f64,
-            None if cpu.arch == Arch::Aarch64 => 16.0,
-            None if cpu.has("avx512f") => 64.0,
-            None if cpu.has("avx2") && cpu.has("fma") => 32.0,
-            None => 16.0,
-        }
-    }
-
-    /// The arithmetic under which the core's clock is that of this kernel by instructions of so
-    /// many bytes; none where they are too narrow to lower it.
-    pub fn at_width(&self, instruction_bytes: u64) -> Option<Arithmetic> {
-        let width = match instruction_bytes {
-            32 => peak::Width::Avx2,
-            64 => peak::Width::Avx512,
-            _ => return None,
-        };
-        let (op, element) = self.op.row().1;
-        Some(Arithmetic { op, element, width })
-    }
-}
-
-/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more;
-/// for `smt` the threads of the first core that shows several here.
-pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
-    match threads {
-        Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),
-        Threads::Number(count) => thread_cpus(site, count.max(1) as usize),
-        Threads::All => thread_cpus(site, site.cpus.len().max(1)),
-        Threads::Smt => {
-            let siblings = |cpu: &usize| -> Vec<usize> {
-                let of = site.host.cpu.cpu(*cpu).map(|cpu| &cpu.smt_siblings);
-                let here = of.into_iter().flatten().filter(|cpu| site.cpus.contains(cpu));
-                here.copied().collect()
-            };
-            let mut cores = site.cpus.iter().map(siblings);
-            cores.find(|cpus| cpus.len() > 1).unwrap_or_default()
-        }
-    }
-}
-
-/// The design of the cores under some CPUs where they are of one and it is known.
-fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
-    let core = peak::design_of(site, cpus)?;
-    let (row, is_known) = design(core);
-    is_known.then_some((row, core))
-}
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.
 fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
@@ -218,8 +44,7 @@ pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64
 }
 
 fn at_most(constant: f64, uncertainty: f64, rule: String) -> Bound {
-    let (side, inputs) = (Side::AtMost, Vec::new());
-    Bound { side, constant, inputs, uncertainty, rule, warns_only: true }
+    Bound { side: Side::AtMost, constant, inputs: Vec::new(), uncertainty, rule, warns_only: true }
 }
 
 /// No thread moves more than its core's memory instructions do at the core clock of the round,
@@ -285,6 +110,12 @@ fn over_bus(of: &Transfer) -> Range {
 /// Program bytes per second of a kernel. Errors: why nothing can be said.
 pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
     rate(facts, of, best_core_clock(facts))
+}
+
+/// Bytes per second on the bus. Errors: as [`bandwidth`], and it moves what the program names.
+pub fn bus_bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
+    let ratio = of.own_bus_ratio().ok_or("unknown: the bus moves exactly the program's bytes")?;
+    Ok(bandwidth(facts, of)?.times(ratio))
 }
 
 /// What one core takes from a level behind the first cache by loads, in B/s.

@@ -11,8 +11,8 @@ mod device;
 pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 
 use super::Level;
-use super::bandwidth::Op;
 use super::measured::{measured_copy, moved};
+use super::transfer::Op;
 use crate::cpu::{clocked, is_guest};
 use crate::os::learnt::corrected;
 use crate::os::signal::{EXCEPTION, Operation, signal};

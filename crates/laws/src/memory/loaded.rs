@@ -1,8 +1,9 @@
 //! Laws of memory under load: a queue between idle latency and peak bandwidth.
 
-use super::bandwidth::{Op, Stores, Threads, Transfer, bandwidth};
+use super::bandwidth::bandwidth;
 use super::measured::walk_ns;
 use super::mlp::one_chain;
+use super::transfer::{Op, Stores, Threads, Transfer};
 use super::{LINE, Level};
 use crate::cpu::is_guest;
 use crate::{Facts, Law, around, inverse, range};

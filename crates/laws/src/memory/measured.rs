@@ -2,7 +2,7 @@
 //! experiments start from.
 
 use super::Level;
-use super::bandwidth::{Op, Stores};
+use super::transfer::{Op, Stores};
 use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::Known;
 use record::event::Range;

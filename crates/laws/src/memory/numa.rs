@@ -8,8 +8,9 @@
 //! node, so its rate falls as the latency rises; of a whole node's CPUs the link between the nodes
 //! decides, which nothing describes.
 
-use super::bandwidth::{Op, STREAM, Stores, Threads, Transfer, stream_mean};
+use super::bandwidth::stream_mean;
 use super::measured::level_ns;
+use super::transfer::{Op, STREAM, Stores, Threads, Transfer};
 use super::{Level, level_latency};
 use crate::cpu::is_guest;
 use crate::{Facts, Law, around, inverse, range};

@@ -150,16 +150,6 @@ fn memory_is_bound_to_its_node_and_to_no_missing_one() {
     assert!(mapping.bind(1023).is_err());
 }
 
-#[test]
-fn locking_makes_every_page_present() {
-    let mapping = Mapping::new(8 * base_page_bytes(), Pages::Base).unwrap();
-    if mapping.mlock()
-        && let Ok(nodes) = mapping.nodes()
-    {
-        assert_eq!(nodes.values().sum::<usize>(), 8);
-    }
-}
-
 /// From here on the calling process is answered EPERM by these system calls, as the sandboxes of
 /// containers do.
 fn forbid(calls: [libc::c_long; 2]) -> io::Result<()> {

@@ -286,7 +286,9 @@ fn measured() -> impl Strategy<Value = Event> {
     let rows = prop::collection::vec(numbers(), 0..3);
     let names = prop::collection::btree_map(text(), texts(), 0..2);
     let trace = (text(), case(), texts(), rows, names, any::<u64>()).prop_map(
-        |(word, case, columns, rows, names, dropped)| {
+        |(word, case, columns, mut rows, names, dropped)| {
+            // Each row has a value for each column.
+            rows.iter_mut().for_each(|row| row.resize(columns.len(), 0.5));
             Event::Trace(Trace {
                 series: word.clone(),
                 round: u32::MAX,
@@ -477,5 +479,19 @@ fn an_event_that_json_cannot_hold_is_not_written() {
         let error = write(&mut bytes, &trace).expect_err("it would not come back");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
         assert!(bytes.is_empty(), "nothing is written");
+    }
+}
+
+/// A mutated record of 2026-11-27 had a row without values, and its picture a state.
+#[test]
+fn a_trace_whose_row_lacks_a_value_is_refused() {
+    let line = |row: &str| {
+        format!(
+            r#"{{"event":"trace","series":"s","round":1,"case":{{}},"kind":"spans","columns":["start_ns","length_ns"],"rows":[[1.0,2.0],{row}],"dropped":0}}"#
+        )
+    };
+    assert!(record::codec::event(line("[3.0,4.0]").as_bytes()).is_ok());
+    for row in ["[]", "[3.0]", "[3.0,4.0,5.0]"] {
+        assert!(record::codec::event(line(row).as_bytes()).is_err(), "{row}");
     }
 }

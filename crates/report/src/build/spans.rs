@@ -63,7 +63,7 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) ->
             let rows = &trace.rows[..trace.rows.len().min(MOST_SPANS)];
             let lane = |(at, name): (usize, &String)| {
                 let points = rows.iter().filter(|row| row[state] == at as f64);
-                let points: Vec<Point> = points.map(|row| span(row)).collect();
+                let points: Vec<Point> = points.filter_map(|row| span(row)).collect();
                 (!points.is_empty()).then(|| Series::new(name, Shape::Spans, points))
             };
             let part = match trace.rows.len() > rows.len() {
@@ -93,10 +93,11 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     Some(Series::new(name, Shape::Spans, vec![point]))
 }
 
-/// The tooltip follows from its ends.
-fn span(row: &[f64]) -> Point {
-    let (start, duration) = (row[0], row[1]);
-    Point { x: start, y: start + duration, ends: None, hover: String::new() }
+/// A stretch, whose first columns are its start and its duration; none of a trace without them. The
+/// tooltip follows from its ends.
+fn span(row: &[f64]) -> Option<Point> {
+    let [start, duration, ..] = *row else { return None };
+    Some(Point { x: start, y: start + duration, ends: None, hover: String::new() })
 }
 
 /// A table for each case.

@@ -12,12 +12,12 @@ use super::key::Keys;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, Way};
 use super::server::Served;
+use super::stranger::{self, STRANGER_BYTES, Shaken, is_passing};
 use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};
-use socket2::{Domain, Socket, Type};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -27,8 +27,6 @@ use std::time::{Duration, Instant};
 pub const WAITING_MAX: usize = 32;
 /// Connections that the kernel keeps for the agent meanwhile.
 const BACKLOG: i32 = 1024;
-/// Bytes taken from a stranger at once.
-const STRANGER_BYTES: usize = 1024;
 /// A refused connection has this time to read the refusal.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 /// Where no connection can be accepted (no descriptors), the next is tried after this time.
@@ -88,19 +86,11 @@ impl<'agent> Listen<'agent> {
     /// Listens at an address, for whoever has one of these keys. Errors: the address is not this
     /// host's, or taken.
     pub fn new(office: &'agent Office<'agent>, keys: Keys, at: SocketAddr) -> Result<Self> {
-        let listen = || {
-            let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
-            socket.set_reuse_address(true)?;
-            socket.bind(&at.into())?;
-            socket.listen(BACKLOG)?;
-            socket.set_nonblocking(true)?;
-            Ok::<Socket, io::Error>(socket)
-        };
-        let listener = listen().with_context(|| format!("cannot listen at {at}"))?;
+        let listener = stranger::listener(at, BACKLOG)?;
         Ok(Listen {
             office,
             keys,
-            listener: listener.into(),
+            listener,
             waiting: Vec::new(),
             heard: Heard::default(),
             served: None,
@@ -396,35 +386,23 @@ impl Strangers {
 
 /// Goes on with a handshake.
 fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard) -> Next {
-    let mut bytes = [0; STRANGER_BYTES];
-    let read = match stream.read(&mut bytes) {
-        Ok(0) => {
-            return Next::Gone(Some("it closed the connection during the handshake".to_owned()));
-        }
-        Ok(read) => read,
-        Err(error) if is_passing(&error) => return Next::Waits(State::Shakes(stream, responder)),
-        Err(error) => return Next::Gone(Some(error.to_string())),
-    };
-    let mut out = Vec::new();
-    let fed = responder.feed(&bytes[..read], &mut out, heard);
-    // What is said in a handshake fits what the kernel keeps for a new connection.
-    if !out.is_empty() && !matches!(stream.write(&out), Ok(written) if written == out.len()) {
-        return Next::Gone(Some("it does not read what is sent to it".to_owned()));
-    }
-    match fed {
-        Ok(None) => Next::Waits(State::Shakes(stream, responder)),
-        Ok(Some(mut secured)) => {
+    match stranger::shake(&mut stream, &mut responder, heard) {
+        Shaken::Waits => Next::Waits(State::Shakes(stream, responder)),
+        Shaken::Secured(mut secured) => {
             let by = std::mem::take(&mut secured.by);
-            match Channel::accepted(stream, secured, FIRST_FRAME_BYTES_MAX) {
+            match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
                 Ok(channel) => open(Box::new(channel), by, false),
                 Err(lost) => Next::Gone(Some(lost.to_string())),
             }
         }
         // It hears this end's hello, and so why.
-        Err(refusal @ Refusal::OtherVersion(_)) if stream.shutdown(Shutdown::Write).is_ok() => {
+        Shaken::Refused(refusal @ Refusal::OtherVersion(_))
+            if stream.shutdown(Shutdown::Write).is_ok() =>
+        {
             Next::Leaves(stream, refusal.to_string())
         }
-        Err(refusal) => Next::Gone(Some(refusal.to_string())),
+        Shaken::Refused(refusal) => Next::Gone(Some(refusal.to_string())),
+        Shaken::Gone(why) => Next::Gone(Some(why)),
     }
 }
 
@@ -452,10 +430,6 @@ fn leave(mut stream: TcpStream) -> Next {
         Err(error) if is_passing(&error) => Next::Waits(State::Leaves(stream)),
         Err(_) => Next::Gone(None),
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub mod seal;
 pub mod server;
 pub mod ssh;
 pub mod stdio;
+pub mod stranger;
 pub mod url;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, SILENCE_MAX};
 use anyhow::{Context, Error, Result, anyhow};
+use bench::experiment::fixtures::rehearsal;
 use bench::link::frame::{receive, send};
 use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use record::case::{Case, Order, Series};
@@ -207,22 +208,12 @@ fn welcome(at: SocketAddr, key: &Key) -> Channel {
 
 /// An order of so many messages.
 fn order(messages: u64) -> Box<RoundOrder> {
+    let case = Case::new(CaseId::new().with("messages", messages));
+    let series = Series::new("selftest.echo", Order::Fixed, vec![case]);
     Box::new(RoundOrder {
-        series: Series {
-            experiment: "selftest.echo".to_owned(),
-            name: String::new(),
-            order: Order::Fixed,
-            cases: vec![Case::new(CaseId::new().with("messages", messages))],
-            settings: Default::default(),
-        },
-        round: 1,
-        seed: 7,
-        cpus: vec![12345],
-        calibration: calibration(12345),
         dir: Some("/".into()),
-        far: None,
         far_address: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
         case_ns: 1000,
-        rehearsal: true,
+        ..rehearsal(series, vec![12345], calibration(12345))
     })
 }

@@ -1,17 +1,11 @@
 use super::*;
 use bench::experiment::AnyExperiment as _;
-use bench::experiment::fixtures::recorded;
-use bench::link::{CalibrateOrder, RoundOrder};
-use bench::measure::{Turns, calibrate};
+use bench::experiment::fixtures::{calibrated, recorded, rehearsal};
+use bench::measure::Turns;
 use record::case::Order;
 use record::event::Raw;
 use record::key::CaseId;
-use session::fixtures::{check, params, smoke};
-
-fn ids(offer: &Offer) -> Vec<String> {
-    let cases = offer.series.iter().flat_map(|series| &series.cases);
-    cases.map(|case| case.id.to_string()).collect()
-}
+use session::fixtures::{check, ids, params, smoke};
 
 #[test]
 fn dozens_of_cpus_are_no_sample() {
@@ -62,25 +56,8 @@ fn it_measures_and_the_turns_add_up() {
 /// Plays on a bench of its own, on a thread of its own, because the bench pins it.
 fn play(game: Game, cpu: usize) -> Result<game::Played> {
     let work = move || {
-        let order = RoundOrder {
-            series: Series {
-                experiment: CARD.id.to_owned(),
-                name: CLASSES.to_owned(),
-                order: Order::Fixed,
-                cases: Vec::new(),
-                settings: Default::default(),
-            },
-            round: 1,
-            seed: 1,
-            cpus: vec![cpu],
-            calibration: calibrate(&CalibrateOrder { cpu, windows: 10, window_ns: 200_000 })?,
-            dir: None,
-            far: None,
-            far_address: None,
-            case_ns: 200_000,
-            rehearsal: true,
-        };
-        game.play(&Bench::new(order)?)
+        let series = Series::new(CARD.id, Order::Fixed, Vec::new());
+        game.play(&Bench::new(rehearsal(series, vec![cpu], calibrated(cpu)))?)
     };
     std::thread::spawn(work).join().expect("does not panic")
 }

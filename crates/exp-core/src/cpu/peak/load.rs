@@ -13,7 +13,7 @@ use laws::cpu::peak::{
 use metal::peak::{Kernel, Peak};
 use metal::process::rusage_self;
 use record::case::Case;
-use record::key::Value;
+use record::key::{Put, Value};
 
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
@@ -42,21 +42,21 @@ pub struct Load {
 pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Threads) {
     let count = threads.count(site);
     let cpus = thread_cpus(site, count);
-    let cores = distinct_cores(site, &cpus);
-    let at = &mut case.at;
-    at.insert("thread_count".to_owned(), Value::Int(count as u64));
-    at.insert("cpus".to_owned(), Value::Text(format_cpus(&cpus)));
-    at.insert("cores".to_owned(), Value::Int(cores as u64));
-    tell_designs(case, site, &cpus);
+    place_threads(case, site, count, &cpus);
     let at = &mut case.at;
     if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
         let text = format!("{operations:.4}");
-        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        at.insert("ops_per_cycle".to_owned(), Value::Text(text));
+        at.put("ops_per_cycle", text.trim_end_matches('0').trim_end_matches('.'));
     }
-    if let Some(cycles) = chain_latency(site, arithmetic, &cpus) {
-        at.insert("chain_cycles".to_owned(), Value::Int(cycles));
-    }
+    at.put_known("chain_cycles", chain_latency(site, arithmetic, &cpus));
+}
+
+/// Writes into a case on which CPUs its threads run, and of how many cores these are.
+pub fn place_threads(case: &mut Case, site: &Site, count: usize, cpus: &[usize]) {
+    tell_designs(case, site, cpus);
+    case.at.put("thread_count", count as u64);
+    case.at.put("cpus", format_cpus(cpus));
+    case.at.put("cores", distinct_cores(site, cpus) as u64);
 }
 
 /// The CPUs of a placed case.
@@ -173,11 +173,11 @@ fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
 const OTHER_DESIGN: &str = "other_design";
 
 /// Says in a case whether its cores are of the design of the CPU that the run was calibrated on.
-pub fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
+fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
     let calibrated = site.cpus.first().into_iter();
     let all: Vec<usize> = calibrated.chain(cpus).copied().collect();
     if design_of(site, &all).is_none() {
-        case.at.insert(OTHER_DESIGN.to_owned(), Value::from("yes"));
+        case.at.put(OTHER_DESIGN, "yes");
     }
 }
 

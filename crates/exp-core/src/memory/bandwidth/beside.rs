@@ -6,7 +6,8 @@ use bench::experiment::{DerivedValue, Field, Fields, Known, unknown};
 use laws::Facts;
 use laws::cpu::knows_clock;
 use laws::memory::Level;
-use laws::memory::bandwidth::{self as law, Op, STREAM, Stores, Threads, Transfer};
+use laws::memory::bandwidth as law;
+use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
@@ -23,46 +24,44 @@ fn picked(of: &Transfer, names: [&str; 3]) -> CaseId {
     values.fold(CaseId::new(), |case, (name, value)| case.with(name, value))
 }
 
-/// Copies that touch every byte in the widest vectors.
-fn copies<'case>(cases: impl Iterator<Item = &'case CaseId>) -> impl Iterator<Item = Transfer> {
+/// What copies that touch every byte in the widest vectors say together with other kernels, whose
+/// figures are known by case and metric.
+fn found<'case>(
+    cases: impl Iterator<Item = &'case CaseId>,
+    figure: impl Fn(&CaseId, &str) -> Option<f64>,
+) -> Vec<DerivedValue> {
+    let of_copy = |copy: Transfer| {
+        let of = |op, metric| figure(&copy.with_op(op).id(), metric);
+        let rates: Option<Vec<f64>> = STREAM.iter().map(|op| of(*op, "bandwidth")).collect();
+        let mean = rates.map(|rates| rates.iter().sum::<f64>() / rates.len() as f64);
+        let bus = of(Op::Copy, "bus_bandwidth").zip(of(Op::Read, "bandwidth"));
+        let ratio = bus.filter(|_| copy.stores == Stores::Regular).map(|(bus, read)| bus / read);
+        let mean = mean.map(|mean| DerivedValue::new(picked(&copy, MEAN), "stream_mean", mean));
+        let over = |ratio| DerivedValue::new(picked(&copy, RATIO), "copy_over_read", ratio);
+        mean.into_iter().chain(ratio.map(over))
+    };
     cases
         .filter_map(Transfer::of)
         .filter(|of| *of == Transfer::widest(Op::Copy, of.stores, of.level, of.threads))
+        .flat_map(of_copy)
+        .collect()
 }
 
 /// The cases that these series may yield.
 pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
     let ids = || series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
-    let has = |of: Transfer| ids().any(|id| *id == of.id());
-    let mut found = Vec::new();
-    for copy in copies(ids()) {
-        if STREAM.iter().all(|op| has(copy.with_op(*op))) {
-            found.push(picked(&copy, MEAN));
-        }
-        let is_compared = copy.stores == Stores::Regular && copy.level != Level::L1;
-        if is_compared && has(copy.with_op(Op::Read)) {
-            found.push(picked(&copy, RATIO));
-        }
-    }
-    found
+    let has = |wanted: &CaseId, metric: &str| {
+        let has_bus = || Transfer::of(wanted).is_some_and(|of| of.level != Level::L1);
+        let is_there = (metric == "bandwidth" || has_bus()) && ids().any(|id| id == wanted);
+        is_there.then_some(1.0)
+    };
+    found(ids(), has).into_iter().map(|value| value.case).collect()
 }
 
 /// All that the figures say together.
 pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
-    let mut found = Vec::new();
-    for copy in copies(values.of(ID, "bandwidth").map(|(case, _)| case)) {
-        let of = |op, metric| values.get(ID, &copy.with_op(op).id(), metric);
-        let rates: Option<Vec<f64>> = STREAM.iter().map(|op| of(*op, "bandwidth")).collect();
-        if let Some(rates) = rates {
-            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-            found.push(DerivedValue::new(picked(&copy, MEAN), "stream_mean", mean));
-        }
-        let bus = of(Op::Copy, "bus_bandwidth").zip(of(Op::Read, "bandwidth"));
-        if let Some((bus, read)) = bus.filter(|_| copy.stores == Stores::Regular) {
-            found.push(DerivedValue::new(picked(&copy, RATIO), "copy_over_read", bus / read));
-        }
-    }
-    found
+    let cases = values.of(ID, "bandwidth").map(|(case, _)| case);
+    found(cases, |case, metric| values.get(ID, case, metric))
 }
 
 /// What a derived figure should be; nothing for a metric that the case does not have.
@@ -93,8 +92,8 @@ pub(super) fn contradicted<'series>(
         _ => return None,
     };
     let id = of.with_op(other).id();
-    let (one, two) = (*rates.get(&of.id())?, *rates.get(&id)?);
-    let (copy, read) = if other == Op::Read { (one, two) } else { (two, one) };
+    let rate = |op| rates.get(&of.with_op(op).id()).copied();
+    let (copy, read) = (rate(Op::Copy)?, rate(Op::Read)?);
     let mut cases = series.cases.iter();
     cases.find(|case| case.id == id).filter(|_| contradicts(of.level, copy, read))
 }

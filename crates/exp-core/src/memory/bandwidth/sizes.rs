@@ -1,17 +1,18 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
-use crate::cpu::peak::load::tell_designs;
+use crate::cpu::peak::load::place_threads;
 use crate::memory::levels::{TIMES_LAST, instances, last_bytes, level_bytes, quiet_part, sharing};
 use crate::memory::reports;
 use crate::too_much;
 use bench::experiment::{Site, Skip};
-use host::format_cpus;
 use laws::Facts;
-use laws::cpu::peak::{chain_latency, distinct_cores};
-use laws::memory::bandwidth::{Transfer, bytes_per_cycle, cpus_of, stated_peak};
+use laws::cpu::peak::chain_latency;
+use laws::memory::bandwidth::bytes_per_cycle;
+use laws::memory::channels::stated_peak;
+use laws::memory::transfer::{Transfer, cpus_of};
 use laws::memory::{Level, described_levels};
 use record::case::Case;
-use record::key::Value;
+use record::key::Put;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -44,30 +45,24 @@ impl Sized {
 
     /// Writes into a case what its symbols come to.
     pub(super) fn write(&self, case: &mut Case, site: &Site, of: &Transfer) {
-        tell_designs(case, site, &self.cpus);
+        place_threads(case, site, self.cpus.len(), &self.cpus);
         let bytes = of.bytes(site) as u64;
         let chain = of.at_width(bytes).and_then(|wide| chain_latency(site, wide, &self.cpus));
-        let is_memory = of.level.is_memory();
-        let peak = stated_peak(site).filter(|_| is_memory).map(|(peak, _)| peak as u64);
-        let per_cycle = bytes_per_cycle(site, of, &self.cpus).filter(|_| !is_memory);
-        let is_cut = self.times_last.is_some_and(|times| times < 3.9);
-        for (name, value) in [
-            ("thread_count", Some(Value::from(self.cpus.len() as u64))),
-            ("cores", Some(Value::from(distinct_cores(site, &self.cpus) as u64))),
-            ("instruction_bytes", Some(Value::from(bytes))),
-            ("footprint", Some(Value::from(self.footprint))),
-            ("footprint_total", Some(Value::from(self.total_bytes()))),
-            (MEMORY_LIMIT, Some(Value::from(site.memory_bytes))),
-            ("level_size", Some(Value::from(self.level.0))),
-            ("level_from", Some(Value::from(self.level.1))),
-            ("cpus", Some(Value::Text(format_cpus(&self.cpus)))),
-            ("times_last_cache", self.times_last.map(|one| Value::Text(render(one, Unit::Ratio)))),
-            ("cut", is_cut.then(|| Value::from("yes"))),
-            ("peak", peak.map(Value::from)),
-            ("bytes_per_cycle", per_cycle.map(|bytes| Value::Text(format!("{bytes:.3}")))),
-            ("chain_cycles", chain.map(Value::from)),
-        ] {
-            case.at.extend(value.map(|value| (name.to_owned(), value)));
+        let at = &mut case.at;
+        at.put("instruction_bytes", bytes);
+        at.put_known("chain_cycles", chain);
+        at.put("footprint", self.footprint);
+        at.put("footprint_total", self.total_bytes());
+        at.put(MEMORY_LIMIT, site.memory_bytes);
+        at.put("level_size", self.level.0);
+        at.put("level_from", self.level.1);
+        at.put_known("times_last_cache", self.times_last.map(|times| render(times, Unit::Ratio)));
+        at.put_known("cut", self.times_last.filter(|times| *times < 3.9).map(|_| "yes"));
+        if of.level.is_memory() {
+            at.put_known("peak", stated_peak(site).map(|(peak, _)| peak as u64));
+        } else {
+            let per_cycle = bytes_per_cycle(site, of, &self.cpus);
+            at.put_known("bytes_per_cycle", per_cycle.map(|bytes| format!("{bytes:.3}")));
         }
     }
 }
@@ -111,22 +106,18 @@ fn in_cache(facts: Facts, at: usize, cpus: Vec<usize>) -> Result<Sized, Skip> {
 }
 
 fn in_memory(facts: Facts, level: Level, cpus: Vec<usize>, limit: u64) -> Result<Sized, Skip> {
-    let is_exact = level == Level::FourTimes;
-    let last = if is_exact { reports::last_bytes(facts)? } else { last_bytes(facts) };
-    let caches = last.0 * instances(facts.site, &cpus) as u64;
-    let (four, threads) = (TIMES_LAST * caches, cpus.len() as u64);
-    // Each thread's arrays are also more than its private caches.
-    let before = described_levels(facts.site).len().checked_sub(2);
-    let private = before.map_or(0, |before| share_of(facts, before, &cpus));
-    let wanted = match is_exact {
-        true if four / threads > limit => {
-            return Err(reports::too_large((caches, last.1), four / threads, limit));
-        }
-        true => four / threads,
-        false => (four.max(LEAST_BYTES) / threads)
-            .max(TIMES_LAST * private)
-            .min(limit.min(facts.site.memory_bytes / threads)),
+    let (last, threads) = (last_bytes(facts), cpus.len() as u64);
+    let (wanted, last) = if level == Level::FourTimes {
+        reports::four_times(facts, &cpus, limit)?
+    } else {
+        let whole = TIMES_LAST * last.0 * instances(facts.site, &cpus) as u64;
+        // Each thread's arrays are also more than its private caches.
+        let before = described_levels(facts.site).len().checked_sub(2);
+        let private = before.map_or(0, |before| share_of(facts, before, &cpus));
+        let each = (whole.max(LEAST_BYTES) / threads).max(TIMES_LAST * private);
+        (each.min(limit).min(facts.site.memory_bytes / threads), last)
     };
+    let caches = last.0 * instances(facts.site, &cpus) as u64;
     let footprint = (wanted / GRAIN * GRAIN).max(GRAIN);
     let times_last = Some((footprint * threads) as f64 / caches as f64);
     Ok(Sized { times_last, cpus, footprint, level: last })

@@ -1,12 +1,13 @@
 use super::{EXPERIMENT, IMPOSSIBLE, METRICS, sizes};
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site, fixtures::recorded};
+use bench::experiment::fixtures::{known, recorded};
+use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::Facts;
 use laws::memory::Level::{self, FourTimes, L3, Memory};
-use laws::memory::bandwidth::Op::{Copy, Read};
-use laws::memory::bandwidth::{Op, Stores, Threads, Transfer};
+use laws::memory::transfer::Op::{Copy, Read};
+use laws::memory::transfer::{Op, Stores, Threads, Transfer};
 use record::case::Case;
 use record::event::Prediction;
-use record::key::{CaseId, Key, Value};
+use record::key::Value;
 use session::fixtures::{params, smoke};
 
 const MIB: u64 = 1 << 20;
@@ -20,15 +21,10 @@ fn of(op: Op, level: Level) -> Transfer {
     Transfer::widest(op, Stores::Regular, level, Threads::Number(1))
 }
 
-/// Figures that memory.latency and clock.rate may have found.
-fn found(sizes: &[(&str, u64)]) -> Known {
-    let mut known = Known::default();
-    for (name, bytes) in sizes {
-        let key = Key::new("memory.latency", &CaseId::new().with("level", *name), "level_size");
-        known.insert(key, *bytes as f64);
-    }
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
-    known
+/// Sizes that memory.latency may have found.
+fn found(second: u64, third: u64) -> Known {
+    let of = |case, bytes: u64| ("memory.latency", case, "level_size", bytes as f64);
+    known(&[of("level=L2", second), of("level=L3", third)])
 }
 
 #[test]
@@ -56,20 +52,9 @@ fn what_is_asked_for_is_measured_or_skipped() {
     }
 }
 
-/// What is not among the recorded hosts' frozen sizes.
 #[test]
-fn four_times_an_unknown_part_of_a_cache_is_no_size_and_of_a_given_one_is() {
-    let mut site = guest(8 * GIB);
-    let known = found(&[]);
-    let reports = of(Read, FourTimes);
-    let at = |site: &Site| sizes::of(Facts { site, known: Some(&known) }, &reports, 2 * GIB);
-    assert!(at(&site).expect_err("an unknown part").needed.is_some());
-    site.host.given.set("cache.l3", "16MiB").unwrap();
-    let sized = at(&site).expect("the part was given");
-    assert_eq!(sized.level, (16 * MIB, "given"));
-    assert!(sized.footprint.abs_diff(64 * MIB) < 4096);
-    // A level whose share is no more than the one before holds no arrays of its own.
-    let flat = found(&[("L2", 2 * MIB), ("L3", 2 * MIB + 4096)]);
+fn a_level_whose_share_is_no_more_than_the_one_before_holds_no_arrays_of_its_own() {
+    let (site, flat) = (guest(8 * GIB), found(2 * MIB, 2 * MIB + 4096));
     let flat = Facts { site: &site, known: Some(&flat) };
     sizes::of(flat, &of(Read, L3), GIB).expect_err("no room");
 }
@@ -77,7 +62,7 @@ fn four_times_an_unknown_part_of_a_cache_is_no_size_and_of_a_given_one_is() {
 #[test]
 fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let site = guest(8 * GIB);
-    let known = found(&[("L2", 2 * MIB), ("L3", 100 * MIB)]);
+    let known = found(2 * MIB, 100 * MIB);
     let facts = Facts { site: &site, known: Some(&known) };
     let skip = sizes::of(facts, &of(Read, FourTimes), 256 * MIB).expect_err("400 MiB");
     assert!(skip.needed.expect("a way out").contains("limit=4"));

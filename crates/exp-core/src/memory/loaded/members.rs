@@ -6,7 +6,7 @@ use crate::memory::locked;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::together;
-use bench::measure::{Bench, Clock, Had, REHEARSAL_NS, Shared, WrongResult, best_window};
+use bench::measure::{Bench, Clock, Had, Shared, WrongResult, best_window};
 use metal::chains::Chains;
 use metal::place::current_node;
 use metal::stream::Kernel;
@@ -241,7 +241,6 @@ impl Party {
         window_ns: f64,
     ) -> Result<Had> {
         let rehearsal = bench.order().rehearsal;
-        let window_ns = if rehearsal { window_ns.max(REHEARSAL_NS) } else { window_ns };
         let crew = bench.crew(&self.cpus, window_ns)?;
         best_window(rehearsal, false, || {
             crew.run(|index| {

@@ -13,12 +13,12 @@ use bench::measure::{
 use fastrand::Rng;
 use host::parse_cpus;
 use laws::memory::Level;
-use laws::memory::bandwidth::{Op, STREAM, Stores, Threads, Transfer};
+use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
 use metal::memory::Mapping;
 use metal::place;
 use metal::ring::Ring;
 use record::case::{Case, Series};
-use record::key::Value;
+use record::key::{Put, Value};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -370,14 +370,7 @@ impl Field {
         let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
         let alone = alone.join(",");
         let widths: Vec<&str> = self.widths.iter().map(String::as_str).collect();
-        let facts = [
-            ("alone", Value::Text(alone)),
-            ("width", Value::Text(widths.join(","))),
-            ("footprint", Value::from(footprint as u64)),
-            ("ring", Value::from(locked(&self.ring).footprint() as u64)),
-            ("verified", Value::from("move_pages,getcpu")),
-        ]
-        .map(|(name, value)| (name.to_owned(), value));
+        let ring = locked(&self.ring).footprint();
         let team = mean(&found.team);
         let latency = mean(&found.latency_ns);
         let values =
@@ -386,21 +379,25 @@ impl Field {
             let value = value.with_context(|| format!("{} has no {metric}", case.id))?;
             let samples = bench.record(case, metric, Values::block(value).apart())?;
             samples.notes.extend(self.notes.iter().cloned());
-            samples.at.extend(facts.iter().cloned());
-            let quantities = &mut samples.quantities;
-            quantities.insert("huge_share".to_owned(), self.huge_share);
+            samples.at.put("alone", alone.as_str());
+            samples.at.put("width", widths.join(","));
+            samples.at.put("footprint", footprint as u64);
+            samples.at.put("ring", ring as u64);
+            samples.at.put("verified", "move_pages,getcpu");
             let kernels: Vec<f64> = match metric {
                 "bandwidth" => found.alone.iter().filter_map(|cpus| mean(cpus)).collect(),
                 "node_bandwidth" => found.team.clone(),
                 _ => Vec::new(),
             };
-            quantities.extend(STREAM.iter().map(|op| op.text().to_owned()).zip(kernels));
-            if let ("node_bandwidth", Some(overlap)) = (metric, found.overlap) {
-                quantities.insert("overlap".to_owned(), overlap);
-            }
-            if let ("bandwidth", Some((low, high))) = (metric, found.cpu_range()) {
-                quantities.insert("cpu_low".to_owned(), low);
-                quantities.insert("cpu_high".to_owned(), high);
+            samples.set_quantities(STREAM.iter().map(|op| op.text()).zip(kernels));
+            samples.set_quantities([("huge_share", self.huge_share)]);
+            match metric {
+                "node_bandwidth" => samples.quantities.put_known("overlap", found.overlap),
+                "bandwidth" => {
+                    let (low, high) = found.cpu_range().unzip();
+                    samples.set_quantities([("cpu_low", low), ("cpu_high", high)]);
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -164,13 +164,8 @@ fn rehearse(cpu_node: u64) -> Written {
     case.at.insert("team".to_owned(), Value::from(list));
     let settings = [("footprint", 4_u64 << 20), ("ring", 1 << 20), ("cpus", 2)];
     let settings = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    let series = Series {
-        experiment: ID.to_owned(),
-        name: "memory-0".to_owned(),
-        order: Order::Shuffled,
-        cases: vec![case],
-        settings: settings.into(),
-    };
+    let series = Series::new(ID, Order::Shuffled, vec![case]);
+    let series = Series { settings: settings.into(), ..series };
     let order = rehearsal(series.clone());
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {

@@ -6,7 +6,7 @@ use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
 use laws::fs::cache_size::rate;
 use record::case::{Case, Order, Series};
-use record::key::Value;
+use record::key::{Put, Value};
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ pub(super) fn offer(
     offer.skipped.extend(refused.map(|(size, skip)| (Swept { limit, size }.id(), skip)));
     let case = |size: Size, bytes: Option<u64>| {
         let mut case = Case::new(Swept { limit, size }.id());
-        case.at.insert("limit_bytes".to_owned(), limit_bytes.into());
-        case.at.extend(bytes.map(|bytes| ("bytes".to_owned(), bytes.into())));
+        case.at.put("limit_bytes", limit_bytes);
+        case.at.put_known("bytes", bytes);
         case
     };
     let sizes = sizes.into_iter().map(|(size, bytes)| (size, Some(bytes)));

@@ -5,7 +5,7 @@ use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing};
 use crate::fs::file::{Account, BLOCK_BYTES, order_seed};
 use crate::fs::latencies::common_clock;
-use crate::fs::offered::{describe_place, put, told};
+use crate::fs::offered::{describe_place, told};
 use anyhow::{Context, Result};
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Site};
@@ -195,7 +195,7 @@ fn describe(samples: &mut Samples, shared: &Shared) {
         ("reads_most", Some(reads().fold(0.0, f64::max))),
         ("busiest_cpu_share", busiest.map(|(_, share)| share)),
     ];
-    put(samples, quantities);
+    samples.set_quantities(quantities);
     if (shared.latencies.len() as u64) < READS_LEAST {
         samples.notes.push(format!(
             "the measured reader completed only {} reads in {:.1} s: the device is slow or busy",

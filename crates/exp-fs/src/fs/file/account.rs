@@ -1,6 +1,5 @@
 //! Where bytes came from and went to: what the kernel counted.
 
-use crate::fs::offered::put;
 use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };
@@ -132,7 +131,7 @@ impl Moved {
             ("device_bytes", self.device.map(|bytes| bytes as f64)),
             ("cache_share", self.cache_share()),
         ];
-        put(samples, quantities);
+        samples.set_quantities(quantities);
         samples.notes.extend(self.note());
     }
 

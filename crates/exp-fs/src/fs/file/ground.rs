@@ -6,7 +6,7 @@ use bench::experiment::{Field, Site};
 use bench::symbols;
 use host::block::{Disk, Mount};
 use record::case::{Case, Series};
-use record::key::Value;
+use record::key::{Put, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -133,27 +133,15 @@ impl Ground<'_> {
     /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and
     /// of a disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
     pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
-        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-        put("ground", Value::from(self.kind.text()));
-        if let Some(mount) = self.mount {
-            put("file_system", Value::from(mount.fs.as_str()));
-            put("mount_options", Value::from(mount.options.as_str()));
-        }
-        if let Some(number) = &self.number {
-            put("device_number", Value::from(number.as_str()));
-        }
-        let Some(disk) = self.disk else {
-            return;
-        };
-        put("device", Value::from(disk.name.as_str()));
-        if is_virtual(disk, site) {
-            put("device_kind", Value::from("virtual"));
-        }
-        if let Some(bytes) = disk.read_ahead_bytes {
-            put("readahead_bytes", Value::from(bytes));
-        }
-        if let Some(scheduler) = &disk.scheduler {
-            put("scheduler", Value::from(scheduler.as_str()));
+        at.put("ground", self.kind.text());
+        at.put_known("file_system", self.mount.map(|mount| mount.fs.as_str()));
+        at.put_known("mount_options", self.mount.map(|mount| mount.options.as_str()));
+        at.put_known("device_number", self.number.as_deref());
+        if let Some(disk) = self.disk {
+            at.put("device", disk.name.as_str());
+            at.put_known("device_kind", is_virtual(disk, site).then_some("virtual"));
+            at.put_known("readahead_bytes", disk.read_ahead_bytes);
+            at.put_known("scheduler", disk.scheduler.as_deref());
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::crew::{Did, Task};
 use super::watch::Seen;
 use crate::fs::latencies::in_ns;
-use crate::fs::offered::{describe_place, put};
+use crate::fs::offered::describe_place;
 use crate::fs::window;
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values};
@@ -60,7 +60,7 @@ pub(super) fn down(
         ("operations", Some(operations as f64)),
         ("device_in_flight", at_device),
     ];
-    put(samples, quantities);
+    samples.set_quantities(quantities);
     let asked = task.work.depth * task.work.threads;
     samples.notes.extend(at_device.and_then(|at_device| queue_note(at_device, asked)));
     bench.record(case, bytes, of_all(rate * block))?;
@@ -69,7 +69,7 @@ pub(super) fn down(
     let each = cpu_ns as f64 / operations as f64;
     let samples = bench.record(case, "cpu", of_all(each))?;
     let of_ring = seen.workers_ns.filter(|_| task.work.is_ring());
-    put(samples, [("workers_ns", of_ring.map(|ns| ns as f64))]);
+    samples.set_quantities([("workers_ns", of_ring.map(|ns| ns as f64))]);
     let untold =
         "the kernel does not report the CPU time of io_uring workers (/proc/self/task/*/schedstat)";
     samples.notes.extend(seen.workers_ns.is_none().then(|| untold.to_owned()));
@@ -156,7 +156,7 @@ fn describe(samples: &mut Samples, task: &Task, seen: &Seen) {
     match task.work.mode {
         // That these do not come from a device, or not at once, is what they are.
         Mode::Cached | Mode::Buffered => {
-            put(samples, [("device_bytes", moved.by_device().map(|bytes| bytes as f64))]);
+            samples.set_quantities([("device_bytes", moved.by_device().map(|bytes| bytes as f64))]);
         }
         _ => moved.describe(samples),
     }

@@ -3,7 +3,7 @@
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::latencies::{LISTED, in_ns};
-use crate::fs::offered::{describe_place, put, told};
+use crate::fs::offered::{describe_place, told};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
@@ -81,7 +81,7 @@ pub(super) fn time(
     samples.notes.extend(opened.notes.iter().cloned());
     describe_place(samples, case, settled);
     samples.notes.extend(part);
-    put(samples, [("extents", extents.map(|extents| extents as f64))]);
+    samples.set_quantities([("extents", extents.map(|extents| extents as f64))]);
     let untold = "the file system does not report a file's extents (FIEMAP)";
     samples.notes.extend(extents.is_none().then(|| untold.to_owned()));
     Ok(())
@@ -326,7 +326,7 @@ impl Passes {
             ("span_bytes", Some(self.span_bytes as f64)),
             ("ahead_bytes", Some(self.ahead as f64)),
         ];
-        put(samples, quantities);
+        samples.set_quantities(quantities);
         self.moved.describe(samples);
         samples.notes.extend(notes);
         Ok(samples)

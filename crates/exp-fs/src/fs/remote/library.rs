@@ -5,7 +5,6 @@ use super::Look;
 use super::passes::{Reader, drive};
 use super::url::{Protocol, Url};
 use super::wire::{cache_note, share_from_cache};
-use crate::fs::offered::put;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
 use metal::nfs::{Address, NfsFile};
@@ -183,7 +182,7 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
         ("server_bytes", came.map(|came| came as f64)),
         ("cache_share", share),
     ];
-    put(samples, quantities);
+    samples.set_quantities(quantities);
     samples.notes.extend(note.flatten());
     let soname = remote.soname;
     samples.notes.push(format!("read by {soname} in the process, without a local cache"));

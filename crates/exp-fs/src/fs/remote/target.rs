@@ -7,7 +7,7 @@ use bench::experiment::{Field, Site, Skip};
 use host::block::Mount;
 use laws::fs::remote::{Client, Link, Way};
 use record::case::Case;
-use record::key::Value;
+use record::key::{Put, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Component, Path};
@@ -92,19 +92,16 @@ impl Target<'_> {
             }
             Target::File(_) => None,
         };
-        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
         if let Target::File(url) = self {
-            put("file_system", url.library().name.into());
-            put("source", url.text.as_str().into());
+            at.put("file_system", url.library().name);
+            at.put("source", url.text.as_str());
         }
-        if let Some(mount) = mount {
-            put("source", mount.source.as_str().into());
-            put("mount_point", mount.target.as_str().into());
-        }
+        at.put_known("source", mount.map(|mount| mount.source.as_str()));
+        at.put_known("mount_point", mount.map(|mount| mount.target.as_str()));
         let Some(server) = self.server() else {
             return;
         };
-        put("server", server.as_str().into());
+        at.put("server", server.as_str());
         let address = match server.as_str() {
             "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
             other => other.parse().ok(),
@@ -118,15 +115,11 @@ impl Target<'_> {
             (.., true) => Link::Virtual,
             _ => Link::Wired,
         };
-        put("interface", interface.name.as_str().into());
-        put("link", link.text().into());
-        put("gateway", u64::from(has_gateway).into());
-        if let Some(rate) = interface.speed_bits_per_second {
-            put("link_bits_per_second", rate.into());
-        }
-        if let Some(mtu) = interface.mtu_bytes {
-            put("mtu_bytes", mtu.into());
-        }
+        at.put("interface", interface.name.as_str());
+        at.put("link", link.text());
+        at.put("gateway", u64::from(has_gateway));
+        at.put_known("link_bits_per_second", interface.speed_bits_per_second);
+        at.put_known("mtu_bytes", interface.mtu_bytes);
     }
 }
 

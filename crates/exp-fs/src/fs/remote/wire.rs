@@ -2,7 +2,6 @@
 //! the server, how long the client itself took, and what really came from the server.
 
 use super::SHARE_UNTOLD;
-use crate::fs::offered::put;
 use anyhow::Result;
 use bench::measure::{Bench, Values};
 use host::mountstats::{Bytes, MountStats, Operation, of};
@@ -86,7 +85,7 @@ impl Since {
             ("server_bytes", self.bytes.map(|bytes| bytes.server_read as f64)),
             ("cache_share", share),
         ];
-        put(samples, quantities);
+        samples.set_quantities(quantities);
         if !is_cached {
             let note = share.and_then(|share| cache_note(share, "mountstats"));
             samples.notes.extend(note);

@@ -1,6 +1,6 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
-use crate::fs::offered::{put, told};
+use crate::fs::offered::told;
 use bench::device::{Written, device_written, process_written_bytes};
 use record::case::Case;
 use record::event::Samples;
@@ -63,7 +63,7 @@ impl Counted {
     /// Records the counts with the figure that is derived from them, and a note if others wrote as
     /// well.
     pub(super) fn describe(&self, samples: &mut Samples) {
-        put(samples, [("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
+        samples.set_quantities([("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
         samples.notes.extend(self.others());
     }
 

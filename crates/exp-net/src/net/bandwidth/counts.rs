@@ -3,7 +3,6 @@
 use super::ends::is_rate;
 use super::shape::{Datagrams, Received, Sent, Shape};
 use crate::net::place::listed;
-use crate::net::put;
 use crate::net::usage::Used;
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Values, WrongResult};
@@ -66,32 +65,26 @@ fn bandwidth(
     let samples = bench.record(case, metric, Values::block(found.rate()))?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
-    put(
-        samples,
-        [
-            ("stream_least_b_per_s", least),
-            ("stream_most_b_per_s", most),
-            ("sent_bytes", sent.bytes as f64),
-            ("send_ns", sent.elapsed_ns as f64),
-            ("received_bytes", received.bytes as f64),
-            ("sent_messages", sent.messages as f64),
-            ("receive_calls", received.calls as f64),
-            ("send_buffer_bytes", sent.buffer_bytes as f64),
-            ("receive_buffer_bytes", received.buffer_bytes as f64),
-        ],
-    );
+    samples.set_quantities([
+        ("stream_least_b_per_s", least),
+        ("stream_most_b_per_s", most),
+        ("sent_bytes", sent.bytes as f64),
+        ("send_ns", sent.elapsed_ns as f64),
+        ("received_bytes", received.bytes as f64),
+        ("sent_messages", sent.messages as f64),
+        ("receive_calls", received.calls as f64),
+        ("send_buffer_bytes", sent.buffer_bytes as f64),
+        ("receive_buffer_bytes", received.buffer_bytes as f64),
+    ]);
     if let Some(connections) = &sent.connections {
-        put(
-            samples,
-            [
-                ("delivery_rate_b_per_s", connections.delivery_rate as f64),
-                ("window_segments", connections.window_segments as f64),
-                ("segment_bytes", connections.segment_bytes as f64),
-                ("segments", connections.segments as f64),
-                ("retransmits", connections.retransmits as f64),
-                ("least_rtt_us", connections.least_rtt_us as f64),
-            ],
-        );
+        samples.set_quantities([
+            ("delivery_rate_b_per_s", connections.delivery_rate as f64),
+            ("window_segments", connections.window_segments as f64),
+            ("segment_bytes", connections.segment_bytes as f64),
+            ("segments", connections.segments as f64),
+            ("retransmits", connections.retransmits as f64),
+            ("least_rtt_us", connections.least_rtt_us as f64),
+        ]);
         let congestion = Value::from(connections.congestion.as_str());
         samples.at.insert("congestion".to_owned(), congestion);
     }
@@ -127,7 +120,7 @@ pub(super) fn processor(
     let by = [(format!("cpu_{end}"), bytes), (format!("message_cpu_{end}"), messages)];
     for (metric, count) in by {
         let samples = bench.record(case, &metric, Values::block(time_ns / count))?;
-        put(samples, [("process_ns", time_ns), ("softirq_ns", used.softirq_ns as f64)]);
+        samples.set_quantities([("process_ns", time_ns), ("softirq_ns", used.softirq_ns as f64)]);
     }
     Ok(())
 }
@@ -211,7 +204,7 @@ fn losses(
             ("reordered", datagrams.reordered),
             ("strange", datagrams.strange),
         ];
-        put(samples, counts.map(|(name, count)| (name, count as f64)));
+        samples.set_quantities(counts.map(|(name, count)| (name, count as f64)));
         if shape.message < super::shape::NUMBER_BYTES {
             samples.notes.push(
                 "the datagrams are too short for a sequence number, so duplicates count as \

@@ -3,7 +3,7 @@
 use super::Bandwidth;
 use super::ends::RUN_AT;
 use super::shape::DATAGRAM_BYTES_MAX;
-use crate::net::{place, tell, unless_empty};
+use crate::net::{place, tell};
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
 use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
@@ -171,7 +171,7 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
     let is_udp = |case: &Case| case.id.text("protocol") == Some("udp");
     tell(&mut offer, "interval", "interval_ns", |case, ns| ns > 0 && is_udp(case));
     tell(&mut offer, "time", RUN_AT, |_, _| true);
-    unless_empty(offer)
+    offer.or_reason()
 }
 
 /// The places of a row's ends. Of two hosts there is only one, and on loopback without a second CPU

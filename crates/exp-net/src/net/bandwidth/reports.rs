@@ -5,7 +5,6 @@ use super::counts::{processor, remarks};
 use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape};
 use super::socket::{filled, is_timeout};
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::put;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Gate, Values, beside};
@@ -459,7 +458,7 @@ fn transfers(
         ("lost_messages", not_back as f64),
         ("window_ns", whole_ns),
     ];
-    put(samples, quantities);
+    samples.set_quantities(quantities);
     remarks(&mut samples.notes, shape);
     let total = (all * bytes) as f64;
     let messages = total / shape.message as f64;
@@ -475,16 +474,13 @@ fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Resul
     let middle = stats::quantile::median(times).context("no read completed")?;
     let samples =
         bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
-    put(
-        samples,
-        [
-            ("reads", times.len() as f64),
-            ("median_ns", middle),
-            ("mean_ns", all_ns / times.len() as f64),
-            ("resolution_ns", resolution_ns),
-            ("pair_ns", pair_ns),
-        ],
-    );
+    samples.set_quantities([
+        ("reads", times.len() as f64),
+        ("median_ns", middle),
+        ("mean_ns", all_ns / times.len() as f64),
+        ("resolution_ns", resolution_ns),
+        ("pair_ns", pair_ns),
+    ]);
     let note =
         "copy rate: one call copies data that the kernel has already received, without a transfer";
     samples.notes.push(note.to_owned());

@@ -2,7 +2,6 @@
 
 use super::sources::most_in_round;
 use super::{BACKLOG, Connect};
-use crate::net::unless_empty;
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
 use host::ports::Ports;
@@ -63,7 +62,7 @@ pub(super) fn offer(site: &Site, cases: Vec<Connections>, params: &Params) -> Re
             case.at.extend(of_case.map(|(name, count)| (name.to_owned(), Value::Int(count))));
         }
     }
-    unless_empty(offer)
+    offer.or_reason()
 }
 
 /// How many connections each of so many cases may make.

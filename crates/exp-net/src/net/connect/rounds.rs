@@ -7,7 +7,7 @@ use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
 use super::talk::{Ask, Listening, SEQUENCE_MAX, Wish};
 use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::{place, put};
+use crate::net::place;
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::placement;
 use bench::measure::{Bench, Clock, Declared, Values};
@@ -318,8 +318,8 @@ fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
 fn record_opened(bench: &mut Bench, case: &Case, events: &Events, used: Option<u64>) -> Result<()> {
     let samples = bench.record(case, "connect", events.connect.clone())?;
     let late = &events.connect_late;
-    put(samples, [("late_share", late.len() as f64 / events.count.max(1) as f64)]);
-    put(samples, used.map(|used| ("ports_in_use", used as f64)));
+    samples.set_quantities([("late_share", late.len() as f64 / events.count.max(1) as f64)]);
+    samples.set_quantities(used.map(|used| ("ports_in_use", used as f64)));
     let Some(least_ns) = late.iter().copied().reduce(f64::min) else {
         return Ok(());
     };
@@ -366,7 +366,7 @@ fn record(
     let samples =
         bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
     samples.notes.extend(notes);
-    put(samples, [("warm_up_connections", gathered.warm_up as f64)]);
+    samples.set_quantities([("warm_up_connections", gathered.warm_up as f64)]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
     for (metric, cpu) in

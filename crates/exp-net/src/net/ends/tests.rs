@@ -6,6 +6,7 @@ use super::line::framed;
 use super::line::tests::codes;
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
+use bench::experiment::fixtures::rehearsal;
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::link::frame::{receive, send};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -46,21 +47,6 @@ pub fn with_far<R: Send>(
     })
 }
 
-fn order_by(site: &Site, series: Series, calibration: Calibration) -> RoundOrder {
-    RoundOrder {
-        series,
-        round: 1,
-        seed: 1,
-        cpus: site.cpus.clone(),
-        calibration,
-        dir: None,
-        far: None,
-        far_address: None,
-        case_ns: 200_000,
-        rehearsal: true,
-    }
-}
-
 /// The orders of a rehearsal of what an experiment offers at a site.
 pub fn orders(
     experiment: &dyn AnyExperiment,
@@ -76,7 +62,7 @@ pub fn orders(
     let order = |series: Series| {
         let series = experiment.resolve(site, &Known::default(), series);
         let series = series.unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
-        order_by(site, series, calibration.clone())
+        rehearsal(series, site.cpus.clone(), calibration.clone())
     };
     offer.series.into_iter().map(order).collect()
 }
@@ -159,14 +145,8 @@ fn case() -> Case {
 }
 
 pub(super) fn plain_order() -> RoundOrder {
-    let series = Series {
-        experiment: "net.none".to_owned(),
-        name: String::new(),
-        order: Order::Shuffled,
-        cases: vec![case()],
-        settings: Default::default(),
-    };
-    order_by(&here(), series, calibration())
+    let series = Series::new("net.none", Order::Shuffled, vec![case()]);
+    rehearsal(series, here().cpus, calibration())
 }
 
 fn calibration() -> Calibration {

@@ -2,11 +2,11 @@
 
 use super::far::{Said, Told, streams};
 use super::traffic::{Counted, Traffic, Window, during};
+use crate::net::Events;
 use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
 use crate::net::limit::Limit;
 use crate::net::place::{listed, near_cpus, only, placed};
 use crate::net::usage::Turns;
-use crate::net::{Events, put};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::loaded::{Beside, Direction};
@@ -134,7 +134,7 @@ impl<'case> Party<'case> {
         let beside = most_answered(beside)?;
         bench.record(case, "idle_round_trip", idle.values(timeout_ns))?;
         let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;
-        put(samples, streams);
+        samples.set_quantities(streams);
         if !emptied {
             let note = "the queues were still not empty half a second after the traffic ended";
             samples.notes.push(note.to_owned());
@@ -160,12 +160,12 @@ fn record(
         let rate = rate(receiver).with_context(|| format!("{metric}: nothing arrived"))?;
         moved_b_per_s += rate;
         let samples = bench.record(case, metric, Values::block(rate))?;
-        put(samples, [("sent_bytes_per_s", sender.sent as f64 * 1e9 / sender.ns)]);
+        samples.set_quantities([("sent_bytes_per_s", sender.sent as f64 * 1e9 / sender.ns)]);
     }
     for (metric, end) in [("cpu_near", near), ("cpu_far", far)] {
         let each_ns = per_byte(end.used.process_ns, end.ns, moved_b_per_s);
         let samples = bench.record(case, metric, Values::block(each_ns))?;
-        put(samples, [("window_ns", end.ns), ("softirq_ns", end.used.softirq_ns as f64)]);
+        samples.set_quantities([("window_ns", end.ns), ("softirq_ns", end.used.softirq_ns as f64)]);
         let cpu = listed(end.softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu));
         samples.at.extend(cpu);
     }

@@ -1,6 +1,6 @@
 //! Echoes sent, awaited and written down.
 
-use crate::net::{put, record_with_lost};
+use crate::net::record_with_lost;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Values};
 use laws::net::ping::{Echoes, Ip};
@@ -257,8 +257,8 @@ fn write(case: &Case, seen: Seen, access: Access, bench: &mut Bench) -> Result<(
         let samples = record_with_lost(bench, &case, metric, values, seen.lost)?;
         if metric == "round_trip" {
             samples.notes.extend(notes.iter().cloned());
-            put(samples, [("timeout_ns", seen.timeout_ns as f64)]);
-            put(samples, seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
+            samples.set_quantities([("timeout_ns", seen.timeout_ns as f64)]);
+            samples.set_quantities(seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
         }
     }
     bench.record(&case, "wake_up", seen.wake_ups)?;

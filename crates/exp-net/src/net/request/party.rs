@@ -9,7 +9,6 @@ use super::requests;
 use super::schedule::due;
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place::{listed, near_cpus};
-use crate::net::put;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Result, bail, ensure};
 use bench::measure::{Bench, Values};
@@ -155,17 +154,14 @@ impl Round {
         }
         bench.record(case, "service", account.service.values(limit))?;
         let samples = bench.record(case, "rate", Values::batches(replies, vec![account.rate]))?;
-        put(
-            samples,
-            [
-                ("asked_per_s", account.asked),
-                ("requests", account.count as f64),
-                ("never_sent", account.never_sent as f64),
-                ("no_reply", account.no_reply as f64),
-                ("served", self.served as f64),
-                ("timeout_ns", limit),
-            ],
-        );
+        samples.set_quantities([
+            ("asked_per_s", account.asked),
+            ("requests", account.count as f64),
+            ("never_sent", account.never_sent as f64),
+            ("no_reply", account.no_reply as f64),
+            ("served", self.served as f64),
+            ("timeout_ns", limit),
+        ]);
         bench.record(case, "lost", Values::batches(account.count, vec![lost]))?;
         let of_near = self.near.each_ns(replies);
         let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;
@@ -185,6 +181,6 @@ impl Round {
 
 /// What the kernel did beside the process.
 fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
-    put(samples, [("softirq_ns", used.softirq_ns as f64)]);
+    samples.set_quantities([("softirq_ns", used.softirq_ns as f64)]);
     samples.at.extend(listed(softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu)));
 }

@@ -3,8 +3,8 @@
 use super::echo::Told;
 use super::trip::Ran;
 use crate::net::place::listed;
+use crate::net::record_with_lost;
 use crate::net::usage::Used;
-use crate::net::{put, record_with_lost};
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Declared, Values};
 use laws::net::Ends;
@@ -42,7 +42,7 @@ impl Counts<'_> {
             bench.declare(Declared::Switches(2 * sent));
         }
         let samples = self.write_trips(bench, case)?;
-        put(samples, self.quantities(of));
+        samples.set_quantities(self.quantities(of));
         self.place(samples);
         let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
         let timed = self.sum(|ran| ran.timed);
@@ -73,7 +73,10 @@ impl Counts<'_> {
             return Ok(samples);
         }
         let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
-        put(samples, [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]);
+        samples.set_quantities([
+            ("timeouts", lost as f64),
+            ("timeout_ns", waited.fold(0.0, f64::max)),
+        ]);
         samples.notes.push(format!(
             "{lost} of {} messages did not come back in time; the distribution counts them as \
              longer than the time-out",

@@ -12,7 +12,6 @@ use laws::memory::{Load, On, Pattern, Point};
 use metal::memory::Pages;
 use record::case::{Case, Order, Series};
 use record::event::FailedCase;
-use std::collections::BTreeMap;
 use std::io;
 
 #[test]
@@ -71,13 +70,7 @@ struct Kept {
 
 fn kept(mut place: impl FnMut(u64) -> Result<Placed> + Send) -> Result<Kept> {
     let cases: Vec<Case> = [4, 1, 8, 2].map(case_of).to_vec();
-    let order = rehearsal(Series {
-        experiment: "memory.latency".to_owned(),
-        name: "random-huge".to_owned(),
-        order: Order::Ladder,
-        cases: cases.clone(),
-        settings: BTreeMap::new(),
-    });
+    let order = rehearsal(Series::new("memory.latency", Order::Ladder, cases.clone()));
     let mut asked = Vec::new();
     // A thread of its own, because the bench pins it.
     std::thread::scope(|scope| {

@@ -5,7 +5,8 @@
 
 use super::super::stream::stream_code;
 use super::{turns, words};
-use crate::stream::{Access, Ahead, Code, Kernel, Op, Stores, Width};
+use crate::arch::tests::{Traffic, turn_units};
+use crate::stream::{Ahead, Code, Kernel, Op, Stores, Width};
 use std::collections::BTreeSet;
 
 /// cmp x0, x7 and cmp x0, x8: the end of a turn's units, and that of single ones.
@@ -81,52 +82,6 @@ fn advance(word: u32) -> Option<(u32, u64)> {
     is_advance.then_some((to, u64::from(word >> 10 & 0xfff) << shift))
 }
 
-/// Bytes from a pointer: where, and how many.
-type Words = BTreeSet<(u64, usize)>;
-
-/// What a turn is to do.
-#[derive(Debug, Default, PartialEq)]
-struct Traffic {
-    /// By pointer: a, b, c.
-    loads: [Words; 3],
-    stores: Words,
-    /// Bytes by which all pointers advance.
-    advance: u64,
-}
-
-/// A turn's units and their bytes.
-fn turn_units(kernel: Kernel) -> (u64, u64) {
-    match (kernel.access, kernel.width, kernel.op) {
-        (Access::First, ..) => (32, 64),
-        (Access::Strided, ..) => (8, 512),
-        (Access::Every, Width::Neon, Op::Read) => (16, 64),
-        (Access::Every, Width::Neon, _) => (8, 64),
-        (Access::Every, ..) => (4, 64),
-    }
-}
-
-/// All words of so many units, each once.
-fn expected(kernel: Kernel, units: u64) -> Traffic {
-    let (_, unit) = turn_units(kernel);
-    let bytes = kernel.width.bytes();
-    let in_unit = match kernel.access {
-        Access::Every => 64 / bytes,
-        Access::First | Access::Strided => 1,
-    };
-    let words: Words = (0..units)
-        .flat_map(|at| (0..in_unit).map(move |word| (at * unit + (word * bytes) as u64, bytes)))
-        .collect();
-    let none = Words::new;
-    let (loads, stores) = match kernel.op {
-        Op::Read => ([words, none(), none()], none()),
-        Op::Write => ([none(), none(), none()], words),
-        Op::Modify => ([words.clone(), none(), none()], words),
-        Op::Copy | Op::Scale => ([none(), words.clone(), none()], words),
-        Op::Add | Op::Triad => ([none(), words.clone(), words.clone()], words),
-    };
-    Traffic { loads, stores, advance: units * unit }
-}
-
 /// The arithmetic of a word, and how many instructions it is: vectors that are read are only kept.
 fn sums(kernel: Kernel) -> (usize, &'static str) {
     match kernel.op {
@@ -165,8 +120,7 @@ fn found(name: &str, kernel: Kernel, turn: &[u32]) -> (Traffic, Vec<&'static str
     for (array, word) in control[..arrays].iter().enumerate() {
         let (register, by) = advance(*word).unwrap_or_else(|| panic!("{name}: {word:#010x}"));
         assert_eq!(register as usize, array, "{name}");
-        assert!(traffic.advance == 0 || traffic.advance == by, "{name}");
-        traffic.advance = by;
+        traffic.advances(by, name);
     }
     assert!(ENDS.contains(&control[arrays]), "{name}");
     (traffic, sums)
@@ -192,12 +146,9 @@ fn a_turn_moves_every_word_of_its_lines_once_and_does_nothing_else() {
         let (units, _) = turn_units(kernel);
         for ((_, turn), units) in [(turns[0], units), (turns[1], 1)] {
             let (traffic, sums_found) = found(&name, kernel, turn);
-            let expected = expected(kernel, units);
-            assert_eq!(traffic, expected, "{name}");
-            let words = expected.loads.iter().chain([&expected.stores]);
-            let words = words.map(|words| words.len()).max().unwrap();
+            assert_eq!(traffic, Traffic::expected(kernel, units), "{name}");
             let (each, sum) = sums(kernel);
-            assert_eq!(sums_found.len(), words * each, "{name}");
+            assert_eq!(sums_found.len(), traffic.words() * each, "{name}");
             assert!(sums_found.iter().all(|found| *found == sum), "{name}");
         }
     }

@@ -6,53 +6,8 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register
 
 use super::super::stream::written;
 use super::{address_of, check_convention, decoded, text, turns};
-use crate::stream::{Access, Code, Kernel, Op, Stores, Width};
-
-/// Bytes from a pointer: where, and how many.
-type Words = BTreeSet<(u64, usize)>;
-
-/// What a turn is to do.
-#[derive(Debug, Default, PartialEq)]
-struct Traffic {
-    /// By pointer: a, b, c.
-    loads: [Words; 3],
-    stores: Words,
-    /// Bytes by which all pointers advance.
-    advance: u64,
-}
-
-/// A turn's lines, or words apart, and the bytes between.
-fn turn_units(kernel: Kernel) -> (u64, u64) {
-    match (kernel.access, kernel.width, kernel.op) {
-        (Access::First, ..) => (32, 64),
-        (Access::Strided, ..) => (8, 512),
-        (Access::Every, Width::Word4 | Width::Word8, _) => (4, 64),
-        (Access::Every, _, Op::Read) => (16, 64),
-        (Access::Every, ..) => (8, 64),
-    }
-}
-
-/// All words of so many units, each once.
-fn expected(kernel: Kernel, units: u64) -> Traffic {
-    let (_, unit) = turn_units(kernel);
-    let bytes = kernel.width.bytes();
-    let in_unit = match kernel.access {
-        Access::Every => 64 / bytes,
-        Access::First | Access::Strided => 1,
-    };
-    let words: Words = (0..units)
-        .flat_map(|at| (0..in_unit).map(move |word| (at * unit + (word * bytes) as u64, bytes)))
-        .collect();
-    let none = Words::new;
-    let (loads, stores) = match kernel.op {
-        Op::Read => ([words, none(), none()], none()),
-        Op::Write => ([none(), none(), none()], words),
-        Op::Modify => ([words.clone(), none(), none()], words),
-        Op::Copy | Op::Scale => ([none(), words.clone(), none()], words),
-        Op::Add | Op::Triad => ([none(), words.clone(), words.clone()], words),
-    };
-    Traffic { loads, stores, advance: units * unit }
-}
+use crate::arch::tests::{Traffic, turn_units};
+use crate::stream::{Code, Kernel, Op, Stores, Width};
 
 /// What the instructions of a loop do, the last two of which compare and branch. Every word is
 /// touched once, and nothing but the arrays' pointers addresses memory.
@@ -87,8 +42,7 @@ fn found(name: &str, arrays: usize, turn: &[Instruction]) -> Traffic {
         assert_eq!(advance.mnemonic(), Mnemonic::Add, "{name}");
         assert_eq!(advance.op0_register(), *pointer, "{name}");
         let by = advance.immediate(1);
-        assert!(traffic.advance == 0 || traffic.advance == by, "{name}");
-        traffic.advance = by;
+        traffic.advances(by, name);
     }
     assert_eq!(control[arrays].mnemonic(), Mnemonic::Cmp, "{name}");
     traffic
@@ -140,13 +94,10 @@ fn a_turn_moves_every_word_of_its_lines_once_and_does_nothing_else() {
         let (units, _) = turn_units(kernel);
         for (turn, units) in [(turns[0], units), (turns[1], 1)] {
             let traffic = found(&name, kernel.op.arrays(), turn);
-            let expected = expected(kernel, units);
-            assert_eq!(traffic, expected, "{name}");
-            let words = expected.loads.iter().chain([&expected.stores]);
-            let words = words.map(|words| words.len()).max().unwrap();
+            assert_eq!(traffic, Traffic::expected(kernel, units), "{name}");
             let steps = turn.iter().filter(|one| !is_prefetch(one)).count();
             let control = kernel.op.arrays() + 2;
-            assert_eq!(steps, words * per_word(kernel) + control, "{name}");
+            assert_eq!(steps, traffic.words() * per_word(kernel) + control, "{name}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What main memory can give: channels x transfers x 8 B if they are known, else the usual
 //! bandwidth of sockets of the core's generation.
 
+use super::behind_mesh;
 use super::designs::design;
 use crate::cpu::peak::distinct_cores;
 use crate::cpu::{core, is_guest};
-use crate::memory::behind_mesh;
 use crate::{Law, product, range, scaled};
 use bench::experiment::Site;
 use std::collections::BTreeSet;

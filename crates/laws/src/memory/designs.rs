@@ -8,8 +8,10 @@
 //! prefetchers into the second cache add, as one-thread bandwidths times latencies of such machines
 //! suggest.
 
-use crate::memory::cores::{designs, row};
+use super::cores::{designs, row};
+use crate::cpu::peak;
 use crate::range;
+use bench::experiment::Site;
 use host::Core;
 use record::event::Range;
 
@@ -37,6 +39,13 @@ pub(super) struct Design {
 /// The design of a core; for an unknown design an interval over all, marked `false`.
 pub(super) fn design(core: Core) -> (Design, bool) {
     row(TABLE, core).map_or((ANY, false), |design| (design, true))
+}
+
+/// The design of the cores under some CPUs where they are of one and it is known.
+pub(super) fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
+    let core = peak::design_of(site, cpus)?;
+    let (row, is_known) = design(core);
+    is_known.then_some((row, core))
 }
 
 const FIRM: (bool, Range) = (true, range(0.58, 0.93, 1.02));

@@ -1,0 +1,165 @@
+//! Every command line that plumb ships, in its units, manifests and job scripts, is one that this
+//! binary takes. (tests/fleet starts the pods of a sweep.)
+
+use crate::manifest::Manifest;
+use crate::plumb::{Here, wait_for};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// The commands of a unit, with the variables of its own `Environment`, those of its
+/// `EnvironmentFile` as packaged, and those of an administrator; credentials are in `dir`.
+fn commands(unit: &str, packaged: &str, own: &str, dir: &str) -> Vec<Vec<String>> {
+    let lines = || unit.lines().map(str::trim);
+    let environment = lines().filter_map(|line| line.strip_prefix("Environment="));
+    let environment: Vec<String> =
+        environment.flat_map(str::split_whitespace).map(|word| word.replace("%%", "%")).collect();
+    let files = packaged.lines().chain(own.lines()).filter(|line| !line.starts_with('#'));
+    let variables = environment.iter().map(String::as_str).chain(files);
+    let variables: Vec<(&str, &str)> = variables.filter_map(|text| text.split_once('=')).collect();
+    let command = |line: &str| {
+        let mut line = line.replace("%d", dir);
+        // The last one counts.
+        for (name, value) in variables.iter().rev() {
+            line = line.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        }
+        assert!(!line.contains(['$', '%']) || line.contains("0.5%"), "{line}");
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    lines().filter_map(|line| line.strip_prefix("ExecStart=")).map(command).collect()
+}
+
+/// The arguments of a unit's only command.
+fn arguments(unit: &str, packaged: &str, own: &str, here: &Here) -> Vec<String> {
+    let dir = here.path("");
+    let found = commands(unit, packaged, own, dir.to_str().unwrap().trim_end_matches('/'));
+    let [command] = &found[..] else { panic!("{unit}") };
+    assert_eq!(command[0], "/usr/bin/plumb");
+    command[1..].to_vec()
+}
+
+#[test]
+fn the_unit_of_the_watch_starts_this_binary() {
+    let unit = include_str!("../../packaging/plumb-watch.service");
+    let packaged = include_str!("../../packaging/plumb-watch.default");
+    let here = Here::new();
+    let textfile = here.path("plumb.prom");
+    let own = format!("PLUMB_ARGUMENTS=--textfile {}", textfile.display());
+    let args = arguments(unit, packaged, &own, &here);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let answer = here.ends(0, &args);
+    assert!(answer.err.contains("experiments in turn"), "{answer:?}");
+    assert!(has_share(&textfile, "0.005"));
+    // The unit's user can write its state and nothing else.
+    for setting in [
+        "User=plumb-watch",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "StateDirectory=plumb-watch",
+    ] {
+        assert!(unit.lines().any(|line| line == setting), "{setting}");
+    }
+    let users = include_str!("../../packaging/plumb-watch.sysusers");
+    assert!(users.contains("u plumb-watch "), "{users}");
+}
+
+/// Whether a textfile says that the watch may use this share.
+fn has_share(textfile: &std::path::Path, share: &str) -> bool {
+    let text = fs::read_to_string(textfile).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("plumb_watch_share_limit_ratio{"));
+    line.is_some_and(|line| line.ends_with(&format!(" {share}")))
+}
+
+#[test]
+fn the_unit_of_the_agent_starts_this_binary() {
+    let unit = include_str!("../../packaging/plumb-agent.service");
+    let packaged = include_str!("../../packaging/plumb-agent.default");
+    let here = Here::new();
+    here.ends(0, &["agent", "--new-key", "agent.key"]);
+    // The port of the package may be taken here.
+    let args = arguments(unit, packaged, "PLUMB_LISTEN=0", &here);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let agent = here.start(&mut here.command(&args));
+    wait_for("an agent", || agent.said().contains("listening at 127.0.0.1:").then_some(()));
+    // Both units let plumbs on one machine see each other.
+    for unit in [unit, include_str!("../../packaging/plumb-watch.service")] {
+        let paths = unit.lines().filter_map(|line| line.strip_prefix("ReadWritePaths="));
+        assert!(paths.flat_map(str::split_whitespace).any(|path| path == "-/run/lock"), "{unit}");
+    }
+}
+
+#[test]
+fn the_daemon_set_of_the_watch_starts_this_binary() {
+    let here = Here::new();
+    let dirs = ["textfile", "data"].map(|name| (name, here.path(name)));
+    dirs.iter().for_each(|(_, dir)| fs::create_dir(dir).unwrap());
+    let image =
+        ["--image", "plumb:0.1.0", "--watch", "--textfile-dir", "/srv", "--", "--share", "2%"];
+    let manifest =
+        Manifest::read(&here.ends(0, &[&["fleet", "kubernetes"], &image[..]].concat()).out);
+    let set: DaemonSet = manifest.only("DaemonSet");
+    let volumes = dirs.each_ref().map(|(name, dir)| (*name, dir.as_path()));
+    let pod = set.spec.unwrap().template.spec.unwrap();
+    let started = manifest.started(&pod, "n1", &volumes);
+    let args: Vec<&str> = started.args.iter().map(String::as_str).collect();
+    let watch = here.start(here.command(&args).envs(started.env).current_dir(&dirs[1].1));
+    let textfile = dirs[0].1.join("plumb.prom");
+    wait_for("the first tick", || has_share(&textfile, "0.02").then_some(()));
+    watch.signal("TERM");
+    let ended = watch.ended_within(Duration::from_secs(60));
+    assert!(ended.said.contains("experiments in turn"), "{ended:?}");
+}
+
+/// As `srun` and `sbcast` do on the only node of a job.
+const SRUN: &str = r#"#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NODELIST=n1 SLURMD_NODENAME=n1 exec "$@"
+"#;
+const SBCAST: &str = "#!/bin/sh\n[ \"$1\" = --preserve ] && exec cp -p \"$2\" \"$3\"\n";
+
+/// With all options of a sweep. (tests/fleet gives the script to a real Slurm.)
+#[test]
+fn the_job_script_of_a_sweep_starts_this_binary() {
+    let here = Here::new();
+    let (bin, scratch) = (here.make_dir("bin"), here.make_dir("scratch"));
+    for (name, text) in [("srun", SRUN), ("sbcast", SBCAST)] {
+        let file = format!("{bin}/{name}");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let job = ["-N1", "--plumb", plumb, "--scratch", &scratch, "--node=--patience=20s"];
+    let sweep = [
+        "cpu.peak:op=fma,type=f64,threads=1",
+        "--preset=rehearsal",
+        "--pair=net.rtt:far=peer,protocol=tcp,message=64",
+        "--steps=1",
+        "--seed=7",
+        "--join-within=30s",
+        "--back-within=5s",
+        "--alone-within=1m30s",
+        "--pair-within=20s",
+        "--answer-within=10s",
+    ];
+    let script = here.ends(0, &[&["fleet", "slurm"], &job[..], &sweep].concat()).out;
+    fs::write(here.path("plumb.sbatch"), script).unwrap();
+    // Free a moment ago: whoever takes it meanwhile fails the test, and says so.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let meet = free.local_addr().unwrap().to_string();
+    drop(free);
+    let mut batch = here.other("bash");
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+    batch.arg("plumb.sbatch").env("PATH", path).env("PLUMB_FLEET_MEET", meet);
+    batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
+    let answer = crate::plumb::answer(batch.output().unwrap());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(answer.out.contains("1 of 1 node, rehearsal, slurm"), "{answer:?}");
+    let record = fs::read_to_string(here.path("plumb-fleet-7.jsonl")).unwrap();
+    assert!(record.lines().last().unwrap().contains("\"event\":\"end\""), "{record}");
+    assert!(record.contains("\"seed\":7"), "{record}");
+    // The copies and the secret are gone.
+    assert_eq!(here.entries("scratch"), [""; 0]);
+    assert!(here.entries("").iter().all(|name| !name.ends_with(".key")));
+}
