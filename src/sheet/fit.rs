@@ -16,17 +16,18 @@
 use super::score::{Judged, Machine, derived, machines, priors};
 use bench::fitted::{Fitted, TABLE, is_precise, levels, power};
 use laws::device;
-use laws::os::work::{ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED, SAFE_RETURNS};
+use laws::os::work::{ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, INSTRUCTIONS, NESTED, SAFE_RETURNS};
 use record::key::CaseId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 /// Terms of laws that have a coefficient: the recorded machines say something of them.
-const TERMS: [&str; 8] = [
+const TERMS: [&str; 9] = [
     INSTRUCTIONS,
     ENTRY,
     SAFE_RETURNS,
+    ALIASED_SAFE_RETURNS,
     NESTED,
     GUEST_WAKE,
     device::UNKNOWN.name,
@@ -180,12 +181,31 @@ impl Unknowns {
     }
 }
 
+/// Whether the figures of several processors show each term. What those of one show cannot be
+/// parted from that machine's own deviations.
+fn are_shared<'a>(observed: impl Iterator<Item = &'a Observation>) -> [bool; TERMS.len()] {
+    let mut models: [BTreeSet<&str>; TERMS.len()] = Default::default();
+    for of in observed {
+        for (models, _) in models.iter_mut().zip(&of.slopes).filter(|(_, slope)| is_moved(**slope))
+        {
+            models.insert(&of.model);
+        }
+    }
+    models.map(|models| models.len() > 1)
+}
+
+/// Whether a term moves a figure by what can be seen.
+fn is_moved(slope: f64) -> bool {
+    slope.abs() > 0.1
+}
+
 /// The coefficients that some figures give, which were observed at a point.
 fn solve<'a>(
     point: &Terms,
-    observed: impl Iterator<Item = &'a Observation>,
+    observed: impl Iterator<Item = &'a Observation> + Clone,
 ) -> BTreeMap<String, f64> {
     let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
+    let shared = are_shared(observed.clone());
     for (nth, of) in observed.enumerate() {
         let Observation { machine, experiment, case, metric, is_prior, slopes, here, .. } = of;
         // The terms' deviations are from 1, not from the point.
@@ -200,8 +220,10 @@ fn solve<'a>(
         for level in [format!("all {is_prior}"), family, experiment, metric, symbol] {
             unknowns.add(level, nth, 1.0);
         }
-        for (term, slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
-            unknowns.add((*term).to_owned(), nth, *slope);
+        for (nth_term, slope) in slopes.iter().enumerate() {
+            if shared[nth_term] && *slope != 0.0 {
+                unknowns.add(TERMS[nth_term].to_owned(), nth, *slope);
+            }
         }
     }
     let found = unknowns.solved(values);
@@ -265,7 +287,7 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
         for of in observed {
             let term = TERMS.iter().position(|term| term == name);
             let is_moved = match term {
-                Some(term) => of.slopes[term].abs() > 0.1,
+                Some(term) => is_moved(of.slopes[term]),
                 None => levels(of.experiment, &of.case, &of.metric, of.is_prior).contains(name),
             };
             if is_moved {

@@ -23,8 +23,8 @@ use host::{Arch, Host};
 use record::event::{Condition, Range};
 use record::key::CaseId;
 use std::fmt::Display;
-use work::SAFE_RETURNS;
 pub use work::Work;
+use work::{ALIASED_SAFE_RETURNS, SAFE_RETURNS};
 
 /// Entry, dispatch and exit without any mitigation, in cycles, and the returns on that way.
 const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
@@ -319,7 +319,7 @@ static MITIGATIONS: &[Mitigation] = &[
     },
     Mitigation {
         is_in_force: |words| words.guards_returns() && words.has_aliased_thunks(),
-        name: SAFE_RETURNS,
+        name: ALIASED_SAFE_RETURNS,
         entry: range(10.0, 40.0, 110.0),
         at_return: range(25.0, 48.0, 75.0),
         at_indirect_call: FREE,

@@ -24,9 +24,10 @@ const IPC_DOUBT: f64 = 1.15;
 pub const INSTRUCTIONS: &str = "kernel instructions";
 /// The coefficient of the way into the kernel and back.
 pub const ENTRY: &str = "kernel entry";
-/// The coefficient of safe returns, which are mitigations by this name: of both kinds, since the cost
-/// of one that a single processor shows passes for that machine's own deviations.
+/// The coefficients of safe returns, which are mitigations by these names.
 pub const SAFE_RETURNS: &str = "safe returns";
+/// The same of those whose thunks lie at aliasing addresses.
+pub const ALIASED_SAFE_RETURNS: &str = "aliased safe returns";
 /// The coefficient of memory management where page tables are nested.
 pub const NESTED: &str = "memory management of a guest";
 /// The coefficient of waking an idle CPU that the hypervisor must take up again.
