@@ -124,7 +124,7 @@ fn observe(point: &Terms) -> Vec<Observation> {
                 };
                 all.push(Observation {
                     machine: machine.name.clone(),
-                    model: machine.model.clone(),
+                    model: model(&machine),
                     is_prior,
                     here: here.measured - here.likely,
                     slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
@@ -136,6 +136,12 @@ fn observe(point: &Terms) -> Vec<Observation> {
         }
     }
     all
+}
+
+/// What machines of one processor have in common: they are left out together.
+fn model(machine: &Machine) -> String {
+    let cpu = &machine.site.host.cpu;
+    format!("{:?} {:?} {:?}", cpu.vendor, cpu.family, cpu.model)
 }
 
 /// Unknowns by name, each drawn to zero.
@@ -181,31 +187,12 @@ impl Unknowns {
     }
 }
 
-/// Whether the figures of several processors show each term. What those of one show cannot be
-/// parted from that machine's own deviations.
-fn are_shared<'a>(observed: impl Iterator<Item = &'a Observation>) -> [bool; TERMS.len()] {
-    let mut models: [BTreeSet<&str>; TERMS.len()] = Default::default();
-    for of in observed {
-        for (models, _) in models.iter_mut().zip(&of.slopes).filter(|(_, slope)| is_moved(**slope))
-        {
-            models.insert(&of.model);
-        }
-    }
-    models.map(|models| models.len() > 1)
-}
-
-/// Whether a term moves a figure by what can be seen.
-fn is_moved(slope: f64) -> bool {
-    slope.abs() > 0.1
-}
-
 /// The coefficients that some figures give, which were observed at a point.
 fn solve<'a>(
     point: &Terms,
-    observed: impl Iterator<Item = &'a Observation> + Clone,
+    observed: impl Iterator<Item = &'a Observation>,
 ) -> BTreeMap<String, f64> {
     let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
-    let shared = are_shared(observed.clone());
     for (nth, of) in observed.enumerate() {
         let Observation { machine, experiment, case, metric, is_prior, slopes, here, .. } = of;
         // The terms' deviations are from 1, not from the point.
@@ -220,10 +207,8 @@ fn solve<'a>(
         for level in [format!("all {is_prior}"), family, experiment, metric, symbol] {
             unknowns.add(level, nth, 1.0);
         }
-        for (nth_term, slope) in slopes.iter().enumerate() {
-            if shared[nth_term] && *slope != 0.0 {
-                unknowns.add(TERMS[nth_term].to_owned(), nth, *slope);
-            }
+        for (term, slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
+            unknowns.add((*term).to_owned(), nth, *slope);
         }
     }
     let found = unknowns.solved(values);
@@ -287,7 +272,7 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
         for of in observed {
             let term = TERMS.iter().position(|term| term == name);
             let is_moved = match term {
-                Some(term) => is_moved(of.slopes[term]),
+                Some(term) => of.slopes[term].abs() > 0.1,
                 None => levels(of.experiment, &of.case, &of.metric, of.is_prior).contains(name),
             };
             if is_moved {
