@@ -75,7 +75,11 @@ fn figures(noise: &[Noise], slow: &[Answer]) {
         factors.sort_by(f64::total_cmp);
         if let Some(factor) = factors.get(factors.len() / 2) {
             let percent = 100.0 * (1.0 - 1.0 / factor);
-            println!("| {} | {} | {found} | {percent:.0} % slower |", of.key.experiment, own().count());
+            println!(
+                "| {} | {} | {found} | {percent:.0} % slower |",
+                of.key.experiment,
+                own().count()
+            );
         }
     }
 }
