@@ -163,7 +163,9 @@ impl Fleet {
         let planted = planted.map(|(.., factor)| factor).product::<f64>();
         let changed = self.changed.iter().filter(|(id, _)| *id == of.id);
         let factor = planted * changed.map(|(_, factor)| factor).product::<f64>();
-        let what = OF_NODES.iter().position(|other| std::ptr::eq(other, of)).unwrap_or(0);
+        let is_it =
+            |other: &OfNode| (other.id, other.case, other.metric) == (of.id, of.case, of.metric);
+        let what = OF_NODES.iter().position(is_it).unwrap_or(0);
         let speed = factor.ln() + self.own(rank, what as u64) + of.scatter * draw.normal() / 2.0;
         let value = match (self.is_first_kind(rank), of.better) {
             (true, Better::Lower) => of.value * (-speed).exp(),

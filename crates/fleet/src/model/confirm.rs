@@ -269,7 +269,7 @@ impl<'a> Second<'a> {
         });
         let fitted = fit.end(link.from, true) + fit.end(link.to, false);
         let worse = moved.max_by(|a, b| a.0.total_cmp(&b.0));
-        // Nobody else was measured with nothing else running: the gain of all pairs has to do.
+        // Where no other pair was measured with nothing else running, the gain of all pairs stands in.
         let (moved, error) = worse.unwrap_or(fit.alone);
         let distances = self.path(fit, (link.from, link.to), fitted - fit.alone.0 + moved);
         let others = error + fit.variance * fit.of_ends(link.link);

@@ -73,15 +73,19 @@ impl Again {
     }
 }
 
+/// By stratum and experiment, the nodes with the number of their suspect figures and the sum of their
+/// distances.
+type Ordinary<'a> = HashMap<(usize, &'a str), BTreeMap<u32, (usize, f64)>>;
+
 /// How ordinary the nodes are in an experiment: how often they are suspects, and how far they are from
 /// the centre.
 struct Standings<'a> {
-    nodes: HashMap<(usize, &'a str), BTreeMap<u32, (usize, f64)>>,
+    nodes: Ordinary<'a>,
 }
 
 impl<'a> Standings<'a> {
     fn new(first: &'a First) -> Standings<'a> {
-        let mut nodes: HashMap<(usize, &str), BTreeMap<u32, (usize, f64)>> = HashMap::new();
+        let mut nodes = Ordinary::new();
         let chosen: BTreeSet<usize> = first.chosen.iter().copied().collect();
         for (at, test) in first.tests.iter().enumerate() {
             let subject = &first.topic(test.field).subject;
