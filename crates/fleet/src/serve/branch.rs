@@ -13,7 +13,7 @@ use metal::wait::Want;
 use session::agent::channel::Channel;
 use session::agent::message::printable;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A node that could not connect tries again after this time.
@@ -143,12 +143,16 @@ impl<'a> Branch<'a> {
             Ok(Joined::Here(channel, sweep, generation)) => {
                 self.closed = 0;
                 self.uplink = Some(*channel);
+                self.relay.attached(to.map_or(0, |(rank, _)| rank), generation);
                 if self.hands.is_none() || self.sweep != sweep {
-                    self.hands = Some(Hands::new(self.options, &sweep, stop)?);
+                    self.hands = match Hands::new(self.options, &sweep, stop) {
+                        // A signal ended it. The next wait ends this node, and rank 0 learns it.
+                        Err(_) if stop.load(Ordering::Relaxed) => return Ok(()),
+                        hands => Some(hands?),
+                    };
                     (self.say)(&format!("takes part in {}", printable(&sweep)));
                     self.sweep = sweep;
                 }
-                self.relay.attached(to.map_or(0, |(rank, _)| rank), generation);
                 self.act(stop);
                 Ok(())
             }
