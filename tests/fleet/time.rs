@@ -72,7 +72,7 @@ fn row(size: usize, options: &[&str]) -> String {
     if std::env::var_os(SIZES).is_some() {
         let report = here.ends(0, &["fleet", "report", "sweep.jsonl", "--full"]).out;
         let (_, network) = report.split_once("\nThe network").unwrap();
-        eprintln!("{size} nodes{}", network.split("\n\n").next().unwrap());
+        println!("{size} nodes{}", network.split("\n\n").next().unwrap());
     }
     let events = whole_events(&here.path("sweep.jsonl"));
     let missing: Vec<&Value> =
