@@ -20,7 +20,7 @@ pub(crate) struct Rule {
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Worse, whatever the metric.
+    /// Worse, in any metric.
     Slower,
     /// Better.
     Faster,
@@ -28,7 +28,7 @@ pub(crate) enum Word {
     Changed,
     /// A node that went another way than the others.
     Apart,
-    /// What the base has and the new one has not, for whatever reason.
+    /// Figures that the base has and the new run lacks, for any reason.
     Missing,
     /// Nothing.
     Never,
@@ -196,7 +196,7 @@ mod tests {
             let error = rule(text, &WORDS).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
-        // A word of another command is none of this one's.
+        // A word of another command does not belong to this one.
         let error = rule("apart", &[Word::Slower, Word::Never]).unwrap_err();
         assert!(error.contains("a rule starts with slower or never"), "{error}");
         let both = ["never".to_owned(), "slower".to_owned()];

@@ -374,7 +374,7 @@ fn parts(setup: &Setup, selectors: &[String]) -> Vec<Part> {
             let busy = busy / work.series.cases.len().max(1) as f64;
             work.whole(rounds).as_secs_f64() * busy
         });
-        // A run ends with its budget, whatever its plan states.
+        // A run ends with its budget, also if its plan states more.
         cpu.sum::<f64>().min(setup.budget.as_secs_f64() * cpus as f64)
     };
     let planned = planned.plan.experiments.iter();

@@ -77,7 +77,7 @@ fn a_long_output_goes_through_the_pager_on_terminals() {
     for none in ["cat", ""] {
         assert!(!shown(none).out.contains("paged:") && shown(none).out.contains("os.syscall"));
     }
-    // The pager's absence costs nothing, and what is no terminal has none.
+    // A missing pager is no error, and an output that is no terminal gets no pager.
     assert!(shown("no-such-pager").out.contains("os.syscall"));
     let mut piped = here.command(&["list"]);
     assert!(

@@ -76,7 +76,7 @@ fn single_ticks_measure_in_turn_and_never_more_than_the_share() {
     assert!(sample(&file, "plumb_watch_age_seconds{") < 60.0);
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("plumb_selftest_fault_"), "{text}");
-    // The user's own store has none of its records.
+    // Its records are not in the user's own store.
     assert!(here.entries("store").iter().all(|name| !name.ends_with(".jsonl")));
 }
 

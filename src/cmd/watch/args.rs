@@ -63,7 +63,7 @@ pub struct Args {
     pub(super) quiet: bool,
 }
 
-/// What is watched where no selector is typed.
+/// Experiments that are watched where no selector is typed.
 const DEFAULT: &str = "!fs";
 /// With this precision, in percent, every run ends at its first look: all have the same rounds, and
 /// their scatter from run to run is what changes are tested against.

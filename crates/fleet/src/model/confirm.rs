@@ -375,7 +375,7 @@ impl Repeated {
         if self.peers == 0 { 1.0 } else { 1.0 + OF_TRIMMED / self.peers as f64 }
     }
 
-    /// The variance of one repetition by those that say most of it.
+    /// The variance of one repetition, from the nodes with the most repetitions.
     fn scatter(&self) -> Option<f64> {
         let mut counts: Vec<usize> = self.all.iter().map(|repeats| repeats.count).collect();
         counts.sort_unstable();

@@ -36,7 +36,7 @@ pub enum Act {
     Place(u32, Down),
     /// A line for the user.
     Say(String),
-    /// What is measured again is wanted, from what is known: [`Rank0::suspects`] answers.
+    /// The sweep needs the list of suspects: [`Rank0::suspects`] answers.
     Doubt(Known),
     /// The sweep is over.
     Over,
@@ -58,7 +58,7 @@ enum Course {
     Meets(Duration),
     /// Steps of a phase.
     Works(Stage),
-    /// What is measured again is not known yet.
+    /// The list of suspects is not known yet.
     Doubts,
     /// Over.
     Over,
