@@ -1,7 +1,8 @@
 //! Repetitions of one figure: a mean that a disturbed repetition does not move, and its error.
 //!
 //! The trimmed mean with the winsorised variance (Tukey and McLaughlin 1963; Yuen 1974). The error is
-//! pooled over the nodes that were measured as often: a few repetitions of one node determine it poorly.
+//! pooled over the nodes that were measured as often: a few repetitions of one node determine it
+//! poorly.
 
 use stats::compare::variance::Variance;
 use stats::quantile::sorted;
