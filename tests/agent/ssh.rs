@@ -36,6 +36,9 @@ impl Sshd {
             &format!("ListenAddress 127.0.0.1:{port}"),
             &format!("HostKey {}", lab.text("host")),
             &format!("AuthorizedKeysFile {}", lab.text("authorized")),
+            // bash reads the start files of the account: an unfinished `pyenv rehash` there, which a
+            // killed session leaves, holds each later session for a minute.
+            &format!("SetEnv HOME={}", lab.text("")),
             "PermitRootLogin prohibit-password",
             "PasswordAuthentication no",
             "KbdInteractiveAuthentication no",

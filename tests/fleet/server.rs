@@ -39,8 +39,9 @@ impl Servers {
                 format!("ListenAddress {}:{PORT}", address(host)),
                 format!("HostKey {}", text("host")),
                 format!("AuthorizedKeysFile {}/authorized", text(&name(host))),
-                // The host's own programs go before the system's, and its files have a place.
-                format!("SetEnv PATH={0}:/usr/bin:/bin TMPDIR={0}/tmp", text(&name(host))),
+                // The host's own programs go before the system's, its files have a place, and no start
+                // file of the account holds a session.
+                format!("SetEnv HOME={0} PATH={0}:/usr/bin:/bin TMPDIR={0}/tmp", text(&name(host))),
                 "PermitRootLogin prohibit-password".to_owned(),
                 "PasswordAuthentication no".to_owned(),
                 "KbdInteractiveAuthentication no".to_owned(),
