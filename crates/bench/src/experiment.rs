@@ -243,6 +243,21 @@ impl Site {
         let named = self.peers.iter().find(|peer| peer.name == far);
         Site { peer: named.cloned(), ..self.clone() }
     }
+
+    /// Why no ring of io_uring can be made here; none where one can, or where that is unknown.
+    pub fn lacks_rings(&self) -> Option<Skip> {
+        let kernel = &self.host.kernel;
+        if kernel.numbers().is_some_and(|version| version < (5, 1)) {
+            return Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"));
+        }
+        if kernel.container.runtime.as_deref() == Some("gvisor") {
+            return Some(Skip::because("gVisor offers no io_uring by default"));
+        }
+        let why = "io_uring is forbidden here: by sysctl kernel.io_uring_disabled, or by the seccomp \
+                   profile of a container";
+        let needed = "sysctl kernel.io_uring_disabled=0, or a profile that allows io_uring_setup";
+        (kernel.has_rings == Some(false)).then(|| Skip::because(why).needs(needed))
+    }
 }
 
 /// What is known of the directory for files.

@@ -43,6 +43,8 @@ pub struct Kernel {
     pub perf_event_paranoid: Option<i32>,
     /// perf_event_open can open a hardware counter here (from [`Outside`], not from a file).
     pub has_perf: Option<bool>,
+    /// io_uring makes a ring here (from [`Outside`], not from a file).
+    pub has_rings: Option<bool>,
     /// Seccomp of this process: 0 none, 1 strict, 2 filter.
     pub seccomp: Option<u32>,
     /// Speculative store bypass state of this process (`vulnerable`, `thread force mitigated`, …).
@@ -171,6 +173,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         watchdog: flag("watchdog"),
         perf_event_paranoid: root.number("proc/sys/kernel/perf_event_paranoid"),
         has_perf: outside.has_perf,
+        has_rings: outside.has_rings,
         seccomp: text::number(&status, "Seccomp:"),
         store_bypass: text::after(&status, "Speculation_Store_Bypass:").map(str::to_string),
         security_modules: modules

@@ -31,6 +31,8 @@ pub struct Outside {
     pub counter_hz: Option<u64>,
     /// A hardware counter can be opened with perf_event_open.
     pub has_perf: Option<bool>,
+    /// io_uring makes a ring: the kernel has it, and no setting and no sandbox forbids it.
+    pub has_rings: Option<bool>,
     /// Groups of this process, the effective one first.
     pub groups: Vec<u64>,
     /// This process has CAP_NET_RAW.
@@ -56,6 +58,7 @@ impl Outside {
             clock_ns: Some(getres_ns(Clock::MONOTONIC)),
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
+            has_rings: Some(metal::raw::UringNop::new(1).is_ok()),
             groups: groups(&status),
             has_net_raw: has_net_raw(&status),
             links: ToldLink::live(),
@@ -66,7 +69,8 @@ impl Outside {
     /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
     /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines:
     /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`,
-    /// `counter_hz`, `has_perf`, `groups` (numbers), `net_raw`). What does not parse is left out.
+    /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`). What does not parse
+    /// is left out.
     pub fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
@@ -87,6 +91,7 @@ impl Outside {
             clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
+            has_rings: fact("has_rings").and_then(|text| text.parse().ok()),
             groups: text::numbers(&fact("groups").unwrap_or_default()).collect(),
             has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
             links: ToldLink::recorded(
@@ -147,7 +152,8 @@ mod tests {
     fn a_recorded_tree_replaces_everything() {
         let root = Root::tree(
             "== cpuid.txt\n4 1 1 2 3 ffffffff # L1I\nbroken\n== facts.txt\narch=aarch64\nallowed=1,3\n\
-             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\ncounter_hz=25000000\nhas_perf=false\n",
+             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\ncounter_hz=25000000\nhas_perf=false\n\
+             has_rings=true\n",
         );
         let outside = Outside::recorded(&root);
         assert_eq!(outside.cpuid.len(), 1);
@@ -157,7 +163,7 @@ mod tests {
         assert_eq!(outside.euid, Some(7));
         assert_eq!(outside.coarse_clock_ns, Some(4_000_000));
         assert_eq!(outside.counter_hz, Some(25_000_000));
-        assert_eq!(outside.has_perf, Some(false));
+        assert_eq!((outside.has_perf, outside.has_rings), (Some(false), Some(true)));
     }
 
     #[test]

@@ -221,15 +221,11 @@ impl Experiment for Syscall {
     }
 
     fn absent(site: &Site, case: &Called, params: &Params) -> Option<Skip> {
-        let (kernel, skip) = (&site.host.kernel, |why: &str| Some(Skip::because(why)));
-        let is_gvisor = kernel.container.runtime.as_deref() == Some("gvisor");
-        let is_arm = site.host.cpu.arch == Arch::Aarch64;
         match case.call {
-            Call::TimeRaw if is_arm => skip("aarch64 has no system call `time`"),
-            Call::UringNop if kernel.numbers()? < (5, 1) => {
-                Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
+            Call::TimeRaw if site.host.cpu.arch == Arch::Aarch64 => {
+                Some(Skip::because("aarch64 has no system call `time`"))
             }
-            Call::UringNop if is_gvisor => skip("gVisor offers no io_uring by default"),
+            Call::UringNop => site.lacks_rings(),
             Call::Open | Call::Close => {
                 too_few_files(site, 2 * params.ints("pool").first()?, "a smaller os.syscall.pool")
             }
@@ -333,8 +329,7 @@ fn open_and_close(open: &mut Vec<OwnedFd>, count: u64, watch: &mut Watch) -> Res
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
     let depth = u32::try_from(series.setting("depth").context("a depth")?)?;
-    let mut ring = raw::UringNop::new(depth)
-        .context("no io_uring: kernel.io_uring_disabled, seccomp or a container forbids it")?;
+    let mut ring = raw::UringNop::new(depth).context("a ring of io_uring")?;
     bench.each(series, |bench, case| {
         latency(bench, case, |n| {
             let done = ring.submit_nops(n)?;

@@ -221,7 +221,7 @@ impl Member {
             true => {
                 let depth = usize::try_from(work.depth)?;
                 let ring = Uring::with_depth(opened.file, buffers, depth, UringSetup::REGISTERED);
-                Engine::Ring(Box::new(ring.map_err(forbidden)?))
+                Engine::Ring(Box::new(ring.context(NO_RING)?))
             }
         };
         Ok(Member {
@@ -384,23 +384,9 @@ fn opened(path: &Path, work: Work) -> Result<Opened> {
     file::open(path, read)
 }
 
-/// Why there is no ring, and what helps.
-fn forbidden(error: std::io::Error) -> anyhow::Error {
-    let way_out = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            "io_uring is forbidden here, by sysctl kernel.io_uring_disabled or by a container's \
-             seccomp profile without io_uring_setup; use --set fs.io.engine=psync"
-        }
-        std::io::ErrorKind::OutOfMemory => {
-            "io_uring cannot lock its buffers; raise ulimit -l, or use a smaller --set fs.io.depth"
-        }
-        std::io::ErrorKind::Unsupported => {
-            "this kernel has no io_uring (Linux 5.1 and later); use --set fs.io.engine=psync"
-        }
-        _ => "creating a ring",
-    };
-    anyhow::Error::new(error).context(way_out)
-}
+/// What helps where a ring is allowed and not made: its buffers are locked memory.
+const NO_RING: &str = "io_uring cannot lock its buffers; raise ulimit -l, or use a smaller \
+                       --set fs.io.depth";
 
 /// CPUs for so many threads: one each as far as they go round.
 pub(super) fn cpus_for(threads: u64, cpus: &[usize]) -> Result<Vec<usize>> {

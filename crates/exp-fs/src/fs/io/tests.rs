@@ -129,6 +129,10 @@ fn a_choice_takes_the_place_of_the_presets_values_and_leaves_what_exists() {
     assert!(writes.len() >= 8 && writes.iter().all(|work| !work.is_read()));
     let deep = of(Preset::Quick, &[("depth", "7,32")]);
     assert!(deep.iter().all(Work::is_ring) && deep.len() == 2, "{deep:?}");
+    let mut sandbox = site.clone();
+    sandbox.host.kernel.has_rings = Some(false);
+    let left = works(&offered(&sandbox, Preset::Standard, &[]));
+    assert!(left.len() > 8 && !left.iter().any(Work::is_ring), "{left:?}");
     let two = of(Preset::Quick, &[("threads", "2")]);
     assert!(two.iter().all(|work| work.files == Some(Files::Own)), "{two:?}");
     let none = [("engine", "psync"), ("depth", "4")];

@@ -236,6 +236,10 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
         } else if work.block * work.threads > region {
             let why = "the block is larger than each thread's part of the file";
             Some(Skip::because(why).needs("--set fs.io.size=SIZE"))
+        } else if work.is_ring()
+            && let Some(skip) = site.lacks_rings()
+        {
+            Some(skip)
         } else {
             no_room
         };

@@ -16,6 +16,10 @@ fn what_a_site_lacks_is_skipped() {
     site.host.limits.open_files = None;
     site.host.cpu.arch = Arch::Aarch64;
     assert_eq!(skips(&site), ["call=time_raw"]);
+    // A sandbox that forbids it.
+    site.host.cpu.arch = Arch::X86_64;
+    site.host.kernel.has_rings = Some(false);
+    assert_eq!(skips(&site), ["call=uring_nop"]);
 }
 
 #[test]
