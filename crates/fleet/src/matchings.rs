@@ -128,6 +128,25 @@ pub fn incast(
     turns.map(|root| gathering(*root)).filter(|pairs| !pairs.is_empty()).collect()
 }
 
+/// For each pair the turns in which it is measured as often as it is asked for, from 0: the first ones in
+/// which neither of its ends takes part and fewer than `beside` pairs do. Empty where the first `most`
+/// turns have not as many for it.
+pub fn turns(pairs: &[(Edge, u32)], beside: usize, most: u32) -> Vec<Vec<u32>> {
+    let mut busy: Vec<HashSet<u32>> = vec![HashSet::new(); most as usize];
+    let mut of_pair = |((a, b), times): &(Edge, u32)| -> Vec<u32> {
+        let fits =
+            |turn: &HashSet<u32>| turn.len() < 2 * beside && !turn.contains(a) && !turn.contains(b);
+        let free = (0..most).filter(|turn| fits(&busy[*turn as usize]));
+        let found: Vec<u32> = free.take(*times as usize).collect();
+        if found.len() < *times as usize {
+            return Vec::new();
+        }
+        found.iter().for_each(|turn| busy[*turn as usize].extend([*a, *b]));
+        found
+    };
+    pairs.iter().map(&mut of_pair).collect()
+}
+
 /// Distinct nodes in a random order that does not depend on the order they came in.
 fn shuffled(ranks: &[u32], rng: &mut Rng) -> Vec<u32> {
     let mut ranks = ranks.to_vec();
@@ -311,6 +330,15 @@ mod tests {
         }
         assert!(incast(&[], 3, 6, 2, &any).is_empty());
         assert!(incast(&[4], 3, 6, 2, &any).is_empty());
+    }
+
+    #[test]
+    fn pairs_of_a_turn_share_no_node_and_the_worst_comes_first() {
+        let pairs = [((0, 1), 3), ((1, 2), 1), ((3, 4), 2), ((5, 6), 1), ((7, 8), 4)];
+        let one = turns(&pairs, 1, 6);
+        assert_eq!(one, [vec![0, 1, 2], vec![3], vec![4, 5], vec![], vec![]]);
+        let two = turns(&pairs, 2, 4);
+        assert_eq!(two, [vec![0, 1, 2], vec![3], vec![0, 1], vec![2], vec![]]);
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use crate::matchings::{self, Edge, MayPair, SENDERS, isolated, matchings, steps_
 use crate::model::Suspects;
 use crate::sweep::{Header, Loads, Purpose, Stage};
 use analysis::gather::distinct;
+use std::collections::BTreeMap;
 
 /// How long a sweep waits, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,7 +127,7 @@ impl Recipe {
     }
 
     /// The steps of one look of the phase `suspects`, numbered from `first`: all its nodes at the
-    /// same time, once for each repetition, then one pair after the other.
+    /// same time, once for each repetition, then its pairs in their turns.
     pub fn suspects(&self, suspects: &Suspects, first: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         let (from, to) = suspects.again;
@@ -138,10 +139,13 @@ impl Recipe {
             });
             steps.push(Step { number: 0, phase: Stage::Suspects, jobs: jobs.collect() });
         }
+        let mut turns: BTreeMap<u32, Vec<Edge>> = BTreeMap::new();
         for pair in &suspects.pairs {
-            let once = step(0, Purpose::Suspect, vec![(pair.from, pair.to)]);
-            steps.extend((0..pair.times).map(|_| once.clone()));
+            for turn in &pair.turns {
+                turns.entry(*turn).or_default().push((pair.from, pair.to));
+            }
         }
+        steps.extend(turns.into_values().map(|edges| step(0, Purpose::Suspect, edges)));
         for (number, step) in (first..).zip(&mut steps) {
             step.number = number;
         }

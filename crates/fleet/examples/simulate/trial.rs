@@ -16,6 +16,8 @@ pub enum Question {
     SlowNode,
     /// The same, for all hardware figures.
     SlowFound,
+    /// Is a node found that is as much slower in a hardware figure as the report says that it sees?
+    Promised,
     /// Is a path found that carries half?
     HalfLink,
     /// Does a bad node make more than one healthy node a confirmed suspect?
@@ -30,8 +32,8 @@ pub struct Answer {
     pub happened: bool,
     /// Suspects that stay open.
     pub open: usize,
-    /// What phase 4 measured: figures of nodes, and pairs.
-    pub repeated: (usize, usize),
+    /// What phase 4 measured: figures of nodes, pairs, and the turns of these.
+    pub repeated: [usize; 3],
     /// The figure that is bad, for questions of figures, and how bad the model says that it must be.
     pub figure: Option<(usize, Option<f64>)>,
 }
@@ -41,13 +43,22 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
     let mut rng = Rng::with_seed(seed ^ 0x5eed);
     let bad = rng.u32(..size);
     let is_one = |of: &Noise| {
-        of.kind == Some(Kind::Hardware) && (of.is_alone || question == Question::SlowFound)
+        of.kind == Some(Kind::Hardware) && (of.is_alone || question != Question::SlowNode)
     };
     let figures: Vec<usize> = (0..noise.len()).filter(|at| is_one(&noise[*at])).collect();
     let figure = figures[rng.usize(..figures.len())];
+    let least = |judgement: &Judgement| {
+        let is_its = |of: &&Detectable| judgement.subjects[of.subject].key == noise[figure].key;
+        judgement.detectable.iter().find(is_its).map(|of| of.factor)
+    };
     let fault = match question {
         Question::Healthy => Fault::None,
         Question::SlowNode | Question::SlowFound => Fault::Figure(bad, figure, -0.9_f64.ln()),
+        Question::Promised => {
+            let mut healthy = met(size);
+            Fleet::drawn(noise, size, Fault::None, seed).measure(&mut healthy);
+            Fault::Figure(bad, figure, least(&judge(&healthy)).map_or(0.0, f64::ln))
+        }
         Question::HalfLink => {
             let ranks: Vec<u32> = (0..size).collect();
             let steps = matchings(&ranks, steps_for(size), seed, &|_, _| true);
@@ -61,7 +72,8 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
     let mut sweep = met(size);
     fleet.measure(&mut sweep);
     fleet.measure_again(&mut sweep);
-    let Judgement { verdicts, detectable, subjects, .. } = judge(&sweep);
+    let judgement = judge(&sweep);
+    let verdicts = &judgement.verdicts;
     let open = verdicts.iter().filter(|verdict| verdict.charge == Charge::Suspect).count();
     let accused: Vec<&Verdict> =
         verdicts.iter().filter(|verdict| verdict.charge != Charge::Suspect).collect();
@@ -81,12 +93,15 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
             ranks.len() > 1
         }
     };
-    let factor = || {
-        let is_its = |of: &&Detectable| subjects[of.subject].key == noise[figure].key;
-        detectable.iter().find(is_its).map(|of| of.factor)
+    let figure = match fault {
+        Fault::Figure(_, _, log) if question == Question::Promised => {
+            Some((figure, Some(log.exp())))
+        }
+        Fault::Figure(..) => Some((figure, least(&judgement))),
+        _ => None,
     };
-    let figure = matches!(fault, Fault::Figure(..)).then(|| (figure, factor()));
-    Answer { happened, open, repeated: (fleet.repeated, fleet.pairs_repeated), figure }
+    let repeated = [fleet.repeated, fleet.pairs_repeated, fleet.turns];
+    Answer { happened, open, repeated, figure }
 }
 
 /// Wilson's 95 % interval of a share (Wilson 1927).

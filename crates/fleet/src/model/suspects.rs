@@ -3,6 +3,7 @@
 use super::first::{First, LinkTest};
 use super::looks::{Found, Inquiry, Known, LOOKS, Outcome, missing};
 use super::{LinkAgain, NodeAgain, Role, Suspects};
+use crate::matchings::{Edge, turns};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
 use record::key::Key;
@@ -132,12 +133,13 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
         plan.link(first, &partners, &first.links[*at], missing(found.again.count));
     }
-    plan.capped()
+    plan.in_turns(sweep.header.size)
 }
 
 #[derive(Default)]
 struct Plan {
-    pairs: Vec<LinkAgain>,
+    /// With how often each is measured.
+    pairs: Vec<(LinkAgain, u32)>,
     places: HashMap<(u32, u32), usize>,
 }
 
@@ -146,10 +148,11 @@ impl Plan {
         let next = self.pairs.len();
         let at = *self.places.entry((from, to)).or_insert(next);
         if at == next {
-            self.pairs.push(LinkAgain { from, to, keys: Vec::new(), times });
+            let pair = LinkAgain { from, to, keys: Vec::new(), turns: Vec::new() };
+            self.pairs.push((pair, times));
         }
-        let pair = &mut self.pairs[at];
-        pair.times = pair.times.max(times);
+        let (pair, most) = &mut self.pairs[at];
+        *most = times.max(*most);
         if !pair.keys.contains(key) {
             pair.keys.push(key.clone());
         }
@@ -170,15 +173,14 @@ impl Plan {
         }
     }
 
-    /// The worst suspects, as many as there is time for.
-    fn capped(mut self) -> Vec<LinkAgain> {
-        let mut left = Suspects::PAIRS_MOST;
-        self.pairs.retain(|pair| {
-            let fits = pair.times <= left;
-            left = if fits { left - pair.times } else { 0 };
-            fits
-        });
-        self.pairs
+    /// The worst suspects, as many as there is time for in a sweep of so many nodes.
+    fn in_turns(self, size: u32) -> Vec<LinkAgain> {
+        let asked: Vec<(Edge, u32)> =
+            self.pairs.iter().map(|(pair, times)| ((pair.from, pair.to), *times)).collect();
+        let turns = turns(&asked, Suspects::beside(size) as usize, Suspects::TURNS_MOST);
+        let pairs = self.pairs.into_iter().zip(turns);
+        let pairs = pairs.map(|((pair, _), turns)| LinkAgain { turns, ..pair });
+        pairs.filter(|pair| !pair.turns.is_empty()).collect()
     }
 }
 
