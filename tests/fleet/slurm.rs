@@ -22,6 +22,7 @@ const SWEEP: [&str; 16] = [
     "--all-pairs",
     "--bisection=1",
     "--incast=1",
+    "--outcast=1",
     "--node=--patience=20s",
     "--join-within=30s",
     "--back-within=3s",

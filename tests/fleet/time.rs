@@ -11,11 +11,12 @@ use std::fs;
 /// Numbers of nodes, which then measure all that a sweep has by default.
 const SIZES: &str = "PLUMB_FLEET_SIZES";
 /// What the test measures: each kind of step.
-const FEW: [&str; 7] = [
-    "--pair=net.rtt:far=peer,protocol=tcp,message=64",
+const FEW: [&str; 8] = [
+    "--pair=net.bandwidth:far=peer,protocol=tcp,transfer=steady",
     "--steps=1",
     "--bisection=1",
     "--incast=1",
+    "--outcast=1",
     "--seed=7",
     "--preset=rehearsal",
     "cpu.peak:op=fma,type=f64,threads=1",
@@ -84,6 +85,12 @@ fn row(size: usize, options: &[&str]) -> String {
     for phase in planned.iter().filter(|phase| phase["phase"] == "pairs") {
         assert_eq!(measured(&events, &phase["purpose"]), phase["steps"], "{phase}");
         steps += phase["steps"].as_u64().unwrap();
+    }
+    // In an outcast the far end sends, which every other pair has as the receiver.
+    for pair in events.iter().filter(|event| event["experiment"] == "net.bandwidth") {
+        let is_outcast = pair["purpose"] == "outcast";
+        let expected = if is_outcast { "down" } else { "up" };
+        assert!(pair["to"].is_null() || pair["case"]["direction"] == expected, "{pair}");
     }
     let took = |phase: &str| {
         let of = |ended: bool| {

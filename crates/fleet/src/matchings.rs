@@ -18,7 +18,7 @@ pub type MayPair<'a> = &'a dyn Fn(u32, u32) -> bool;
 pub const ISOLATED_SHARE: f64 = 0.05;
 /// Fewest of them, where there are as many pairs: fewer give no median.
 pub const ISOLATED_LEAST: usize = 3;
-/// Nodes that send to one at the same time, if there are as many.
+/// Nodes that send to one, or that one sends to, at the same time, if there are as many.
 pub const SENDERS: u32 = 4;
 
 /// Steps after which every node of `nodes` has met every other: one less than the nodes for an even
@@ -108,11 +108,11 @@ pub fn bisection(
     (0..times).map(&mut across).collect()
 }
 
-/// `turns` gatherings of up to `senders` random nodes that send to one root, which is another node
-/// each time while there are enough. All pairs of a gathering run at the same time.
-pub fn incast(
+/// `turns` gatherings of up to `nears` random nodes with one root as their far end, which is another
+/// node each time while there are enough. All pairs of a gathering run at the same time.
+pub fn gatherings(
     ranks: &[u32],
-    senders: u32,
+    nears: u32,
     turns: u32,
     seed: u64,
     may_pair: MayPair,
@@ -122,7 +122,7 @@ pub fn incast(
     let mut gathering = |root: u32| -> Vec<Edge> {
         let others = shuffled(ranks, &mut rng).into_iter();
         let may_send = |near: &u32| *near != root && may_pair(*near, root);
-        others.filter(may_send).take(senders as usize).map(|near| (near, root)).collect()
+        others.filter(may_send).take(nears as usize).map(|near| (near, root)).collect()
     };
     let turns = roots.iter().cycle().take(if roots.is_empty() { 0 } else { turns as usize });
     turns.map(|root| gathering(*root)).filter(|pairs| !pairs.is_empty()).collect()
@@ -319,17 +319,17 @@ mod tests {
     }
 
     #[test]
-    fn roots_of_an_incast_rotate() {
+    fn roots_of_gatherings_rotate() {
         let ranks: Vec<u32> = (0..6).collect();
-        let turns = incast(&ranks, 3, 6, 2, &|a, b| a / 2 != b / 2);
+        let turns = gatherings(&ranks, 3, 6, 2, &|a, b| a / 2 != b / 2);
         let roots: HashSet<u32> = turns.iter().map(|turn| turn[0].1).collect();
         assert_eq!(roots.len(), 6);
         for turn in &turns {
             assert!(turn.len() == 3 && turn.iter().all(|pair| pair.1 == turn[0].1));
             assert!(turn.iter().all(|&(near, root)| near / 2 != root / 2));
         }
-        assert!(incast(&[], 3, 6, 2, &any).is_empty());
-        assert!(incast(&[4], 3, 6, 2, &any).is_empty());
+        assert!(gatherings(&[], 3, 6, 2, &any).is_empty());
+        assert!(gatherings(&[4], 3, 6, 2, &any).is_empty());
     }
 
     #[test]

@@ -166,13 +166,16 @@ impl Fleet {
                     }
                 }
             }
-            let turns: Vec<u32> = pairs.iter().flat_map(|pair| pair.turns.clone()).collect();
-            self.turns += turns.iter().max().map_or(0, |last| *last as usize + 1);
+            let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
+            for turn in pairs.iter().flat_map(|pair| &pair.turns) {
+                *turns.entry(*turn).or_default() += 1;
+            }
+            self.turns += turns.len();
             for pair in &pairs {
                 for turn in &pair.turns {
-                    let beside = turns.iter().filter(|other| *other == turn).count() - 1;
+                    let beside = turns[turn] - 1;
                     // As much of what all pairs of a matching cost as there are pairs beside it.
-                    let share = 2.0 * beside as f64 / f64::from(self.size);
+                    let share = 2.0 * f64::from(beside) / f64::from(self.size);
                     let ends = (pair.from, pair.to);
                     self.pair(sweep, ends, 0, Purpose::Suspect, CONTENTION * share);
                     self.pairs_repeated += 1;

@@ -1,7 +1,7 @@
 //! The promises of the fleet's model on drawn fleets, as tables in Markdown.
 //!
-//! `simulate SEED NOISE SIZE=TRIALS …`: so many sweeps of each question for each size, the first with
-//! this seed. NOISE is `first` (by which the rules were chosen) or `later`.
+//! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for each
+//! size, the first with this seed. NOISE is `first` (by which the rules were chosen) or `later`.
 #![expect(clippy::print_stdout, reason = "it prints tables")]
 
 mod fleet;
@@ -39,8 +39,10 @@ fn main() {
     for argument in arguments {
         let (size, trials) = argument.split_once('=').expect("SIZE=TRIALS");
         let size: u32 = size.parse().expect("a number of nodes");
+        let (trials, only) = trials.split_once('@').unwrap_or((trials, ""));
         let trials: u64 = trials.parse().expect("a number of sweeps");
-        for question in QUESTIONS {
+        let is_asked = |of: &Question| only.is_empty() || format!("{of:?}") == only;
+        for question in QUESTIONS.into_iter().filter(is_asked) {
             let began = Instant::now();
             let answers: Vec<Answer> =
                 (0..trials).map(|at| trial(question, &noise, size, seed + at)).collect();
