@@ -83,11 +83,13 @@ fn line(size: u32, question: Question, answers: &[Answer], wall_s: f64) {
     let count = answers.len() as f64;
     let mean = |of: fn(&Answer) -> usize| answers.iter().map(of).sum::<usize>() as f64 / count;
     println!(
-        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {:.2} | {:.0} | {:.0} | {:.0} | {:.2} |",
+        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {:.2} + {:.2} + {:.2} | {:.0} | {:.0} | {:.0} | {:.2} |",
         100.0 * hits as f64 / count,
         100.0 * low,
         100.0 * high,
-        mean(|answer| answer.open),
+        mean(|answer| answer.open[0]),
+        mean(|answer| answer.open[1]),
+        mean(|answer| answer.open[2]),
         mean(|answer| answer.repeated[0]),
         mean(|answer| answer.repeated[1]),
         mean(|answer| answer.repeated[2]),

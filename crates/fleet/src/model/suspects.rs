@@ -114,13 +114,14 @@ impl<'a> Standings<'a> {
 fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
     let mut plan = Plan::default();
-    for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
+    for (at, found) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, of)| is_open(of)) {
         let test = &first.tests[*at];
         let subject = &first.topic(test.field).subject;
         let rank = first.rank(test);
         if subject.role != Role::Alone {
             let partners = partners.best(rank, &subject.key, None);
-            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key);
+            let times = missing(found.again.count).div_ceil(partners.len().max(1) as u32);
+            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, times);
         }
     }
     let flaky = inquiry.flaky.iter().zip(&inquiry.only_links);
@@ -162,14 +163,14 @@ impl Plan {
     fn link(&mut self, first: &First, partners: &Partners, link: &LinkTest, times: u32) {
         let key = &first.fits[link.fit].key;
         self.add(link.from, link.to, key, times);
-        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key);
-        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key);
+        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key, 1);
+        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key, 1);
     }
 
-    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key) {
+    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key, times: u32) {
         for partner in partners {
             let (from, to) = if is_near { (rank, *partner) } else { (*partner, rank) };
-            self.add(from, to, key, 1);
+            self.add(from, to, key, times);
         }
     }
 
