@@ -67,7 +67,7 @@ impl First {
         let of_peers = 1.0 + OF_TRIMMED / Suspects::PEERS as f64;
         let scatter = OF_TRIMMED * of_peers * once.variance / f64::from(LAST);
         sum(&[
-            Variance { variance: lasting * lasting * of_peers, freedom: once.freedom },
+            Variance { variance: lasting * lasting * of_peers, freedom: f64::INFINITY },
             Variance { variance: scatter, freedom: once.freedom * f64::from(LAST) },
         ])
     }
@@ -90,7 +90,9 @@ impl First {
             let error = variance.sqrt();
             let shown = self.asked(LAST_SHARE, freedom) * error;
             let found = shown.max(least_effect(topic)) + MISSED * error;
-            let stands_out = (self.asked(SUSPECT_RATE, first.freedom) + MISSED) * once.sqrt();
+            let peers = field.peers(0)?;
+            let standard_errors = self.asked(SUSPECT_RATE, peers.freedom) + MISSED;
+            let stands_out = standard_errors * peers.squared_error().sqrt();
             let log = if is_screened { found } else { found.max(stands_out) };
             let (stratum, subject) = (field.stratum, field.subject);
             Some(Detectable { stratum, subject, kind: topic.kind, factor: log.exp() })
