@@ -102,8 +102,9 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
     before.into_iter().chain(pairs).chain(after).collect()
 }
 
-/// How often nodes are measured again at most, all at the same time, and turns of pairs: as many as the
-/// looks allow, or each path that was measured, and its way back, as often as the last look asks for.
+/// How often nodes are measured again at most, all at the same time, and turns of pairs: as many as
+/// the looks allow, or each path that was measured, and its way back, as often as the last look asks
+/// for.
 fn again_at_most(edges: &[(Purpose, Vec<Edge>)]) -> (f64, f64) {
     let last = LOOKS.last().copied().unwrap_or(0);
     let matched = edges.iter().filter(|(of, _)| *of == Purpose::Matching);

@@ -194,8 +194,8 @@ const LOADS: u32 = 2;
 /// With fewer nodes a cut has one pair, as a matching has.
 const LOADS_LEAST: u32 = 4;
 
-/// What a sweep of this size measures beside so many matchings: what was asked for, of bisection, incast
-/// and outcast.
+/// What a sweep of this size measures beside so many matchings: what was asked for, of bisection,
+/// incast and outcast.
 pub fn loads(size: u32, steps: u32, asked: [Option<u32>; 3]) -> Loads {
     let usual = if size < LOADS_LEAST || steps == 0 { 0 } else { LOADS };
     let [bisection, incast, outcast] = asked.map(|asked| asked.unwrap_or(usual));

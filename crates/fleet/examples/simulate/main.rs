@@ -1,7 +1,7 @@
 //! The promises of the fleet's model on drawn fleets, as tables in Markdown.
 //!
-//! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for each
-//! size, the first with this seed. NOISE is `first` (by which the rules were chosen) or `later`.
+//! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for
+//! each size, the first with this seed. NOISE is `first` (by which the rules were chosen) or `later`.
 #![expect(clippy::print_stdout, reason = "it prints tables")]
 
 mod fleet;

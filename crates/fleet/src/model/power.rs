@@ -60,8 +60,8 @@ impl First {
         significant.max(least_effect(self.topic(field)))
     }
 
-    /// The squared error that the repetitions of a node will have, as its figure scatters from node to
-    /// node: what the second measurement takes as the error of a suspect ([`super::confirm`]).
+    /// The squared error that the repetitions of a node will have, as its figure scatters from node
+    /// to node: what the second measurement takes as the error of a suspect ([`super::confirm`]).
     fn expected_error(&self, field: usize, once: Variance) -> Variance {
         let lasting = LASTS * least_effect(self.topic(field));
         let of_peers = 1.0 + OF_TRIMMED / Suspects::PEERS as f64;
@@ -72,8 +72,8 @@ impl First {
         ])
     }
 
-    /// The standard errors, known with so many degrees of freedom, that chance exceeds at a rate over
-    /// all tests.
+    /// The standard errors, known with so many degrees of freedom, that chance exceeds at a rate
+    /// over all tests.
     fn asked(&self, rate: f64, freedom: f64) -> f64 {
         errors(rate / self.tests.len().max(1) as f64, freedom)
     }

@@ -223,8 +223,8 @@ pub struct Suspects {
     pub again: (u32, u32),
     /// Nodes by themselves.
     pub nodes: Vec<NodeAgain>,
-    /// Suspect nodes with their three best partners, and suspect links with both ends' partners, worst
-    /// first.
+    /// Suspect nodes with their three best partners, and suspect links with both ends' partners,
+    /// worst first.
     pub pairs: Vec<LinkAgain>,
 }
 
@@ -235,8 +235,8 @@ impl Suspects {
     pub const PEERS: usize = 12;
     /// Most turns of pairs for one look: they run one after another.
     pub const TURNS_MOST: u32 = 120;
-    /// Nodes of a sweep for each pair of a turn: 24 of 25 nodes rest, so that pairs hardly load what
-    /// they share.
+    /// Nodes of a sweep for each pair of a turn: 24 of 25 nodes rest, so that pairs hardly load
+    /// what they share.
     const NODES_A_PAIR: u32 = 50;
 
     /// Most pairs of a turn, in a sweep of so many nodes.
