@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// Every cable lets out so many bits a second, and the slow one a tenth.
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
-const SWEEP: [&str; 16] = [
+const SWEEP: [&str; 17] = [
     "cpu.peak:op=fma,type=f64,threads=1",
     "--preset=quick",
     "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
