@@ -102,7 +102,7 @@ pub const PAIR: Table = Table {
     columns: &[
         text("sweep", SWEEP_ID).required(),
         integer("step", "number of the step").required(),
-        text("purpose", "matching, isolated, suspect, bisection or incast").required(),
+        text("purpose", "matching, isolated, suspect, bisection, incast or outcast").required(),
         integer("from_rank", "node.rank of the near end, which sends").required().at("/from"),
         integer("to_rank", "node.rank of the far end").required().at("/to"),
         text("experiment", EXPERIMENT).required(),

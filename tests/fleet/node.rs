@@ -354,4 +354,16 @@ fn a_plan_has_its_phases_and_measures_nothing() {
         assert!(answer.out.contains(phase), "{}", answer.out);
     }
     assert!(answer.out.contains("12 steps"), "{}", answer.out);
+    // The suspects have a time as well: none where nothing stands out, up to what the looks allow.
+    let answer = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick", "--json"]);
+    let plan: Value = serde_json::from_str(&answer.out).unwrap();
+    for phase in plan["phases"].as_array().unwrap() {
+        let seconds = |name: &str| phase[name].as_f64().unwrap();
+        let (least, most) = (seconds("expected_s"), seconds("expected_up_to_s"));
+        match phase["phase"].as_str() {
+            Some("suspects") => assert!(least == 0.0 && most > 0.0, "{phase}"),
+            _ => assert!(least == most && most > 0.0, "{phase}"),
+        }
+        assert!(most < seconds("at_most_s"), "{phase}");
+    }
 }

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// Every cable lets out so many bits a second, and the slow one a tenth.
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
-const SWEEP: [&str; 16] = [
+const SWEEP: [&str; 17] = [
     "cpu.peak:op=fma,type=f64,threads=1",
     "--preset=quick",
     "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
@@ -22,6 +22,7 @@ const SWEEP: [&str; 16] = [
     "--all-pairs",
     "--bisection=1",
     "--incast=1",
+    "--outcast=1",
     "--node=--patience=20s",
     "--join-within=30s",
     "--back-within=3s",

@@ -11,11 +11,12 @@ use std::fs;
 /// Numbers of nodes, which then measure all that a sweep has by default.
 const SIZES: &str = "PLUMB_FLEET_SIZES";
 /// What the test measures: each kind of step.
-const FEW: [&str; 7] = [
-    "--pair=net.rtt:far=peer,protocol=tcp,message=64",
+const FEW: [&str; 8] = [
+    "--pair=net.bandwidth:far=peer,protocol=tcp,transfer=steady",
     "--steps=1",
     "--bisection=1",
     "--incast=1",
+    "--outcast=1",
     "--seed=7",
     "--preset=rehearsal",
     "cpu.peak:op=fma,type=f64,threads=1",
@@ -85,6 +86,7 @@ fn row(size: usize, options: &[&str]) -> String {
         assert_eq!(measured(&events, &phase["purpose"]), phase["steps"], "{phase}");
         steps += phase["steps"].as_u64().unwrap();
     }
+    far_ends_send_in_outcasts_alone(&events);
     let took = |phase: &str| {
         let of = |ended: bool| {
             let is_it = |event: &&Value| event["phase"] == phase && event["ended"] == ended;
@@ -109,6 +111,15 @@ fn row(size: usize, options: &[&str]) -> String {
     let load = load.split(' ').next().unwrap();
     let _ = writeln!(row, "| {step_s:.1} | {whole_s:.1} ({planned_s:.1}) | {used_s:.0} | {load} |");
     row
+}
+
+fn far_ends_send_in_outcasts_alone(events: &[Value]) {
+    for pair in events.iter().filter(|event| event["event"] == "pair") {
+        if pair["experiment"] == "net.bandwidth" {
+            let expected = if pair["purpose"] == "outcast" { "down" } else { "up" };
+            assert_eq!(pair["case"]["direction"], expected, "{pair}");
+        }
+    }
 }
 
 /// Steps of a purpose in a record.

@@ -22,7 +22,7 @@ fn recipe(size: u32) -> Recipe {
             pair_selectors: Vec::new(),
             steps: steps(size, false, None),
             seed: 1,
-            loads: loads(size, steps(size, false, None), None, None),
+            loads: loads(size, steps(size, false, None), [None; 3]),
             starter: "options".to_owned(),
             simulated: true,
         },

@@ -111,7 +111,7 @@ impl Fleet {
             pair_selectors: vec!["net.rtt".to_owned(), "net.bandwidth".to_owned()],
             steps,
             seed: 7,
-            loads: Loads { bisection: 2, incast: 1 },
+            loads: Loads { bisection: 2, incast: 1, outcast: 1 },
             starter: "slurm".to_owned(),
             simulated: false,
         }
@@ -239,8 +239,12 @@ impl Fleet {
                 }
             }
         }
-        for from in (1..self.size.min(5)).filter(|from| self.lost != Some(*from)) {
-            events.push(self.pair(steps + 2, Purpose::Incast, (from, 0), &OF_PAIRS[0], draw));
+        let gatherings =
+            [(Purpose::Incast, steps + 2, &OF_PAIRS[0]), (Purpose::Outcast, steps + 3, &PULLED)];
+        for (purpose, step, of) in gatherings {
+            for from in (1..self.size.min(5)).filter(|from| self.lost != Some(*from)) {
+                events.push(self.pair(step, purpose, (from, 0), of, draw));
+            }
         }
         events
     }
@@ -283,7 +287,7 @@ impl Fleet {
         let planted = planted.map_or(1.0, |(.., factor)| factor);
         let changed = self.changed.iter().filter(|(id, _)| *id == of.id);
         let shared = match purpose {
-            Purpose::Incast => 0.3,
+            Purpose::Incast | Purpose::Outcast => 0.3,
             Purpose::Bisection => 0.82,
             Purpose::Matching => 0.97,
             Purpose::Isolated | Purpose::Suspect => 1.0,
@@ -421,13 +425,7 @@ const OF_NODES: [OfNode; 12] = [
 ];
 
 const OF_PAIRS: [OfNode; 2] = [
-    software(
-        ("net.bandwidth", Kind::Io),
-        &[("far", "far"), ("protocol", "tcp"), ("direction", "up")],
-        "bandwidth",
-        RATE,
-        2.9e9,
-    ),
+    rate(&[("far", "far"), ("protocol", "tcp"), ("direction", "up")]),
     software(
         ("net.rtt", Kind::Io),
         &[("far", "far"), ("protocol", "tcp")],
@@ -436,6 +434,13 @@ const OF_PAIRS: [OfNode; 2] = [
         31_000.0,
     ),
 ];
+
+/// The rate of a pair whose far end sends.
+const PULLED: OfNode = rate(&[("far", "far"), ("protocol", "tcp"), ("direction", "down")]);
+
+const fn rate(case: Case) -> OfNode {
+    software(("net.bandwidth", Kind::Io), case, "bandwidth", RATE, 2.9e9)
+}
 
 fn key(id: &str, case: Case, metric: &str) -> Key {
     let case = case.iter().fold(CaseId::new(), |case, (name, value)| case.with(name, *value));

@@ -18,7 +18,7 @@ pub type MayPair<'a> = &'a dyn Fn(u32, u32) -> bool;
 pub const ISOLATED_SHARE: f64 = 0.05;
 /// Fewest of them, where there are as many pairs: fewer give no median.
 pub const ISOLATED_LEAST: usize = 3;
-/// Nodes that send to one at the same time, if there are as many.
+/// Nodes that send to one, or that one sends to, at the same time, if there are as many.
 pub const SENDERS: u32 = 4;
 
 /// Steps after which every node of `nodes` has met every other: one less than the nodes for an even
@@ -108,11 +108,11 @@ pub fn bisection(
     (0..times).map(&mut across).collect()
 }
 
-/// `turns` gatherings of up to `senders` random nodes that send to one root, which is another node
-/// each time while there are enough. All pairs of a gathering run at the same time.
-pub fn incast(
+/// `turns` gatherings of up to `nears` random nodes with one root as their far end, which is another
+/// node each time while there are enough. All pairs of a gathering run at the same time.
+pub fn gatherings(
     ranks: &[u32],
-    senders: u32,
+    nears: u32,
     turns: u32,
     seed: u64,
     may_pair: MayPair,
@@ -122,10 +122,29 @@ pub fn incast(
     let mut gathering = |root: u32| -> Vec<Edge> {
         let others = shuffled(ranks, &mut rng).into_iter();
         let may_send = |near: &u32| *near != root && may_pair(*near, root);
-        others.filter(may_send).take(senders as usize).map(|near| (near, root)).collect()
+        others.filter(may_send).take(nears as usize).map(|near| (near, root)).collect()
     };
     let turns = roots.iter().cycle().take(if roots.is_empty() { 0 } else { turns as usize });
     turns.map(|root| gathering(*root)).filter(|pairs| !pairs.is_empty()).collect()
+}
+
+/// For each pair the turns in which it is measured as often as it is asked for, from 0: the first
+/// ones in which neither of its ends takes part and fewer than `beside` pairs do. Empty where the
+/// first `most` turns have not as many for it.
+pub fn turns(pairs: &[(Edge, u32)], beside: usize, most: u32) -> Vec<Vec<u32>> {
+    let mut busy: Vec<HashSet<u32>> = vec![HashSet::new(); most as usize];
+    let mut of_pair = |((a, b), times): &(Edge, u32)| -> Vec<u32> {
+        let fits =
+            |turn: &HashSet<u32>| turn.len() < 2 * beside && !turn.contains(a) && !turn.contains(b);
+        let free = (0..most).filter(|turn| fits(&busy[*turn as usize]));
+        let found: Vec<u32> = free.take(*times as usize).collect();
+        if found.len() < *times as usize {
+            return Vec::new();
+        }
+        found.iter().for_each(|turn| busy[*turn as usize].extend([*a, *b]));
+        found
+    };
+    pairs.iter().map(&mut of_pair).collect()
 }
 
 /// Distinct nodes in a random order that does not depend on the order they came in.
@@ -300,17 +319,26 @@ mod tests {
     }
 
     #[test]
-    fn roots_of_an_incast_rotate() {
+    fn roots_of_gatherings_rotate() {
         let ranks: Vec<u32> = (0..6).collect();
-        let turns = incast(&ranks, 3, 6, 2, &|a, b| a / 2 != b / 2);
+        let turns = gatherings(&ranks, 3, 6, 2, &|a, b| a / 2 != b / 2);
         let roots: HashSet<u32> = turns.iter().map(|turn| turn[0].1).collect();
         assert_eq!(roots.len(), 6);
         for turn in &turns {
             assert!(turn.len() == 3 && turn.iter().all(|pair| pair.1 == turn[0].1));
             assert!(turn.iter().all(|&(near, root)| near / 2 != root / 2));
         }
-        assert!(incast(&[], 3, 6, 2, &any).is_empty());
-        assert!(incast(&[4], 3, 6, 2, &any).is_empty());
+        assert!(gatherings(&[], 3, 6, 2, &any).is_empty());
+        assert!(gatherings(&[4], 3, 6, 2, &any).is_empty());
+    }
+
+    #[test]
+    fn pairs_of_a_turn_share_no_node_and_the_worst_comes_first() {
+        let pairs = [((0, 1), 3), ((1, 2), 1), ((3, 4), 2), ((5, 6), 1), ((7, 8), 4)];
+        let one = turns(&pairs, 1, 6);
+        assert_eq!(one, [vec![0, 1, 2], vec![3], vec![4, 5], vec![], vec![]]);
+        let two = turns(&pairs, 2, 4);
+        assert_eq!(two, [vec![0, 1, 2], vec![3], vec![0, 1], vec![2], vec![]]);
     }
 
     proptest! {

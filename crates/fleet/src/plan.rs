@@ -1,6 +1,7 @@
 //! What a sweep costs before it runs: time, bytes and steps of each phase. Pure.
 
-use crate::matchings::all_steps;
+use crate::matchings::{Edge, all_steps};
+use crate::model::{LOOKS, Suspects};
 use crate::recipe::Recipe;
 use crate::sweep::{Purpose, Stage};
 use crate::tree::depth;
@@ -16,8 +17,9 @@ pub struct Cost {
     pub steps: u32,
     /// Measurements over all nodes.
     pub measurements: u64,
-    /// Expected time, in seconds; none where it follows from what is found.
-    pub expected_s: Option<f64>,
+    /// Expected time, in seconds: where nothing stands out, and where as much stands out as is
+    /// measured again at most. Equal but for the suspects.
+    pub expected_s: (f64, f64),
     /// It never takes longer, in seconds.
     pub at_most_s: f64,
     /// Bytes that reach rank 0.
@@ -44,8 +46,8 @@ const HELLO_BYTES: u64 = 1024;
 const FIGURE_BYTES: u64 = 350;
 
 /// What pairs are measured for, as far as it is planned.
-const PURPOSES: [Purpose; 4] =
-    [Purpose::Matching, Purpose::Isolated, Purpose::Bisection, Purpose::Incast];
+const PURPOSES: [Purpose; 5] =
+    [Purpose::Matching, Purpose::Isolated, Purpose::Bisection, Purpose::Incast, Purpose::Outcast];
 
 /// What each phase costs; that of the pairs by their purpose.
 pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
@@ -58,7 +60,7 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
         purpose: None,
         steps,
         measurements,
-        expected_s,
+        expected_s: (expected_s, expected_s),
         at_most_s,
         bytes,
     };
@@ -67,33 +69,48 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
         let of = edges.iter().filter(|(of, _)| of == purpose);
         let steps = of.clone().count() as u32;
         let measurements: u64 = of.map(|(_, step)| step.len() as u64).sum();
+        let expected_s = f64::from(steps) * takes.pair_s;
         Cost {
             phase: Stage::Pairs,
             purpose: Some(*purpose),
             steps,
             measurements,
-            expected_s: Some(f64::from(steps) * takes.pair_s),
+            expected_s: (expected_s, expected_s),
             at_most_s: f64::from(steps) * pair_at_most_s,
             bytes: measurements * u64::from(takes.pair_figures) * FIGURE_BYTES,
         }
     };
     let before = [
-        cost(Stage::Meet, 1, 0, Some(JOIN_S * levels), limits.meet_s, nodes * HELLO_BYTES),
+        cost(Stage::Meet, 1, 0, JOIN_S * levels, limits.meet_s, nodes * HELLO_BYTES),
         cost(
             Stage::Alone,
             1,
             nodes,
-            Some(takes.alone_s),
+            takes.alone_s,
             limits.alone_s + slack_s,
             nodes * u64::from(takes.figures) * FIGURE_BYTES,
         ),
     ];
-    let after = [
-        cost(Stage::Suspects, 0, 0, None, 0.0, 0),
-        cost(Stage::Gather, 1, 0, Some(JOIN_S), slack_s, 0),
-    ];
+    let (again, turns) = again_at_most(&edges);
+    let at_most = |alone_s: f64, pair_s: f64| again * alone_s + turns * pair_s;
+    let suspects = Cost {
+        expected_s: (0.0, at_most(takes.alone_s, takes.pair_s)),
+        ..cost(Stage::Suspects, 0, 0, 0.0, at_most(limits.alone_s + slack_s, pair_at_most_s), 0)
+    };
+    let after = [suspects, cost(Stage::Gather, 1, 0, JOIN_S, slack_s, 0)];
     let pairs = PURPOSES.iter().map(pairs).filter(|cost| cost.steps > 0);
     before.into_iter().chain(pairs).chain(after).collect()
+}
+
+/// How often nodes are measured again at most, all at the same time, and turns of pairs: as many as
+/// the looks allow, or each path that was measured, and its way back, as often as the last look asks
+/// for.
+fn again_at_most(edges: &[(Purpose, Vec<Edge>)]) -> (f64, f64) {
+    let last = LOOKS.last().copied().unwrap_or(0);
+    let matched = edges.iter().filter(|(of, _)| *of == Purpose::Matching);
+    let met: u64 = matched.map(|(_, step)| 2 * step.len() as u64).sum();
+    let turns = u64::from(Suspects::TURNS_MOST) * LOOKS.len() as u64;
+    (f64::from(last), turns.min(met * u64::from(last)) as f64)
 }
 
 /// Whether every pair of nodes meets.

@@ -5,6 +5,7 @@ use crate::matchings::{self, Edge, MayPair, SENDERS, isolated, matchings, steps_
 use crate::model::Suspects;
 use crate::sweep::{Header, Loads, Purpose, Stage};
 use analysis::gather::distinct;
+use std::collections::BTreeMap;
 
 /// How long a sweep waits, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,9 +68,9 @@ impl Job {
         }
     }
 
-    /// Whether it is a part of an incast, whose jobs have one far end.
+    /// Whether it is a part of a gathering, whose jobs have one far end.
     pub fn is_gathering(&self) -> bool {
-        matches!(self, Job::Pair { purpose: Purpose::Incast, .. })
+        matches!(self, Job::Pair { purpose, .. } if purpose.is_gathering())
     }
 }
 
@@ -104,14 +105,16 @@ impl Recipe {
         let ranks: Vec<u32> = (0..size).collect();
         let matched = matchings(&ranks, steps, seed, may_pair);
         let apart = isolated(&matched, seed).into_iter().map(|edge| vec![edge]).collect();
-        let [one, other] = [1, 2].map(|more| seed.wrapping_add(more));
-        let across = matchings::bisection(&ranks, group, loads.bisection, one, may_pair);
-        let gathered = matchings::incast(&ranks, SENDERS, loads.incast, other, may_pair);
+        let seed_of = |more| seed.wrapping_add(more);
+        let across = matchings::bisection(&ranks, group, loads.bisection, seed_of(1), may_pair);
+        let gathered =
+            |turns, more| matchings::gatherings(&ranks, SENDERS, turns, seed_of(more), may_pair);
         let all = [
             (Purpose::Matching, matched),
             (Purpose::Isolated, apart),
             (Purpose::Bisection, across),
-            (Purpose::Incast, gathered),
+            (Purpose::Incast, gathered(loads.incast, 2)),
+            (Purpose::Outcast, gathered(loads.outcast, 3)),
         ];
         let steps = |(purpose, steps): (Purpose, Vec<Vec<Edge>>)| {
             steps.into_iter().map(move |edges| (purpose, edges))
@@ -126,7 +129,7 @@ impl Recipe {
     }
 
     /// The steps of one look of the phase `suspects`, numbered from `first`: all its nodes at the
-    /// same time, once for each repetition, then one pair after the other.
+    /// same time, once for each repetition, then its pairs in their turns.
     pub fn suspects(&self, suspects: &Suspects, first: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         let (from, to) = suspects.again;
@@ -138,10 +141,13 @@ impl Recipe {
             });
             steps.push(Step { number: 0, phase: Stage::Suspects, jobs: jobs.collect() });
         }
+        let mut turns: BTreeMap<u32, Vec<Edge>> = BTreeMap::new();
         for pair in &suspects.pairs {
-            let once = step(0, Purpose::Suspect, vec![(pair.from, pair.to)]);
-            steps.extend((0..pair.times).map(|_| once.clone()));
+            for turn in &pair.turns {
+                turns.entry(*turn).or_default().push((pair.from, pair.to));
+            }
         }
+        steps.extend(turns.into_values().map(|edges| step(0, Purpose::Suspect, edges)));
         for (number, step) in (first..).zip(&mut steps) {
             step.number = number;
         }
@@ -152,8 +158,7 @@ impl Recipe {
     /// of all pairs are then open at the same time, but for what lies between two windows.
     pub fn pair_selectors(&self, purpose: Purpose) -> Vec<String> {
         let all = &self.header.pair_selectors;
-        let loads = matches!(purpose, Purpose::Bisection | Purpose::Incast);
-        let is_measured = |selector: &&String| !loads || selector.starts_with(RATES);
+        let is_measured = |selector: &&String| !purpose.is_load() || is_rate(selector);
         let measured: Vec<String> = all.iter().filter(is_measured).cloned().collect();
         if measured.is_empty() { all.clone() } else { measured }
     }
@@ -178,15 +183,23 @@ fn step(number: u32, purpose: Purpose, edges: Vec<Edge>) -> Step {
 
 /// The experiment that loads a path.
 const RATES: &str = "net.bandwidth";
+
+/// Whether a selector is of rates.
+pub fn is_rate(selector: &str) -> bool {
+    selector.starts_with(RATES)
+}
+
 /// Steps of each kind of load unless the user says otherwise.
 const LOADS: u32 = 2;
 /// With fewer nodes a cut has one pair, as a matching has.
 const LOADS_LEAST: u32 = 4;
 
-/// What a sweep of this size measures beside so many matchings: what was asked for.
-pub fn loads(size: u32, steps: u32, bisection: Option<u32>, incast: Option<u32>) -> Loads {
+/// What a sweep of this size measures beside so many matchings: what was asked for, of bisection,
+/// incast and outcast.
+pub fn loads(size: u32, steps: u32, asked: [Option<u32>; 3]) -> Loads {
     let usual = if size < LOADS_LEAST || steps == 0 { 0 } else { LOADS };
-    Loads { bisection: bisection.unwrap_or(usual), incast: incast.unwrap_or(usual) }
+    let [bisection, incast, outcast] = asked.map(|asked| asked.unwrap_or(usual));
+    Loads { bisection, incast, outcast }
 }
 
 /// Matchings of a sweep of this size: all pairs on request, else as many as asked for.

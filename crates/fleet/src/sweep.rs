@@ -73,6 +73,9 @@ pub struct Loads {
     pub bisection: u32,
     /// Gatherings of several senders with one receiver.
     pub incast: u32,
+    /// Gatherings of several receivers with one sender; absent in older records.
+    #[serde(default)]
+    pub outcast: u32,
 }
 
 impl Loads {
@@ -161,16 +164,30 @@ pub enum Purpose {
     Matching,
     /// The same pair with nothing else running: the ratio is contention.
     Isolated,
-    /// A suspect with one of its best partners, with nothing else running.
+    /// A suspect with one of its best partners, with hardly anything else running.
     Suspect,
     /// A matching across a cut.
     Bisection,
     /// Several senders, one receiver.
     Incast,
+    /// One sender, several receivers: its far end sends to its near ends.
+    Outcast,
+}
+
+impl Purpose {
+    /// Whether several pairs have one far end.
+    pub fn is_gathering(self) -> bool {
+        matches!(self, Purpose::Incast | Purpose::Outcast)
+    }
+
+    /// Whether it loads what pairs share.
+    pub fn is_load(self) -> bool {
+        self.is_gathering() || self == Purpose::Bisection
+    }
 }
 
 /// A figure between two nodes. The near end sends; what it measures is of the path from `from` to
-/// `to`, except for round trips.
+/// `to`, except for round trips, and for rates whose case has the direction `down`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pair {

@@ -193,6 +193,8 @@ pub enum Order {
         preset: String,
         /// Selectors.
         selectors: Vec<String>,
+        /// Whether the far end sends where rates are measured.
+        pulls: bool,
         /// It is given up after this time, in seconds.
         within_s: f64,
     },

@@ -25,6 +25,12 @@ fn most_slow_nodes_are_found() {
 }
 
 #[test]
+fn what_the_report_promises_to_see_is_found() {
+    let found = count(Question::Promised, 10, 20);
+    assert!(found >= 16, "{found} of 20");
+}
+
+#[test]
 fn half_a_link_is_found() {
     let found = count(Question::HalfLink, 10, 10);
     assert!(found >= 8, "{found} of 10");

@@ -20,6 +20,9 @@ use std::time::Duration;
 const PAIR_S: f64 = 7.5;
 /// In a rehearsal.
 const PAIR_REHEARSAL_S: f64 = 3.0;
+/// What a run takes beside its rounds and the calibrations before and after them: its start and end,
+/// with an optimised binary (the same note).
+const START_S: f64 = 0.5;
 /// Figures of a pair, about.
 const PAIR_FIGURES: u32 = 16;
 
@@ -80,8 +83,9 @@ fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
         .iter()
         .flat_map(|one| one.series.iter().map(|series| series.cases.len() * one.metrics.len()))
         .sum();
+    let (windows, window) = setup.calibration;
     Ok(Takes {
-        alone_s: planned.plan.eta_s,
+        alone_s: planned.plan.eta_s + f64::from(2 * windows) * window.as_secs_f64() + START_S,
         pair_s: match preset.name() {
             "rehearsal" => PAIR_REHEARSAL_S,
             _ => PAIR_S,
@@ -105,8 +109,10 @@ fn what(recipe: &Recipe, cost: &Cost) -> String {
                 }
                 Some(Purpose::Bisection) => format!("{steps} matchings across a cut (bisection)"),
                 Some(Purpose::Incast) => {
-                    let senders = cost.measurements / u64::from(steps);
-                    format!("{steps} times {senders} senders to one receiver (incast)")
+                    format!("{steps} times {} senders to one receiver (incast)", nears(cost))
+                }
+                Some(Purpose::Outcast) => {
+                    format!("{steps} times one sender to {} receivers (outcast)", nears(cost))
                 }
                 _ if is_all_pairs(recipe) => format!("{steps} steps: all pairs"),
                 _ => format!("{steps} steps of random matchings"),
@@ -115,6 +121,11 @@ fn what(recipe: &Recipe, cost: &Cost) -> String {
         Stage::Suspects => "what may be worse, again: 3 to 16 times, with healthy peers".to_owned(),
         Stage::Gather => "what is left reaches rank 0".to_owned(),
     }
+}
+
+/// Near ends of a gathering.
+fn nears(cost: &Cost) -> u64 {
+    cost.measurements / u64::from(cost.steps.max(1))
 }
 
 fn name(phase: Stage) -> &'static str {
@@ -134,24 +145,28 @@ fn seconds(seconds: f64) -> String {
 fn as_text(recipe: &Recipe, costs: &[Cost]) -> String {
     let mut text = String::new();
     for cost in costs {
-        let expected = cost.expected_s.map_or("as found".to_owned(), seconds);
+        let (least, most) = cost.expected_s;
+        let expected = match least == most {
+            true => seconds(least),
+            false => format!("{} to {}", seconds(least), seconds(most)),
+        };
         let _ = writeln!(
             text,
-            "{:<9} {:<62} {:>8}  {:>9}",
+            "{:<9} {:<62} {:>16}  {:>9}",
             name(cost.phase),
             what(recipe, cost),
             expected,
             render_bytes(cost.bytes as f64)
         );
     }
-    let whole: f64 = costs.iter().filter_map(|cost| cost.expected_s).sum();
-    let longest: f64 = costs.iter().map(|cost| cost.at_most_s).sum();
+    let sum = |of: fn(&Cost) -> f64| seconds(costs.iter().map(of).sum());
     let _ = writeln!(
         text,
-        "about {} where nothing stands out; at most {} without suspects. Times are of a machine \
-         such as this one.",
-        seconds(whole),
-        seconds(longest)
+        "about {} where nothing stands out, {} where as much is measured again as a sweep allows; \
+         never more than {}. Times are of a machine such as this one.",
+        sum(|cost| cost.expected_s.0),
+        sum(|cost| cost.expected_s.1),
+        sum(|cost| cost.at_most_s)
     );
     text
 }
@@ -160,8 +175,8 @@ fn as_json(recipe: &Recipe, costs: &[Cost]) -> serde_json::Value {
     let phases = costs.iter().map(|cost| {
         json!({
             "phase": name(cost.phase), "purpose": cost.purpose, "what": what(recipe, cost), "steps": cost.steps,
-            "measurements": cost.measurements, "expected_s": cost.expected_s,
-            "at_most_s": cost.at_most_s, "bytes": cost.bytes,
+            "measurements": cost.measurements, "expected_s": cost.expected_s.0,
+            "expected_up_to_s": cost.expected_s.1, "at_most_s": cost.at_most_s, "bytes": cost.bytes,
         })
     });
     let phases: Vec<serde_json::Value> = phases.collect();

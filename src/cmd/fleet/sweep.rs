@@ -46,6 +46,9 @@ pub struct SweepArgs {
     /// Steps in which four nodes send to one, another one in each [default: 2, from four nodes on]
     #[arg(long, value_name = "K")]
     incast: Option<u32>,
+    /// Steps in which one node sends to four, another one in each [default: 2, from four nodes on]
+    #[arg(long, value_name = "K")]
+    outcast: Option<u32>,
     /// Seed of the matchings [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
@@ -119,7 +122,7 @@ impl SweepArgs {
             selectors: self.selectors.clone(),
             pair_selectors,
             steps,
-            loads: loads(size, steps, self.bisection, self.incast),
+            loads: loads(size, steps, [self.bisection, self.incast, self.outcast]),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
             starter: starter.to_owned(),
             simulated,
@@ -137,6 +140,7 @@ impl SweepArgs {
             ("--steps", self.steps.map(|steps| steps.to_string())),
             ("--bisection", self.bisection.map(|steps| steps.to_string())),
             ("--incast", self.incast.map(|steps| steps.to_string())),
+            ("--outcast", self.outcast.map(|steps| steps.to_string())),
             ("--seed", self.seed.map(|seed| seed.to_string())),
             ("--join-within", Some(time(waits.join_within))),
             ("--back-within", Some(time(waits.back_within))),

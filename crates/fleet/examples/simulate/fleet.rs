@@ -104,6 +104,8 @@ pub struct Fleet {
     /// Measurements of phase 4: figures of nodes, and pairs.
     pub repeated: usize,
     pub pairs_repeated: usize,
+    /// Turns of pairs in phase 4, one after another.
+    pub turns: usize,
 }
 
 /// Standard normal (Box and Muller 1958).
@@ -119,8 +121,9 @@ impl Fleet {
             (spread * normal(&mut rng), spread * normal(&mut rng))
         };
         let levels = (0..size).map(|_| noise.iter().map(&mut level).collect()).collect();
-        let (repeated, pairs_repeated) = (0, 0);
-        Fleet { noise: noise.to_vec(), size, levels, fault, seed, rng, repeated, pairs_repeated }
+        let noise = noise.to_vec();
+        let (repeated, pairs_repeated, turns) = (0, 0, 0);
+        Fleet { noise, size, levels, fault, seed, rng, repeated, pairs_repeated, turns }
     }
 
     /// The phases `alone` and `pairs`, into the sweep.
@@ -138,11 +141,11 @@ impl Fleet {
         let steps = matchings(&ranks, steps_for(self.size), self.seed, &|_, _| true);
         for (step, pairs) in (0_u32..).zip(&steps) {
             for (from, to) in pairs {
-                self.pair(sweep, (*from, *to), step, Purpose::Matching);
+                self.pair(sweep, (*from, *to), step, Purpose::Matching, CONTENTION);
             }
         }
         for (from, to) in isolated(&steps, self.seed) {
-            self.pair(sweep, (from, to), 0, Purpose::Isolated);
+            self.pair(sweep, (from, to), 0, Purpose::Isolated, 0.0);
         }
     }
 
@@ -163,9 +166,18 @@ impl Fleet {
                     }
                 }
             }
-            for pair in pairs {
-                for _ in 0..pair.times {
-                    self.pair(sweep, (pair.from, pair.to), 0, Purpose::Suspect);
+            let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
+            for turn in pairs.iter().flat_map(|pair| &pair.turns) {
+                *turns.entry(*turn).or_default() += 1;
+            }
+            self.turns += turns.len();
+            for pair in &pairs {
+                for turn in &pair.turns {
+                    let beside = turns[turn] - 1;
+                    // As much of what all pairs of a matching cost as there are pairs beside it.
+                    let share = 2.0 * f64::from(beside) / f64::from(self.size);
+                    let ends = (pair.from, pair.to);
+                    self.pair(sweep, ends, 0, Purpose::Suspect, CONTENTION * share);
                     self.pairs_repeated += 1;
                 }
             }
@@ -192,7 +204,14 @@ impl Fleet {
         }
     }
 
-    fn pair(&mut self, sweep: &mut Sweep, (from, to): (u32, u32), step: u32, purpose: Purpose) {
+    fn pair(
+        &mut self,
+        sweep: &mut Sweep,
+        (from, to): (u32, u32),
+        step: u32,
+        purpose: Purpose,
+        contention: f64,
+    ) {
         for at in 0..self.noise.len() {
             let noise = &self.noise[at];
             if noise.kind.is_some() {
@@ -206,7 +225,6 @@ impl Fleet {
                 }
                 _ => 0.0,
             };
-            let contention = if purpose == Purpose::Matching { CONTENTION } else { 0.0 };
             let level = ends + fault + contention;
             let (key, better) = (noise.key.clone(), noise.better);
             let estimate = noise.measured(level, &mut self.rng);

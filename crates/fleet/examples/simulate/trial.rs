@@ -3,7 +3,8 @@
 use super::fleet::{Fault, Fleet, Noise, met};
 use fastrand::Rng;
 use fleet::matchings::{matchings, steps_for};
-use fleet::model::{At, Charge, Detectable, Judgement, Verdict, judge};
+use fleet::model::{At, Charge, Detectable, Judgement, Role, Verdict, judge};
+use record::key::Key;
 use record::metric::Kind;
 use std::collections::BTreeSet;
 
@@ -16,6 +17,8 @@ pub enum Question {
     SlowNode,
     /// The same, for all hardware figures.
     SlowFound,
+    /// Is a node found that is as much slower in a hardware figure as the report says that it sees?
+    Promised,
     /// Is a path found that carries half?
     HalfLink,
     /// Does a bad node make more than one healthy node a confirmed suspect?
@@ -28,10 +31,10 @@ pub enum Question {
 pub struct Answer {
     /// Whether the thing in question happened.
     pub happened: bool,
-    /// Suspects that stay open.
-    pub open: usize,
-    /// What phase 4 measured: figures of nodes, and pairs.
-    pub repeated: (usize, usize),
+    /// Suspects that stay open: figures of nodes, ends of pairs, links.
+    pub open: [usize; 3],
+    /// What phase 4 measured: figures of nodes, pairs, and the turns of these.
+    pub repeated: [usize; 3],
     /// The figure that is bad, for questions of figures, and how bad the model says that it must be.
     pub figure: Option<(usize, Option<f64>)>,
 }
@@ -40,14 +43,19 @@ pub struct Answer {
 pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answer {
     let mut rng = Rng::with_seed(seed ^ 0x5eed);
     let bad = rng.u32(..size);
-    let is_one = |of: &Noise| {
-        of.kind == Some(Kind::Hardware) && (of.is_alone || question == Question::SlowFound)
-    };
+    let is_any = [Question::SlowFound, Question::Promised].contains(&question);
+    let is_one = |of: &Noise| of.kind == Some(Kind::Hardware) && (of.is_alone || is_any);
     let figures: Vec<usize> = (0..noise.len()).filter(|at| is_one(&noise[*at])).collect();
     let figure = figures[rng.usize(..figures.len())];
     let fault = match question {
         Question::Healthy => Fault::None,
         Question::SlowNode | Question::SlowFound => Fault::Figure(bad, figure, -0.9_f64.ln()),
+        Question::Promised => {
+            let mut healthy = met(size);
+            Fleet::drawn(noise, size, Fault::None, seed).measure(&mut healthy);
+            let least = least(&judge(&healthy), &noise[figure].key);
+            Fault::Figure(bad, figure, least.map_or(0.0, f64::ln))
+        }
         Question::HalfLink => {
             let ranks: Vec<u32> = (0..size).collect();
             let steps = matchings(&ranks, steps_for(size), seed, &|_, _| true);
@@ -61,17 +69,52 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
     let mut sweep = met(size);
     fleet.measure(&mut sweep);
     fleet.measure_again(&mut sweep);
-    let Judgement { verdicts, detectable, subjects, .. } = judge(&sweep);
-    let open = verdicts.iter().filter(|verdict| verdict.charge == Charge::Suspect).count();
-    let accused: Vec<&Verdict> =
-        verdicts.iter().filter(|verdict| verdict.charge != Charge::Suspect).collect();
-    let happened = match fault {
+    let judgement = judge(&sweep);
+    let figure = match fault {
+        Fault::Figure(_, _, log) if question == Question::Promised => {
+            Some((figure, Some(log.exp())))
+        }
+        Fault::Figure(..) => Some((figure, least(&judgement, &noise[figure].key))),
+        _ => None,
+    };
+    Answer {
+        happened: happened(&judgement, noise, fault),
+        open: open(&judgement),
+        repeated: [fleet.repeated, fleet.pairs_repeated, fleet.turns],
+        figure,
+    }
+}
+
+/// How many times slower a node is at least in a figure that the model promises to find.
+fn least(judgement: &Judgement, key: &Key) -> Option<f64> {
+    let is_its = |of: &&Detectable| judgement.subjects[of.subject].key == *key;
+    judgement.detectable.iter().find(is_its).map(|of| of.factor)
+}
+
+/// Suspects that stay open, by what they are.
+fn open(judgement: &Judgement) -> [usize; 3] {
+    let open = |is_it: fn(&Verdict) -> bool| {
+        let suspects = judgement.verdicts.iter().filter(|of| of.charge == Charge::Suspect);
+        suspects.filter(|of| is_it(of)).count()
+    };
+    [
+        open(|of| matches!(of.at, At::Node(_)) && of.role == Role::Alone),
+        open(|of| matches!(of.at, At::Node(_)) && of.role != Role::Alone),
+        open(|of| matches!(of.at, At::Link(..))),
+    ]
+}
+
+/// Whether what is in question happened.
+fn happened(judgement: &Judgement, noise: &[Noise], fault: Fault) -> bool {
+    let verdicts = judgement.verdicts.iter();
+    let accused: Vec<&Verdict> = verdicts.filter(|of| of.charge != Charge::Suspect).collect();
+    match fault {
         Fault::None => !accused.is_empty(),
-        Fault::Figure(..) => accused
-            .iter()
-            .any(|verdict| verdict.at == At::Node(bad) && verdict.key == noise[figure].key),
-        Fault::Link(from, to, _) => accused.iter().any(|verdict| verdict.at == At::Link(from, to)),
-        Fault::Node(..) => {
+        Fault::Figure(bad, figure, _) => {
+            accused.iter().any(|of| of.at == At::Node(bad) && of.key == noise[figure].key)
+        }
+        Fault::Link(from, to, _) => accused.iter().any(|of| of.at == At::Link(from, to)),
+        Fault::Node(bad, _) => {
             let ends = |verdict: &&Verdict| match verdict.at {
                 At::Node(rank) => vec![rank],
                 At::Link(from, to) => vec![from, to],
@@ -80,13 +123,7 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
             ranks.remove(&bad);
             ranks.len() > 1
         }
-    };
-    let factor = || {
-        let is_its = |of: &&Detectable| subjects[of.subject].key == noise[figure].key;
-        detectable.iter().find(is_its).map(|of| of.factor)
-    };
-    let figure = matches!(fault, Fault::Figure(..)).then(|| (figure, factor()));
-    Answer { happened, open, repeated: (fleet.repeated, fleet.pairs_repeated), figure }
+    }
 }
 
 /// Wilson's 95 % interval of a share (Wilson 1927).

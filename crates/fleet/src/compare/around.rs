@@ -39,7 +39,7 @@ pub(super) fn around(base: &Sweep, new: &Sweep, names: &[&str]) -> Vec<Differenc
     of_sweeps.chain(of_nodes).collect()
 }
 
-fn asked(sweep: &Sweep) -> [(&'static str, String); 8] {
+fn asked(sweep: &Sweep) -> [(&'static str, String); 9] {
     let header = &sweep.header;
     let listed = |selectors: &[String]| match selectors.is_empty() {
         true => "all of the preset".to_owned(),
@@ -52,6 +52,7 @@ fn asked(sweep: &Sweep) -> [(&'static str, String); 8] {
         ("steps", header.steps.to_string()),
         ("bisection steps", header.loads.bisection.to_string()),
         ("incast steps", header.loads.incast.to_string()),
+        ("outcast steps", header.loads.outcast.to_string()),
         ("starter", header.starter.clone()),
         ("plumb", header.plumb.clone()),
     ]

@@ -22,7 +22,7 @@ const LEAST_FREEDOM: f64 = 8.0;
 /// A variance that is so many of its own standard errors above another one is larger.
 const LARGER: f64 = 5.0;
 /// Variance of a trimmed mean of normal values, in variances of one over their number.
-const OF_TRIMMED: f64 = 1.15;
+pub(super) const OF_TRIMMED: f64 = 1.15;
 /// Up to so many peers each is left out of what it is compared with.
 const FEW: usize = 64;
 /// Repetitions of anything that is concluded from.

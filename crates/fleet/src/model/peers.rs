@@ -193,8 +193,15 @@ pub(super) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
     (z, p)
 }
 
+/// The standard errors that chance exceeds with this probability: the inverse of [`tail`].
+pub(super) fn errors(p: f64, freedom: f64) -> f64 {
+    let normal = || -Normal::standard().inverse_cdf(p);
+    let student =
+        || StudentsT::new(0.0, 1.0, freedom).map_or_else(|_| normal(), |t| -t.inverse_cdf(p));
+    if freedom > MANY { normal() } else { student() }
+}
+
 /// Half the width of a 95 % interval in standard errors.
 pub(super) fn reach(freedom: f64) -> f64 {
-    let student = || StudentsT::new(0.0, 1.0, freedom).map_or(1.96, |t| t.inverse_cdf(0.975));
-    if freedom > MANY { 1.96 } else { student() }
+    errors(0.025, freedom)
 }

@@ -3,6 +3,7 @@
 use super::first::{First, LinkTest};
 use super::looks::{Found, Inquiry, Known, LOOKS, Outcome, missing};
 use super::{LinkAgain, NodeAgain, Role, Suspects};
+use crate::matchings::{Edge, turns};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
 use record::key::Key;
@@ -113,13 +114,14 @@ impl<'a> Standings<'a> {
 fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
     let mut plan = Plan::default();
-    for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
+    for (at, found) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, of)| is_open(of)) {
         let test = &first.tests[*at];
         let subject = &first.topic(test.field).subject;
         let rank = first.rank(test);
         if subject.role != Role::Alone {
             let partners = partners.best(rank, &subject.key, None);
-            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key);
+            let times = missing(found.again.count).div_ceil(partners.len().max(1) as u32);
+            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, times);
         }
     }
     let flaky = inquiry.flaky.iter().zip(&inquiry.only_links);
@@ -132,12 +134,13 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
         plan.link(first, &partners, &first.links[*at], missing(found.again.count));
     }
-    plan.capped()
+    plan.in_turns(sweep.header.size)
 }
 
 #[derive(Default)]
 struct Plan {
-    pairs: Vec<LinkAgain>,
+    /// With how often each is measured.
+    pairs: Vec<(LinkAgain, u32)>,
     places: HashMap<(u32, u32), usize>,
 }
 
@@ -146,10 +149,11 @@ impl Plan {
         let next = self.pairs.len();
         let at = *self.places.entry((from, to)).or_insert(next);
         if at == next {
-            self.pairs.push(LinkAgain { from, to, keys: Vec::new(), times });
+            let pair = LinkAgain { from, to, keys: Vec::new(), turns: Vec::new() };
+            self.pairs.push((pair, times));
         }
-        let pair = &mut self.pairs[at];
-        pair.times = pair.times.max(times);
+        let (pair, most) = &mut self.pairs[at];
+        *most = times.max(*most);
         if !pair.keys.contains(key) {
             pair.keys.push(key.clone());
         }
@@ -159,26 +163,25 @@ impl Plan {
     fn link(&mut self, first: &First, partners: &Partners, link: &LinkTest, times: u32) {
         let key = &first.fits[link.fit].key;
         self.add(link.from, link.to, key, times);
-        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key);
-        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key);
+        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key, 1);
+        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key, 1);
     }
 
-    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key) {
+    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key, times: u32) {
         for partner in partners {
             let (from, to) = if is_near { (rank, *partner) } else { (*partner, rank) };
-            self.add(from, to, key, 1);
+            self.add(from, to, key, times);
         }
     }
 
-    /// The worst suspects, as many as there is time for.
-    fn capped(mut self) -> Vec<LinkAgain> {
-        let mut left = Suspects::PAIRS_MOST;
-        self.pairs.retain(|pair| {
-            let fits = pair.times <= left;
-            left = if fits { left - pair.times } else { 0 };
-            fits
-        });
-        self.pairs
+    /// The worst suspects, as many as there is time for in a sweep of so many nodes.
+    fn in_turns(self, size: u32) -> Vec<LinkAgain> {
+        let asked: Vec<(Edge, u32)> =
+            self.pairs.iter().map(|(pair, times)| ((pair.from, pair.to), *times)).collect();
+        let turns = turns(&asked, Suspects::beside(size) as usize, Suspects::TURNS_MOST);
+        let pairs = self.pairs.into_iter().zip(turns);
+        let pairs = pairs.map(|((pair, _), turns)| LinkAgain { turns, ..pair });
+        pairs.filter(|pair| !pair.turns.is_empty()).collect()
     }
 }
 

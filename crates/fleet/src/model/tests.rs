@@ -151,7 +151,7 @@ impl Fleet {
                 }
             }
             for pair in pairs {
-                for _ in 0..pair.times {
+                for _ in &pair.turns {
                     self.pair(&mut sweep, pair.from, pair.to, Purpose::Suspect, &mut rng);
                 }
             }

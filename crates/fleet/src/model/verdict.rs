@@ -198,7 +198,7 @@ pub struct NodeAgain {
     pub keys: Vec<Key>,
 }
 
-/// A pair that phase 4 measures again, with nothing else running, as [`Purpose::Suspect`].
+/// A pair that phase 4 measures again, with hardly anything else running, as [`Purpose::Suspect`].
 ///
 /// [`Purpose::Suspect`]: crate::sweep::Purpose::Suspect
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -210,12 +210,12 @@ pub struct LinkAgain {
     pub to: u32,
     /// The figures because of which.
     pub keys: Vec<Key>,
-    /// How often.
-    pub times: u32,
+    /// In which turns of its look, from 0.
+    pub turns: Vec<u32>,
 }
 
-/// What phase 4 measures for its next look; nothing after the last. Nodes do not disturb each other and may run at the same time; pairs
-/// run one after another, in this order (worst first).
+/// What phase 4 measures for its next look; nothing after the last. Nodes do not disturb each other
+/// and run at the same time; pairs run in turns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Suspects {
@@ -223,7 +223,8 @@ pub struct Suspects {
     pub again: (u32, u32),
     /// Nodes by themselves.
     pub nodes: Vec<NodeAgain>,
-    /// Suspect nodes with their three best partners, and suspect links with both ends' partners.
+    /// Suspect nodes with their three best partners, and suspect links with both ends' partners,
+    /// worst first.
     pub pairs: Vec<LinkAgain>,
 }
 
@@ -232,8 +233,16 @@ impl Suspects {
     pub const PARTNERS: usize = 3;
     /// Healthy peers that are measured beside the suspects of an experiment.
     pub const PEERS: usize = 12;
-    /// Most measurements of pairs for one look: they run one after another.
-    pub const PAIRS_MOST: u32 = 120;
+    /// Most turns of pairs for one look: they run one after another.
+    pub const TURNS_MOST: u32 = 120;
+    /// Nodes of a sweep for each pair of a turn: 24 of 25 nodes rest, so that pairs hardly load
+    /// what they share.
+    const NODES_A_PAIR: u32 = 50;
+
+    /// Most pairs of a turn, in a sweep of so many nodes.
+    pub fn beside(size: u32) -> u32 {
+        (size / Suspects::NODES_A_PAIR).max(1)
+    }
 
     /// Whether there is nothing to measure.
     pub fn is_empty(&self) -> bool {

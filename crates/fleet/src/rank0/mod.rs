@@ -118,7 +118,7 @@ impl Done {
             if let Some(last) = sweep.pairs.last()
                 && (last.purpose == Purpose::Suspect || !has_ended(Stage::Pairs))
             {
-                let is_gathering = last.purpose == Purpose::Incast;
+                let is_gathering = last.purpose.is_gathering();
                 done.pairs.retain(|(step, from, to)| {
                     *step != last.step || (!is_gathering && (*from, *to) != (last.from, last.to))
                 });

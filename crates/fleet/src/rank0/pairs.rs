@@ -72,8 +72,11 @@ impl Rank0 {
             let preset = self.recipe.pair_preset().to_owned();
             let selectors = self.recipe.pair_selectors(purpose);
             let id = &self.recipe.header.id;
-            let token = (purpose == Purpose::Incast).then(|| format!("{id} step {step}"));
-            let order = Order::Reach { step, far: to, at, key, token, preset, selectors, within_s };
+            let token = purpose.is_gathering().then(|| format!("{id} step {step}"));
+            let pulls = purpose == Purpose::Outcast;
+            let far = to;
+            let order =
+                Order::Reach { step, far, at, key, token, preset, selectors, pulls, within_s };
             let id = self.order(from, order);
             self.work.belongs(id, number);
         }

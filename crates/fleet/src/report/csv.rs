@@ -150,6 +150,7 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Suspect => "suspects",
         Purpose::Bisection => "bisection",
         Purpose::Incast => "incast",
+        Purpose::Outcast => "outcast",
     }
 }
 

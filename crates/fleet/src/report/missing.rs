@@ -197,6 +197,7 @@ pub(super) fn course(view: &View) -> Section {
         ("steps of pairs", header.steps.to_string()),
         ("bisection steps", header.loads.bisection.to_string()),
         ("incast steps", header.loads.incast.to_string()),
+        ("outcast steps", header.loads.outcast.to_string()),
         ("seed", header.seed.to_string()),
     ];
     let pairs = pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();

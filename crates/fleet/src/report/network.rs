@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const MATRICES: usize = 4;
 /// The metric that adds up over the senders of a receiver.
 const RATE: &str = "bandwidth";
+/// The parameter of a case that says which end sends: the near one unless it is `down`.
+const DIRECTION: &str = "direction";
 /// Figures of pairs in the table.
 const ROWS: usize = 60;
 
@@ -95,7 +97,8 @@ fn shared(view: &View, keys: &[&Key]) -> Option<Table> {
         .iter()
         .filter(|key| better[**key] != Better::None)
         .flat_map(|key| {
-            [contention(view, key), bisection(view, key), incast(view, key)].into_iter().flatten()
+            let gathered = [Purpose::Incast, Purpose::Outcast].map(|of| gathering(view, key, of));
+            [contention(view, key), bisection(view, key)].into_iter().chain(gathered).flatten()
         })
         .collect();
     let headings = ["what", "figure", "#measured", "#alone", "#ratio", "#pairs"];
@@ -159,31 +162,45 @@ fn bisection(view: &View, key: &Key) -> Option<Row> {
     Some(row(view, key, what, unit, (median(&values)?, alone(view, key)?), own.len()))
 }
 
-/// Several senders to one receiver: the rates add up, times do not. Windows of the senders overlap
-/// in part, so that the sum is at most that.
-fn incast(view: &View, key: &Key) -> Option<Row> {
-    let mut by_receiver: BTreeMap<(u32, u32), Vec<&Pair>> = BTreeMap::new();
-    for pair in of(&view.sweep.pairs, Purpose::Incast).filter(|pair| pair.key == *key) {
-        by_receiver.entry((pair.step, pair.to)).or_default().push(pair);
+/// Several senders to one receiver, or the other way: the rates add up, times do not. Windows of the
+/// pairs overlap in part, so that the sum is at most that.
+fn gathering(view: &View, key: &Key, purpose: Purpose) -> Option<Row> {
+    let of_it = match purpose {
+        Purpose::Outcast => pulled(key),
+        _ => key.clone(),
+    };
+    let mut by_root: BTreeMap<(u32, u32), Vec<&Pair>> = BTreeMap::new();
+    for pair in of(&view.sweep.pairs, purpose).filter(|pair| pair.key == of_it) {
+        by_root.entry((pair.step, pair.to)).or_default().push(pair);
     }
-    // One that lost a sender has another sum.
-    let whole = by_receiver.values().map(Vec::len).max()?;
-    by_receiver.retain(|_, own| own.len() == whole);
-    let first = by_receiver.values().flatten().next()?;
+    // One that lost a pair has another sum.
+    let whole = by_root.values().map(Vec::len).max()?;
+    by_root.retain(|_, own| own.len() == whole);
+    let first = by_root.values().flatten().next()?;
     let is_rate = key.metric == RATE;
-    let totals: Vec<f64> = by_receiver
+    let totals: Vec<f64> = by_root
         .values()
         .filter_map(|own| {
             let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
             if is_rate { Some(values.iter().sum()) } else { median(&values) }
         })
         .collect();
-    let senders: usize = by_receiver.values().map(Vec::len).sum();
-    let what = match is_rate {
-        true => format!("incast: {whole} into one, sum at most"),
-        false => format!("incast: {whole} into one"),
+    let pairs: usize = by_root.values().map(Vec::len).sum();
+    let what = match purpose {
+        Purpose::Outcast => format!("outcast: one into {whole}"),
+        _ => format!("incast: {whole} into one"),
     };
-    Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), senders))
+    let what = if is_rate { format!("{what}, sum at most") } else { what };
+    Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), pairs))
+}
+
+/// The same figure where the far end sends.
+fn pulled(key: &Key) -> Key {
+    let mut pulled = key.clone();
+    for (_, value) in pulled.case.0.iter_mut().filter(|(name, _)| name == DIRECTION) {
+        *value = "down".into();
+    }
+    pulled
 }
 
 /// The median of the pairs that ran alone; of all pairs where none did.

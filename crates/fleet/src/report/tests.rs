@@ -107,7 +107,7 @@ fn a_healthy_fleet_says_what_it_could_have_seen() {
     let text = terminal::render(&build(&view, false), PLAIN);
     assert!(text.contains("no node and no link is worse than its peers"), "{text}");
     let (_, after) = text.split_once("CANNOT SEE").expect("what it could not see");
-    assert!(after.trim_start().starts_with("nodes less than 7"), "{text}");
+    assert!(after.trim_start().starts_with("nodes less than 10"), "{text}");
     assert!(!text.contains("LOST") && !text.contains("not measured, and why"), "{text}");
     check("healthy.txt", &text);
 }

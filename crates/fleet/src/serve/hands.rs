@@ -4,6 +4,7 @@
 use super::extract;
 use super::options::Options;
 use crate::drawn::Drawn;
+use crate::recipe::is_rate;
 use crate::wire::{OneTime, Order, Report};
 use anyhow::{Context, Result, bail, ensure};
 use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
@@ -35,6 +36,8 @@ const SIGTERM: i32 = 15;
 /// A pair's figure is precise enough at this half width of its interval, in percent: a third of the
 /// least difference for which a network figure is accused.
 const PAIR_PRECISION: &str = "5";
+/// The far end sends.
+const PULLS: [&str; 2] = ["--set", "net.bandwidth.direction=down"];
 /// Most near ends of one far end.
 const NEARS_MAX: u32 = 64;
 
@@ -137,7 +140,7 @@ impl<'a> Hands<'a> {
                 let agents = (0..nears).map(|near| self.agent(&format!("{order}-{near}")));
                 (Task::Far(agents.collect::<Result<_>>()?, false), within_s)
             }
-            Order::Reach { at, key, token, preset, selectors, within_s, .. } => {
+            Order::Reach { at, key, token, preset, selectors, pulls, within_s, .. } => {
                 let key = Key::parse(&key.0).context("the far end's key is damaged")?;
                 let file = self.key_file(&order.to_string(), &key)?;
                 let record = self.work()?.join(format!("pair-{order}.jsonl"));
@@ -150,6 +153,9 @@ impl<'a> Hands<'a> {
                     "--key-file".to_owned(),
                     file,
                 ]);
+                if pulls && selectors.iter().any(|selector| is_rate(selector)) {
+                    args.extend(PULLS.map(str::to_owned));
+                }
                 self.select(&mut args, selectors)?;
                 (Task::Near(self.spawn(&args, token.as_deref())?, record), within_s)
             }

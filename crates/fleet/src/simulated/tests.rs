@@ -19,7 +19,7 @@ fn recipe(size: u32) -> Recipe {
             pair_selectors: Vec::new(),
             steps: steps(size, false, None),
             seed: 5,
-            loads: loads(size, steps(size, false, None), None, None),
+            loads: loads(size, steps(size, false, None), [None; 3]),
             starter: "options".to_owned(),
             simulated: true,
         },
@@ -31,7 +31,7 @@ fn recipe(size: u32) -> Recipe {
 fn short(size: u32) -> Recipe {
     let mut recipe = recipe(size);
     recipe.header.steps = 2;
-    recipe.header.loads = Loads { bisection: 1, incast: 1 };
+    recipe.header.loads = Loads { bisection: 1, incast: 1, outcast: 0 };
     recipe
 }
 
