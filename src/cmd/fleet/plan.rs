@@ -117,7 +117,8 @@ fn what(recipe: &Recipe, cost: &Cost) -> String {
     }
 }
 
-fn name(phase: Stage) -> &'static str {
+/// Name of a phase.
+pub(super) fn name(phase: Stage) -> &'static str {
     match phase {
         Stage::Meet => "meet",
         Stage::Alone => "alone",
