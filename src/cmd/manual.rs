@@ -22,8 +22,8 @@ pub const ENVIRONMENT: [(&str, &str); 6] = [
     ("NO_COLOR", "if it is set and not empty, no output has colours"),
     (
         "PLUMB_PAGER, PAGER",
-        "the command that shows what is longer than the terminal is high [default: less]; empty or \
-         cat: none. Output that is no terminal has no pager",
+        "the command that pages output with more lines than the terminal [default: less]; if empty \
+         or cat, there is no pager. Output that does not go to a terminal has no pager",
     ),
     ("LESS", "options of less; plumb sets FRX without it"),
     ("PLUMB_STORE", "the directory of the stored runs"),

@@ -18,7 +18,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a result that may be longer than the terminal is high: through a pager then, as git does.
+/// Prints a result; through a pager, as git does, where it has more lines than the terminal.
 /// `PLUMB_PAGER`, else `PAGER`, else `less` is the pager; an empty one or `cat` is none.
 pub fn page(text: &str) -> anyhow::Result<()> {
     let rows = terminal_size::terminal_size().map_or(usize::MAX, |(_, rows)| usize::from(rows.0));

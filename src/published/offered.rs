@@ -73,7 +73,7 @@ fn key(experiment: &str, case: &CaseId, metric: &str) -> String {
     Key::new(experiment, &case.unplaced(), metric).to_string()
 }
 
-fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
+pub(super) fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
     REPORTS.iter().flat_map(|report| {
         let tables = report.tables.iter();
         tables.flat_map(move |table| table.rows.iter().map(move |row| (report, table, row)))

@@ -1,5 +1,5 @@
 use super::build::NOT_READ;
-use super::table::{Report, Row, Table};
+use super::offered::rows;
 use super::{REPORTS, case_of, names, run};
 use analysis::discussion::sentences;
 use analysis::figure::Figure;
@@ -12,13 +12,6 @@ use record::event::{Ending, PUBLISHED, PlannedExperiment};
 use record::key::{Key, Value};
 use record::view::View;
 use std::collections::BTreeSet;
-
-fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
-    REPORTS.iter().flat_map(|report| {
-        let tables = report.tables.iter();
-        tables.flat_map(move |table| table.rows.iter().map(move |row| (report, table, row)))
-    })
-}
 
 /// Printed numbers that stand here (figures, their other printings, deviations, estimates) and a
 /// sum over their spellings. The texts are no part of the repository: after a change, run

@@ -16,7 +16,7 @@ fn met(events: &[Value]) -> (usize, Vec<&str>) {
     let others = rounds.iter().flat_map(|round| round["others"].as_array().into_iter().flatten());
     for round in rounds.iter().filter(|round| round["others"].is_array()) {
         let disturbed = round["disturbed"].as_array().unwrap();
-        assert!(disturbed.contains(&"another plumb on this machine".into()), "{round}");
+        assert!(disturbed.contains(&session::passes::BESIDE.into()), "{round}");
     }
     (rounds.len(), others.map(|other| other.as_str().unwrap()).collect())
 }
@@ -101,7 +101,7 @@ fn a_lock_that_cannot_be_shared_is_told_and_forbids_nothing() {
     let mut command = here.command(&[&RUN[..], &["--out", "run.jsonl"]].concat());
     let answer = answer(command.env("PLUMB_LOCK", here.path("lock")).output().unwrap());
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(answer.err.contains("does not see whether another plumb"), "{answer:?}");
+    assert!(answer.err.contains(session::machine::UNSEEN), "{answer:?}");
     assert!(!here.path("elsewhere").exists(), "no link is followed");
 }
 

@@ -33,7 +33,8 @@ pub fn duckdb() -> Option<PathBuf> {
     with(&[own, "python3".into()], &["-c", "import duckdb"])
 }
 
-pub fn told(output: &Output) -> String {
+/// What a program that must have succeeded printed, on both outputs.
+pub fn succeeded(output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{text:?}");
     text.concat()
@@ -77,7 +78,7 @@ fn pandas_reads_it() {
     let here = figures();
     let script = block("python");
     let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
-    assert!(told(&output).contains("selftest.echo"));
+    assert!(succeeded(&output).contains("selftest.echo"));
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn duckdb_reads_it() {
     let here = figures();
     let script = format!("import duckdb; print(duckdb.sql({:?}))", block("sql"));
     let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
-    assert!(told(&output).contains("selftest.echo"));
+    assert!(succeeded(&output).contains("selftest.echo"));
 }
 
 /// A server of PostgreSQL in a directory of its own, without a port; stopped when dropped.
@@ -106,7 +107,9 @@ impl Server {
         let dir = tempfile::Builder::new().prefix("plumb-pg").tempdir_in("/tmp").unwrap();
         let server = Server { programs, dir };
         if server.user().is_some() {
-            told(&Command::new("chown").arg("postgres").arg(server.dir.path()).output().unwrap());
+            succeeded(
+                &Command::new("chown").arg("postgres").arg(server.dir.path()).output().unwrap(),
+            );
         }
         let data = server.data();
         let data = data.to_str().unwrap();
@@ -117,12 +120,12 @@ impl Server {
         if said.contains("could not look up effective user ID") {
             return None;
         }
-        told(&made);
+        succeeded(&made);
         let options =
             format!("-c listen_addresses= -c fsync=off -k {}", server.dir.path().display());
         let log = server.dir.path().join("log");
         let log = log.to_str().unwrap();
-        told(&server.run("pg_ctl", &["-D", data, "-l", log, "-o", &options, "-w", "start"]));
+        succeeded(&server.run("pg_ctl", &["-D", data, "-l", log, "-o", &options, "-w", "start"]));
         Some(server)
     }
 
@@ -173,7 +176,7 @@ fn postgresql_takes_it() {
         return skips::test("data-tool");
     };
     let here = figures();
-    let bash = |script: &str| told(&server.bash(&here, script));
+    let bash = |script: &str| succeeded(&server.bash(&here, script));
     assert!(bash(&block("bash")).contains("COPY"));
     let rows = csv::Reader::from_path(here.path("figures.csv")).unwrap().into_records().count();
     let counted = bash("psql -Atc 'SELECT count(*) FROM figures'");

@@ -2,7 +2,8 @@
 
 use crate::plumb::Here;
 use fleet::fixture::Fleet;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// A directory with a sweep and a later one, in which all nodes and one node changed.
@@ -61,9 +62,19 @@ fn a_comparison_ends_with_what_it_found() {
             ["fleet", "compare", "base.jsonl", new].into_iter().chain(rules).collect();
         here.ends(code, &args)
     };
-    let found = compared(1, "new.jsonl", &[]).out;
-    assert!(found.contains("B is slower in 4 of"), "{found}");
-    assert!(found.contains("1 node went another way"), "{found}");
+    compared(1, "new.jsonl", &[]);
+    let args = ["fleet", "compare", "base.jsonl", "new.jsonl", "-f", "json"];
+    let flat: Value = serde_json::from_str(&here.ends(1, &args).out).unwrap();
+    let figures = flat["figures"].as_array().unwrap();
+    let slower: Vec<&Value> = figures.iter().filter(|one| one["finding"] == "worse").collect();
+    assert_eq!(slower.len(), 4, "{slower:?}");
+    assert!(slower.iter().all(|one| one["experiment"] == "os.syscall"), "{slower:?}");
+    let nodes = figures.iter().flat_map(|one| one["nodes"].as_array().unwrap());
+    let apart: BTreeSet<&str> = nodes
+        .filter(|node| node["is_apart"] == true)
+        .map(|node| node["node"].as_str().unwrap())
+        .collect();
+    assert_eq!(apart, ["node-09"].into());
     compared(0, "same.jsonl", &[]);
     compared(1, "new.jsonl", &["slower:5%@os"]);
     compared(1, "new.jsonl", &["faster", "apart:10%"]);
@@ -115,11 +126,17 @@ fn bad_records_have_a_clear_line_each() {
     }
     let shown = report(0, "damaged");
     assert!(shown.err.contains("is damaged; lost:"), "{}", shown.err);
-    assert!(shown.out.contains("node-07") && shown.out.contains("damaged and left out"));
+    assert!(shown.out.contains("node-07"), "{}", shown.out);
+    let flat = here.ends(0, &["fleet", "report", "damaged", "-f", "json"]).out;
+    let flat: Value = serde_json::from_str(&flat).unwrap();
+    let lines_before = record[..at].iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(flat["damaged_lines"], json!([lines_before + 1]));
     let torn = report(0, "torn").out;
     assert!(torn.contains("did not end") && torn.contains("node-07"), "{torn}");
     let header = report(0, "header").out;
     assert!(header.contains("0 of 24 nodes") && header.contains("did not join"), "{header}");
-    let apart = here.ends(2, &["fleet", "compare", "base.jsonl", "strangers"]).err;
-    assert!(apart.contains("no node in common"), "{apart}");
+    let apart = here.ends(2, &["fleet", "compare", "base.jsonl", "strangers", "-f", "json"]);
+    assert_eq!(apart.err.lines().count(), 1, "{apart:?}");
+    let apart: Value = serde_json::from_str(&apart.out).unwrap();
+    assert_eq!((&apart["nodes"], &apart["only_new"]), (&json!([]), &json!(["other-0"])));
 }

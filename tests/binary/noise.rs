@@ -72,7 +72,7 @@ fn last_cpu() -> String {
 #[test]
 fn a_quota_that_throttles_is_named_as_the_cause() {
     // Periods of 10 ms, so that a rehearsal meets some.
-    let Some(group) = Quota::of_a_fifth(10_000) else { return skips::test("control-group") };
+    let Some(group) = Quota::percent(20, 10_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
         let answer = answer(here.in_group(&group.0, &RUN.join(" ")).output().unwrap());
@@ -100,7 +100,7 @@ fn all_cpus_are_two_at_least_and_a_quota_is_named() {
     // One CPU alone is noise.activity's: it is left out with the reason.
     let alone = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     assert_eq!(alone.code, Some(2), "{alone:?}");
-    let Some(group) = Quota::of_a_fifth(10_000) else { return skips::test("control-group") };
+    let Some(group) = Quota::percent(20, 10_000) else { return skips::test("control-group") };
     let is_told = (0..5).any(|_| {
         let here = Here::new();
         let run = Run::of_all(&here, &answer(here.in_group(&group.0, &all).output().unwrap()));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 #[test]
 fn a_quota_that_throttles_is_named_and_disturbs() {
-    let Some(group) = Quota::of_a_fifth(100_000) else { return skips::test("control-group") };
+    let Some(group) = Quota::percent(20, 100_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
         let mut run = here.in_group(&group.0, "run os.schedule --preset rehearsal");

@@ -4,6 +4,7 @@
 use crate::manifest::Manifest;
 use crate::plumb::{Here, wait_for};
 use k8s_openapi::api::apps::v1::DaemonSet;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -155,10 +156,13 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
     let answer = crate::plumb::answer(batch.output().unwrap());
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(answer.out.contains("1 of 1 node, rehearsal, slurm"), "{answer:?}");
-    let record = fs::read_to_string(here.path("plumb-fleet-7.jsonl")).unwrap();
-    assert!(record.lines().last().unwrap().contains("\"event\":\"end\""), "{record}");
-    assert!(record.contains("\"seed\":7"), "{record}");
+    let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7.jsonl", "-f", "json"]).out;
+    let flat: Value = serde_json::from_str(&flat).unwrap();
+    let started = ["size", "seed", "preset", "starter"].map(|name| flat[name].clone());
+    assert_eq!(json!(started), json!([1, 7, "rehearsal", "slurm"]));
+    assert_eq!(flat["nodes"].as_array().map(Vec::len), Some(1), "{flat}");
+    assert!(flat["end"].is_object() && flat["lost"] == json!([]), "{flat}");
+    assert!(answer.out.contains("slurm"), "{answer:?}");
     // The copies and the secret are gone.
     assert_eq!(here.entries("scratch"), [""; 0]);
     assert!(here.entries("").iter().all(|name| !name.ends_with(".key")));

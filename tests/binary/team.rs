@@ -1,7 +1,7 @@
 //! `plumb runs export --tables` with a real server of PostgreSQL and with DuckDB: what is exported is
 //! loaded once, odd texts survive, and the queries of docs/TEAM.md give the values of the test data.
 
-use crate::data::{Server, blocks, duckdb, told};
+use crate::data::{Server, blocks, duckdb, succeeded};
 use crate::plumb::{Here, events, lines};
 use fleet::sweep::{Absent, End, Estimate, Event, Figure, Header, Node, Pair, Purpose, Stage};
 use record::key::{CaseId, Key};
@@ -209,14 +209,14 @@ impl Databases {
     /// As docs/TEAM.md says.
     fn load(&self) {
         if let Some(server) = &self.server {
-            told(&server.bash(&self.here, &blocks("docs/TEAM.md", "bash")[0]));
+            succeeded(&server.bash(&self.here, &blocks("docs/TEAM.md", "bash")[0]));
         }
     }
 
     fn postgresql(&self, query: &str) -> Option<Rows> {
         fs::write(self.here.path("query.sql"), query).unwrap();
         let server = self.server.as_ref()?;
-        Some(parsed(&told(&server.bash(&self.here, "psql -X --csv -t -f query.sql"))))
+        Some(parsed(&succeeded(&server.bash(&self.here, "psql -X --csv -t -f query.sql"))))
     }
 
     fn duckdb(&self, query: &str) -> Option<Rows> {
@@ -228,7 +228,7 @@ impl Databases {
         fs::write(self.here.path("query.sql"), query).unwrap();
         let python = self.python.as_ref()?.to_str().unwrap();
         let output = self.here.other(python).args(["-c", script]).output().unwrap();
-        Some(parsed(&told(&output)))
+        Some(parsed(&succeeded(&output)))
     }
 
     fn each(&self, query: &str) -> Vec<(&'static str, Rows)> {
@@ -400,22 +400,32 @@ fn tables_of_another_version_are_refused_and_stay() {
         let output = server.bash(&here, &format!("cd tables; {text}"));
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
+    let does = |text: &str| {
+        let (is_done, said) = script(text);
+        assert!(is_done, "{text}: {said}");
+    };
+    let runs = || {
+        let count = "psql -Atc 'SELECT count(*) FROM plumb.run'";
+        succeeded(&server.bash(&here, count)).trim().parse::<u32>()
+    };
     let (is_loaded, said) = script("psql -f load.sql");
     assert!(!is_loaded && said.contains("psql -f schema.sql"), "{said}");
-    assert!(script("psql -f schema.sql && psql -f schema.sql").0);
-    assert!(script("psql -qc 'UPDATE plumb.schema_version SET version = 0'").0);
+    does("psql -f schema.sql && psql -f schema.sql");
+    does("psql -qc 'UPDATE plumb.schema_version SET version = 0'");
     for file in ["schema.sql", "load.sql"] {
         let (is_done, said) = script(&format!("psql -f {file}"));
         assert!(!is_done && said.contains("have version 0, this export has version 1"), "{said}");
         assert!(said.contains("ALTER SCHEMA plumb RENAME TO plumb_old"), "{said}");
     }
-    assert_eq!(told(&server.bash(&here, "psql -Atc 'SELECT count(*) FROM plumb.run'")).trim(), "0");
+    assert_eq!(runs(), Ok(0));
     // The way out that the message names.
-    assert!(script("psql -qc 'ALTER SCHEMA plumb RENAME TO plumb_old'").0);
-    assert!(script("psql -qf schema.sql && psql -qf load.sql").0);
-    assert_eq!(told(&server.bash(&here, "psql -Atc 'SELECT count(*) FROM plumb.run'")).trim(), "1");
+    does("psql -qc 'ALTER SCHEMA plumb RENAME TO plumb_old'");
+    does("psql -qf schema.sql && psql -qf load.sql");
+    assert_eq!(runs(), Ok(1));
     // A schema of somebody else's is not touched.
-    assert!(script("psql -qc 'DROP SCHEMA plumb CASCADE; CREATE SCHEMA plumb; CREATE TABLE plumb.run (a int)'").0);
+    does(
+        "psql -qc 'DROP SCHEMA plumb CASCADE; CREATE SCHEMA plumb; CREATE TABLE plumb.run (a int)'",
+    );
     let (is_done, said) = script("psql -f schema.sql");
     assert!(!is_done && said.contains("tables of something else"), "{said}");
 }

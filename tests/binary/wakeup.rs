@@ -58,7 +58,7 @@ fn on_one_cpu_no_other_is_loaded() {
 
 #[test]
 fn under_a_quota_nobody_spins() {
-    let Some(group) = Quota::of_a_fifth(100_000) else { return skips::test("control-group") };
+    let Some(group) = Quota::percent(20, 100_000) else { return skips::test("control-group") };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
     let found = outcomes(&here, &after(&here, &format!("echo $$ > {}; exec", procs.display())));

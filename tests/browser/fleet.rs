@@ -72,8 +72,6 @@ fn a_thousand_nodes_are_drawn_in_time() {
     let tab = Tab::open(&page, Look::DESK);
     tab.draw_all();
     tab.is_quiet();
-    let text: String = tab.get("document.getElementById('nodes').textContent");
-    assert!(text.contains("120 of 1000 nodes are drawn"), "{text}");
     let columns: usize =
         tab.get("document.querySelector('#nodes .js-plotly-plot').data[0].z[0].length");
     assert_eq!(columns, 120);

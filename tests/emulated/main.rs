@@ -2,6 +2,7 @@
 //! what is asked, bound, verified, found, derived and refused is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use crate::namespace::Namespace;
 use serde_json::Value;
 use std::fs::File;
 use std::path::Path;
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 mod guest;
+#[expect(dead_code, reason = "the labs use the rest")]
+#[path = "../harness/namespace.rs"]
+mod namespace;
 mod nfs;
 mod nodes;
 mod placed;
@@ -41,7 +45,7 @@ fn events(console: &str, name: &str) -> Vec<Value> {
 
 /// A network namespace of a test's own, and a program in it; both end with their value.
 struct Served {
-    namespace: String,
+    namespace: Namespace,
     child: Child,
     dir: TempDir,
 }
@@ -55,17 +59,15 @@ impl Served {
         port: u16,
         make: impl FnOnce(&Path) -> Vec<String>,
     ) -> Served {
-        let namespace = format!("plumb-{name}-{}", std::process::id());
-        ip(&["netns", "add", &namespace]);
-        ip(&["-n", &namespace, "link", "set", "lo", "up"]);
+        let namespace = Namespace::new(format!("plumb-{name}-{}", std::process::id()));
         if let Some(address) = address {
-            ip(&["-n", &namespace, "addr", "add", address, "dev", "lo"]);
+            namespace.ip(&["addr", "add", address, "dev", "lo"]);
         }
         let dir = tempfile::tempdir().unwrap();
         let program = make(dir.path());
         let log = File::create(dir.path().join("log")).unwrap();
         let child = Command::new("ip")
-            .args(["netns", "exec", &namespace])
+            .args(["netns", "exec", &namespace.0])
             .args(program)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -84,7 +86,7 @@ impl Served {
 
     fn listens(&self, port: u16) -> bool {
         let mut look = Command::new("ip");
-        look.args(["netns", "exec", &self.namespace, "cat", "/proc/net/tcp", "/proc/net/tcp6"]);
+        look.args(["netns", "exec", &self.namespace.0, "cat", "/proc/net/tcp", "/proc/net/tcp6"]);
         let told = look.output().unwrap();
         // State 0A: it listens.
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
@@ -98,14 +100,7 @@ impl Drop for Served {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
     }
-}
-
-fn ip(arguments: &[&str]) {
-    let status = Command::new("ip").args(arguments).status();
-    let status = status.expect("scripts/test installs iproute2");
-    assert!(status.success(), "ip {arguments:?}: namespaces need root");
 }
 
 /// The CPU that takes what a machine's only card receives, from `/proc/interrupts` and the lines'

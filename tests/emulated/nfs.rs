@@ -82,7 +82,7 @@ fn check_times(events: &[Value]) -> usize {
 )]
 fn a_kernels_nfs_client_counts_what_plumb_reads() {
     let server = server();
-    let machine = Machine::with_card(&server.namespace);
+    let machine = Machine::with_card(&server.namespace.0);
     let console = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");

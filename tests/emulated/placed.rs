@@ -32,7 +32,7 @@ fn agent() -> (Served, String) {
 )]
 fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
     let (agent, key) = agent();
-    let machine = Machine::with_card(&agent.namespace);
+    let machine = Machine::with_card(&agent.namespace.0);
     let places = ["free", "interrupt", "other"];
     let script = format!(
         "{CARD_UP}ip route add default via 10.0.2.2\n\

@@ -45,7 +45,7 @@ fn server() -> Served {
 )]
 fn files_of_a_share_that_the_kernel_mounts_are_read_past_and_through_its_cache() {
     let server = server();
-    let machine = Machine::with_card(&server.namespace);
+    let machine = Machine::with_card(&server.namespace.0);
     let console = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");

@@ -1,7 +1,8 @@
 //! A Slurm of its own: a controller on host 0, a daemon on each other one.
 
-use crate::network::{Network, Quota, Special, address, name, told};
-use crate::plumb::wait_within;
+use crate::namespace::output_of;
+use crate::network::{Network, Special, address, name};
+use crate::plumb::{Quota, wait_within};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ impl Cluster {
     #[track_caller]
     pub fn says(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = self.command("timeout");
-        told(command.args(["-k", "5", "60", program]).args(arguments))
+        output_of(command.args(["-k", "5", "60", program]).args(arguments))
     }
 
     /// Kills a node with all that runs on it.
@@ -102,7 +103,7 @@ impl Drop for Cluster {
 fn munge(network: &Network) -> Child {
     let here = &network.here;
     let mut key = here.other("sh");
-    told(key.args(["-c", "umask 077; head -c 128 /dev/urandom >munge.key"]));
+    output_of(key.args(["-c", "umask 077; head -c 128 /dev/urandom >munge.key"]));
     let path =
         |kind: &str| format!("--{kind}-file={}", here.path(&format!("munge.{kind}")).display());
     let socket = here.path("munge.socket");

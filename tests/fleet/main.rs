@@ -5,6 +5,8 @@
 mod cluster;
 #[path = "../harness/manifest.rs"]
 mod manifest;
+#[path = "../harness/namespace.rs"]
+mod namespace;
 mod network;
 mod node;
 #[expect(dead_code, reason = "the other binary's tests use the rest")]

@@ -1,28 +1,24 @@
 //! Hosts behind one switch: network namespaces, each with a cable to a bridge in one more, which is
 //! host 0. All names have this process's number; everything goes with the value.
 
-use crate::plumb::{Here, left, own_name};
+use crate::namespace::{Namespace, output_of};
+use crate::plumb::{Here, Quota, left, own_name};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// The interface of each host.
 const DEVICE: &str = "eth0";
 /// Where `ip netns exec` finds what a namespace has in /etc.
 const ETC: &str = "/etc/netns";
-/// Control groups with a quota of CPU time.
-const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
 /// The hosts, and a directory that all of them share.
 pub struct Network {
-    name: String,
-    hosts: usize,
+    nets: Vec<Namespace>,
     pub here: Here,
 }
 
@@ -40,39 +36,33 @@ impl Network {
     pub fn new(hosts: usize) -> Network {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{count}", own_name("fleet"));
         if count == 0 {
             clean_up();
         }
-        let network = Network { name, hosts, here: Here::new() };
-        for host in 0..=hosts {
-            network.names(host);
-            ip(&["netns", "add", &network.net(host)]);
-            network.ip(host, &["link", "set", "lo", "up"]);
-        }
+        let net = |host| {
+            let net = format!("{}-{count}-{}", own_name("fleet"), name(host));
+            // By this directory the next test finds what one that is killed leaves.
+            fs::create_dir_all(etc(&net)).unwrap();
+            Namespace::new(net)
+        };
+        let network = Network { nets: (0..=hosts).map(net).collect(), here: Here::new() };
+        (0..=hosts).for_each(|host| network.names(host));
         network.ip(0, &["link", "add", DEVICE, "type", "bridge"]);
         for host in 1..=hosts {
-            let (port, net) = (port(host), network.net(host));
-            network.ip(
-                0,
-                &["link", "add", &port, "type", "veth", "peer", "name", DEVICE, "netns", &net],
-            );
-            network.ip(0, &["link", "set", &port, "master", DEVICE, "up"]);
+            network.nets[0].join(&port(host), &network.nets[host], DEVICE);
+            network.ip(0, &["link", "set", &port(host), "master", DEVICE, "up"]);
         }
         for host in 0..=hosts {
-            let address = format!("{}/24", address(host));
-            network.ip(host, &["addr", "add", &address, "dev", DEVICE]);
-            network.ip(host, &["link", "set", DEVICE, "up"]);
+            network.nets[host].bring_up(DEVICE, &address(host));
         }
         network
     }
 
     /// The files in /etc by which a host knows itself and the others.
     fn names(&self, host: usize) {
-        let etc = PathBuf::from(ETC).join(self.net(host));
-        fs::create_dir_all(&etc).unwrap();
+        let etc = etc(self.net(host));
         let mut hosts = "127.0.0.1 localhost\n".to_owned();
-        for host in 0..=self.hosts {
+        for host in 0..self.nets.len() {
             writeln!(hosts, "{} {}", address(host), name(host)).unwrap();
         }
         fs::write(etc.join("hosts"), hosts).unwrap();
@@ -81,23 +71,23 @@ impl Network {
 
     /// Gives a host one more name, for all of them.
     pub fn calls(&self, host: usize, name: &str) {
-        for at in 0..=self.hosts {
-            let file = PathBuf::from(ETC).join(self.net(at)).join("hosts");
+        for net in &self.nets {
+            let file = etc(&net.0).join("hosts");
             let text = fs::read_to_string(&file).unwrap();
             fs::write(file, format!("{text}{} {name}\n", address(host))).unwrap();
         }
     }
 
     pub fn hosts(&self) -> std::ops::RangeInclusive<usize> {
-        1..=self.hosts
+        1..=self.nets.len() - 1
     }
 
-    fn net(&self, host: usize) -> String {
-        format!("{}-{}", self.name, name(host))
+    fn net(&self, host: usize) -> &str {
+        &self.nets[host].0
     }
 
     fn ip(&self, host: usize, arguments: &[&str]) {
-        ip(&[&["-n", &self.net(host)], arguments].concat());
+        self.nets[host].ip(arguments);
     }
 
     /// Lets out so many bits a second at both ends of a host's cable.
@@ -107,7 +97,7 @@ impl Network {
         for (at, device) in [(host, DEVICE.to_owned()), (0, port(host))] {
             let shaped = ["qdisc", "replace", "dev", &device, "root", "tbf"];
             let bucket = ["rate", &rate, "burst", &burst, "latency", "50ms"];
-            told(self.command(at, "tc").args([&shaped[..], &bucket].concat()));
+            output_of(self.command(at, "tc").args([&shaped[..], &bucket].concat()));
         }
     }
 
@@ -127,7 +117,7 @@ impl Network {
         let mut command = self.here.other("setpriv");
         // What a node that is killed leaves there goes with the test.
         command.env("TMPDIR", self.here.path(""));
-        command.args(["--pdeathsig", "KILL", "--", "ip", "netns", "exec", &self.net(host)]);
+        command.args(["--pdeathsig", "KILL", "--", "ip", "netns", "exec", self.net(host)]);
         command.arg(program);
         command
     }
@@ -162,15 +152,14 @@ impl Network {
 
     /// Processes that run at a host.
     pub fn processes(&self, host: usize) -> Vec<u32> {
-        let pids = told(Command::new("ip").args(["netns", "pids", &self.net(host)]));
-        pids.lines().map(|line| line.trim().parse().unwrap()).collect()
+        self.nets[host].processes()
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for host in 0..=self.hosts {
-            remove(&self.net(host));
+        for net in &self.nets {
+            let _ = fs::remove_dir_all(etc(&net.0));
         }
         // Other tests may have theirs there.
         let _ = fs::remove_dir(ETC);
@@ -180,18 +169,14 @@ impl Drop for Network {
 /// Removes what test processes that were killed left: their own processes died with them.
 fn clean_up() {
     for etc in left(Path::new(ETC), "fleet") {
-        remove(etc.file_name().unwrap().to_str().unwrap());
-    }
-    for group in left(Path::new(GROUPS), "fleet") {
-        let _ = fs::remove_dir(group);
+        drop(Namespace(etc.file_name().unwrap().to_str().unwrap().to_owned()));
+        let _ = fs::remove_dir_all(etc);
     }
 }
 
-/// Removes a namespace and its files.
-fn remove(net: &str) {
-    // What cannot be removed goes with its last process.
-    let _ = Command::new("ip").args(["netns", "del", net]).output();
-    let _ = fs::remove_dir_all(PathBuf::from(ETC).join(net));
+/// The files in /etc of a namespace.
+fn etc(net: &str) -> PathBuf {
+    Path::new(ETC).join(net)
 }
 
 /// Name of a host.
@@ -209,51 +194,9 @@ fn port(host: usize) -> String {
     format!("port{host}")
 }
 
-fn ip(arguments: &[&str]) {
-    told(Command::new("ip").args(arguments));
-}
-
-/// What a command says that must end well.
-#[track_caller]
-pub fn told(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("scripts/test installs it");
-    let Output { status, stdout, stderr } = output;
-    let said = String::from_utf8_lossy(&stderr);
-    assert!(status.success(), "{command:?} (namespaces need root): {said}");
-    String::from_utf8(stdout).unwrap()
-}
-
 /// The whole lines of a sweep's record.
 pub fn whole_events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap_or_default();
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// A control group with a share of one CPU; removed on drop.
-pub struct Quota(PathBuf);
-
-impl Quota {
-    /// So many percent of a CPU in each tenth of a second. `None` where this process can make none.
-    pub fn percent(percent: u32) -> Option<Quota> {
-        let group = Quota(PathBuf::from(GROUPS).join(own_name("fleet")));
-        fs::create_dir(&group.0).ok()?;
-        let period_us = 100_000;
-        fs::write(group.0.join("cpu.cfs_period_us"), period_us.to_string()).ok()?;
-        let quota_us = period_us / 100 * percent;
-        fs::write(group.0.join("cpu.cfs_quota_us"), quota_us.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Quota {
-    fn drop(&mut self) {
-        // What was killed leaves the group a moment later.
-        for _ in 0..200 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            sleep(Duration::from_millis(10));
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! OpenSSH servers on the hosts of a network, with throw-away keys, and the `ssh` that plumb finds:
 //! the system's, with a configuration that knows them.
 
-use crate::network::{Network, Special, address, name, told};
+use crate::namespace::output_of;
+use crate::network::{Network, Special, address, name};
 use crate::plumb::wait_for;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,7 @@ impl Servers {
         let network = Network::new(hosts);
         let text = |name: &str| network.here.path(name).to_str().unwrap().to_owned();
         for key in ["host", "id", "stranger"] {
-            told(Command::new("ssh-keygen").args([
+            output_of(Command::new("ssh-keygen").args([
                 "-q",
                 "-t",
                 "ed25519",
@@ -71,7 +72,7 @@ impl Servers {
     }
 
     fn listening(&self, host: usize) -> String {
-        told(self.network.command(host, "ss").args(["-Hltn", &format!("sport = :{PORT}")]))
+        output_of(self.network.command(host, "ss").args(["-Hltn", &format!("sport = :{PORT}")]))
     }
 
     /// The `ssh` of host 0.

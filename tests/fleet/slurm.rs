@@ -1,8 +1,8 @@
 //! A real Slurm: several nodes, the faults planted in them, and what a sweep finds.
 
 use crate::cluster::Cluster;
-use crate::network::{Quota, Special, name, whole_events};
-use crate::plumb::{names, wait_within};
+use crate::network::{Special, name, whole_events};
+use crate::plumb::{Quota, names, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ fn sweep() -> Vec<&'static str> {
 }
 
 fn cluster() -> Cluster {
-    let half = is_long().then(|| Rc::new(Quota::percent(100).expect("a control group")));
+    let half = is_long().then(|| Rc::new(Quota::percent(100, 100_000).expect("a control group")));
     // The slow node has five peers before any is lost.
     let mut cluster = Cluster::start(7, |node| match node {
         HALF => Special { group: half.clone(), ..Special::default() },

@@ -455,26 +455,28 @@ pub fn wait_within<T>(patience: Duration, what: &str, mut ready: impl FnMut() ->
     }
 }
 
-/// A control group with a fifth of a CPU; removed on drop.
+/// A control group with a share of one CPU; removed on drop.
 pub struct Quota(pub PathBuf);
 
 impl Quota {
-    /// In periods of so many µs. `None` where this process may make none.
-    pub fn of_a_fifth(period_us: u32) -> Option<Quota> {
+    /// So many percent in periods of so many µs. `None` where this process may make none.
+    pub fn percent(percent: u32, period_us: u32) -> Option<Quota> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("plumb-test-quota-{}-{number}", std::process::id());
         // Version 1, else version 2.
         let mounted = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from);
         let mount = mounted.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
-        let group = Quota(mount.join(name));
+        for of_a_killed_one in left(&mount, "quota") {
+            let _ = fs::remove_dir(of_a_killed_one);
+        }
+        let group = Quota(mount.join(format!("{}-{number}", own_name("quota"))));
         fs::create_dir(&group.0).ok()?;
         // Only the kernel makes these files, where the controller is there.
         let write = |file: &str, text: String| {
             let path = group.0.join(file);
             path.exists().then(|| fs::write(path, text).ok())?
         };
-        let quota_us = period_us / 5;
+        let quota_us = period_us / 100 * percent;
         write("cpu.max", format!("{quota_us} {period_us}")).or_else(|| {
             write("cpu.cfs_period_us", period_us.to_string())?;
             write("cpu.cfs_quota_us", quota_us.to_string())
@@ -485,7 +487,12 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A group with processes in it stays; then the test has failed already.
-        let _ = fs::remove_dir(&self.0);
+        // What was killed leaves the group a moment later; one that never does has failed its test.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }

@@ -34,7 +34,7 @@ fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
         let passed = lab.log().take();
         claims.iter().try_for_each(|claim| {
             let trips = echoes(&passed, claim.kind);
-            told(experiment, claim.kind, &trips);
+            write_stamps(experiment, claim.kind, &trips);
             is_as_seen(claim, &run, &trips)
         })
     });
@@ -56,7 +56,7 @@ fn is_as_seen(claim: &Claim, run: &Recorded, trips: &[Echo]) -> Result<(), Strin
 }
 
 /// Writes out what the relay saw, beside what was built.
-fn told(experiment: &str, kind: Kind, trips: &[Echo]) {
+fn write_stamps(experiment: &str, kind: Kind, trips: &[Echo]) {
     let mut table = "there_read_us,there_written_us,back_read_us,back_written_us\n".to_owned();
     for echo in trips {
         let stamps = [echo.up_read_ns, echo.up_written_ns, echo.down_read_ns, echo.down_written_ns];

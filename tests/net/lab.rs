@@ -1,11 +1,12 @@
 //! Two hosts: network namespaces with addresses of their own, joined by a cable that can be slow,
 //! long, lossy or cut. All of it has this process's number in its name and goes with its value.
 
+use crate::namespace::{Namespace, output_of};
 use crate::plumb::{Answer, Here, answer, names, records, wait_for};
 use crate::relay::{Log, Relay};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub enum End {
 pub struct Lab {
     name: String,
     relay: Option<Relay>,
+    /// The near end's and the far end's.
+    nets: [Namespace; 2],
     pub here: Here,
 }
 
@@ -45,11 +48,7 @@ impl Lab {
     /// Joined by a veth pair, which takes what it is given.
     pub fn new() -> Lab {
         let lab = Lab::apart();
-        let [near, far] = [End::Near, End::Far].map(|end| lab.net(end));
-        ip(&[
-            "-n", &near, "link", "add", DEVICE, "type", "veth", "peer", "name", DEVICE, "netns",
-            &far,
-        ]);
+        lab.net(End::Near).join(DEVICE, lab.net(End::Far), DEVICE);
         lab.bring_up();
         lab
     }
@@ -57,7 +56,7 @@ impl Lab {
     /// Joined by a cable that holds each frame so long.
     pub fn delayed(each_way: Duration) -> Lab {
         let mut lab = Lab::apart();
-        let path = |end| Path::new("/run/netns").join(lab.net(end));
+        let path = |end| Path::new("/run/netns").join(&lab.net(end).0);
         lab.relay = Some(Relay::start(&path(End::Near), &path(End::Far), DEVICE, each_way));
         lab.bring_up();
         lab
@@ -66,24 +65,19 @@ impl Lab {
     fn apart() -> Lab {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let lab = Lab {
-            name: format!("plumb-net-{}-{count}", std::process::id()),
-            relay: None,
-            here: Here::new(),
-        };
-        for end in [End::Near, End::Far] {
-            ip(&["netns", "add", &lab.net(end)]);
-            lab.ip(end, &["link", "set", "lo", "up"]);
-            lab.here.make_dir(end.dir());
-        }
-        lab
+        let name = format!("plumb-net-{}-{count}", std::process::id());
+        let here = Here::new();
+        let nets = [End::Near, End::Far].map(|end| {
+            here.make_dir(end.dir());
+            Namespace::new(format!("{name}-{}", end.dir()))
+        });
+        Lab { name, relay: None, nets, here }
     }
 
     fn bring_up(&self) {
         for (end, address) in [(End::Near, NEAR), (End::Far, FAR)] {
-            let net = format!("{address}/24");
-            self.ip(end, &["addr", "add", &net, "dev", DEVICE]);
-            self.ip(end, &["link", "set", DEVICE, "mtu", &MTU.to_string(), "up"]);
+            self.net(end).ip(&["link", "set", DEVICE, "mtu", &MTU.to_string()]);
+            self.net(end).bring_up(DEVICE, address);
             // Nobody asks who has an address in the middle of a case.
             self.resolve(end);
         }
@@ -97,7 +91,7 @@ impl Lab {
         for (end, other, address) in [(End::Near, End::Far, FAR), (End::Far, End::Near, NEAR)] {
             let mac = self.in_net(other, "cat", &["/sys/class/net/eth0/address"]);
             let mac = mac.trim();
-            self.ip(end, &["neigh", "replace", address, "lladdr", mac, "dev", DEVICE]);
+            self.net(end).ip(&["neigh", "replace", address, "lladdr", mac, "dev", DEVICE]);
         }
     }
 
@@ -106,17 +100,13 @@ impl Lab {
         &self.name
     }
 
-    fn net(&self, end: End) -> String {
-        format!("{}-{}", self.name, end.dir())
+    fn net(&self, end: End) -> &Namespace {
+        &self.nets[end as usize]
     }
 
     /// A subdirectory of this end's files.
     pub fn dir(&self, end: End) -> PathBuf {
         self.here.path(end.dir())
-    }
-
-    fn ip(&self, end: End, arguments: &[&str]) {
-        ip(&[&["-n", &self.net(end)], arguments].concat());
     }
 
     /// Lets out so many bits a second of whole frames, in both directions, with at most
@@ -151,18 +141,18 @@ impl Lab {
     /// Bytes of a packet at most, at both ends.
     pub fn packets(&self, mtu: u32) {
         for end in [End::Near, End::Far] {
-            self.ip(end, &["link", "set", DEVICE, "mtu", &mtu.to_string()]);
+            self.net(end).ip(&["link", "set", DEVICE, "mtu", &mtu.to_string()]);
         }
     }
 
     /// Pulls the plug at the far end.
     pub fn cut(&self) {
-        self.ip(End::Far, &["link", "set", DEVICE, "down"]);
+        self.net(End::Far).ip(&["link", "set", DEVICE, "down"]);
     }
 
     /// Puts it back.
     pub fn mend(&self) {
-        self.ip(End::Far, &["link", "set", DEVICE, "up"]);
+        self.net(End::Far).ip(&["link", "set", DEVICE, "up"]);
         self.resolve(End::Far);
     }
 
@@ -199,7 +189,7 @@ impl Lab {
             .env("PLUMB_STORE", dir.join("store"))
             .env("TMPDIR", &dir)
             .current_dir(&dir)
-            .args(["netns", "exec", &self.net(end)])
+            .args(["netns", "exec", &self.net(end).0])
             .args(["setpriv", "--pdeathsig", "KILL", "--", program])
             .args(arguments);
         command
@@ -207,7 +197,7 @@ impl Lab {
 
     /// What a program says that must end well.
     pub fn in_net(&self, end: End, program: &str, arguments: &[&str]) -> String {
-        told(&mut self.command(end, program, arguments))
+        output_of(&mut self.command(end, program, arguments))
     }
 
     /// Starts a program at an end.
@@ -237,8 +227,7 @@ impl Lab {
 
     /// Processes that run at an end.
     pub fn processes(&self, end: End) -> Vec<u32> {
-        let told = told(Command::new("ip").args(["netns", "pids", &self.net(end)]));
-        told.lines().map(|line| line.trim().parse().unwrap()).collect()
+        self.net(end).processes()
     }
 
     /// Waits until no program is left at either end, and sees that none has left a file but its
@@ -270,13 +259,10 @@ impl Drop for Lab {
         for end in [End::Near, End::Far] {
             // The other end of a cable goes with the first; a relay's reading ends with its
             // interface.
-            let _ = quietly(&["-n", &self.net(end), "link", "del", DEVICE]);
+            let mut unplug = Command::new("ip");
+            let _ = unplug.args(["-n", &self.net(end).0, "link", "del", DEVICE]).output();
         }
         self.relay = None;
-        for end in [End::Near, End::Far] {
-            // What cannot be removed is told by the test that looks for what is left.
-            let _ = quietly(&["netns", "del", &self.net(end)]);
-        }
     }
 }
 
@@ -329,24 +315,4 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn quietly(arguments: &[&str]) -> std::io::Result<Output> {
-    Command::new("ip").args(arguments).output()
-}
-
-fn ip(arguments: &[&str]) {
-    told(Command::new("ip").args(arguments));
-}
-
-/// What a command says that must end well.
-#[track_caller]
-fn told(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("scripts/test installs iproute2");
-    assert!(
-        output.status.success(),
-        "{command:?} (namespaces need root): {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
 }

@@ -12,6 +12,8 @@ mod frames;
 mod lab;
 mod launchers;
 mod lossy;
+#[path = "../harness/namespace.rs"]
+mod namespace;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../harness/plumb.rs"]
 mod plumb;

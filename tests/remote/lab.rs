@@ -1,10 +1,11 @@
 //! Two network namespaces joined by a cable of software: a server in one, plumb in the other. All
 //! of it has this process's number in its name and goes with its value.
 
+use crate::namespace::Namespace;
 use crate::plumb::{Ended, Here, Program, is, wait_within, whole_events};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The namespaces, a directory that the server exports, and one for everything else.
 pub struct Lab {
-    server_net: String,
-    client_net: String,
+    server_net: Namespace,
+    client_net: Namespace,
     here: Here,
 }
 
@@ -27,22 +28,13 @@ impl Lab {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("plumb-remote-{}-{count}", std::process::id());
         let lab = Lab {
-            server_net: format!("{name}-s"),
-            client_net: format!("{name}-c"),
+            server_net: Namespace::new(format!("{name}-s")),
+            client_net: Namespace::new(format!("{name}-c")),
             here: Here::new(),
         };
-        let (server, client) = (&lab.server_net, &lab.client_net);
-        for net in [server, client] {
-            ip(&["netns", "add", net]);
-            ip(&["-n", net, "link", "set", "lo", "up"]);
-        }
-        ip(&[
-            "-n", server, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns",
-            client,
-        ]);
-        for (net, address) in [(server, SERVER), (client, CLIENT)] {
-            ip(&["-n", net, "addr", "add", &format!("{address}/24"), "dev", "eth0"]);
-            ip(&["-n", net, "link", "set", "eth0", "up"]);
+        lab.server_net.join("eth0", &lab.client_net, "eth0");
+        for (net, address) in [(&lab.server_net, SERVER), (&lab.client_net, CLIENT)] {
+            net.bring_up("eth0", address);
         }
         fs::create_dir(lab.export()).unwrap();
         lab
@@ -66,7 +58,7 @@ impl Lab {
         let knock = format!("exec 3<>/dev/tcp/{SERVER}/{port}");
         wait_within(PATIENCE, name, || {
             let mut shell = Command::new("ip");
-            shell.args(["netns", "exec", &self.client_net, "bash", "-c", &knock]);
+            shell.args(["netns", "exec", &self.client_net.0, "bash", "-c", &knock]);
             shell.stderr(Stdio::null()).status().unwrap().success().then_some(())
         });
         program
@@ -78,10 +70,10 @@ impl Lab {
     }
 
     /// With all that it starts, in a process namespace of its own: it dies as a whole.
-    fn start(&self, net: &str, script: &str) -> Program {
+    fn start(&self, net: &Namespace, script: &str) -> Program {
         let mut command = self.here.other("ip");
         command
-            .args(["netns", "exec", net])
+            .args(["netns", "exec", &net.0])
             .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
             .args(["bash", "-c", script]);
         self.here.start(&mut command)
@@ -141,23 +133,4 @@ fn children(process: u32) -> Vec<u32> {
     let list = format!("/proc/{process}/task/{process}/children");
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().map(|word| word.parse().unwrap()).collect()
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for net in [&self.server_net, &self.client_net] {
-            // What cannot be removed is told by the next test that wants the name.
-            let _ = Command::new("ip").args(["netns", "del", net]).status();
-        }
-    }
-}
-
-fn ip(arguments: &[&str]) {
-    let Output { status, stderr, .. } =
-        Command::new("ip").args(arguments).output().expect("scripts/test installs iproute2");
-    assert!(
-        status.success(),
-        "ip {arguments:?} (namespaces need root): {}",
-        String::from_utf8_lossy(&stderr)
-    );
 }

@@ -7,6 +7,9 @@
 #![expect(clippy::print_stdout, reason = "what plumb said stands with a test that fails")]
 
 mod lab;
+#[expect(dead_code, reason = "the other labs use the rest")]
+#[path = "../harness/namespace.rs"]
+mod namespace;
 mod nfs;
 #[expect(dead_code, reason = "the other crates' tests use the rest")]
 #[path = "../harness/plumb.rs"]

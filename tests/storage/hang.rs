@@ -154,11 +154,11 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     let (answer, events) = run(&here, &faulty);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     are_measured(&events, &["selftest.file"]);
-    let told = |answer: &Answer, words: &str| {
-        let told = answer.err.contains("cannot remove") && answer.err.contains("hangs");
-        assert!(told && answer.err.contains(words), "{words}: {answer:?}");
+    let cannot_remove = |answer: &Answer, words: &str| {
+        let hangs = answer.err.contains("cannot remove") && answer.err.contains("hangs");
+        assert!(hangs && answer.err.contains(words), "{words}: {answer:?}");
     };
-    told(&answer, "the next run tries again");
+    cannot_remove(&answer, "the next run tries again");
     let left = faulty.paths();
     assert!(!left.is_empty());
     assert_eq!(here.entries("store/journal").len(), 1);
@@ -166,7 +166,7 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     // It hangs again: that is told, takes less time, and the run goes on.
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
     let answer = here.ends(0, &next);
-    told(&answer, "cannot clean up");
+    cannot_remove(&answer, "cannot clean up");
     assert!(answer.err.contains("no answer in 2 s"), "{answer:?}");
     faulty.mend();
     let answer = here.ends(0, &next);

@@ -397,7 +397,7 @@ mod tests {
             let file = format!(r#"{{"cpu.max_hz": {{"text": "{text}", "value": 4.2e9}}}}"#);
             serde_json::from_str::<Given>(&file).map(|given| given.value("cpu.max_hz"))
         };
-        assert_eq!(read("4.2GHz").expect("it is in the range"), Some(4.2e9));
+        assert_eq!(read("4.2GHz").unwrap(), Some(4.2e9));
         assert!(read("4.2").is_err());
     }
 }

@@ -163,7 +163,7 @@ fn remove_left(path: &Path, otherwise: io::Error) -> io::Result<()> {
 }
 
 /// What is gone already needs no removal.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
+pub fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

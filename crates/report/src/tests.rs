@@ -293,10 +293,18 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
         plots[0].series.iter().map(|lane| (lane.name.as_str(), lane.points.len())).collect();
     assert_eq!(lanes, [("active", 2), ("timer", 1)]);
     assert_eq!(plots.len(), 1, "a round is enough");
-    let text = markdown::render(&document);
-    assert!(text.contains("| active (ms) | active (cycles) | cause |"), "{text}");
-    assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
-    assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let mut tables = blocks.filter_map(|(_, block)| match block {
+        Block::Table(table) => Some((
+            table.columns.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>(),
+            table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()),
+        )),
+        _ => None,
+    });
+    let periods =
+        tables.find(|(columns, _)| columns[..] == ["active (ms)", "active (cycles)", "cause"]);
+    let rows: Vec<Vec<&str>> = periods.expect("the periods").1.collect();
+    assert_eq!(rows, [["3.998123", "14360", "timer"], ["3.999001", "14361", "-"]]);
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
     assert!(
         html::pictures(&html::render(&document, html::Print::Full)).contains(r#""shape":"spans""#)

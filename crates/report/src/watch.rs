@@ -29,26 +29,32 @@ pub fn change_line(change: &Change) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::change_line;
     use analysis::watch::Change;
     use record::key::{CaseId, Key};
     use record::metric::Better;
     use record::unit::Unit;
 
-    #[test]
-    fn a_change_is_a_line_with_its_size_its_time_and_what_else_changed() {
-        let mut change = Change {
-            key: Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency"),
+    /// A call's latency that went from 80 to 100 ns.
+    pub(crate) fn change(call: &str, holds: bool) -> Change {
+        Change {
+            key: Key::new("os.syscall", &CaseId::new().with("call", call), "latency"),
             unit: Unit::Ns,
             better: Better::Lower,
             before: 80.0,
             after: 100.0,
             since: "2026-11-25T04:00:00Z".to_owned(),
             place: (String::new(), String::new()),
-            environment: vec![["kernel", "6.1", "6.2\u{1b}"].map(str::to_owned).into()],
-            holds: true,
-        };
+            environment: Vec::new(),
+            holds,
+        }
+    }
+
+    #[test]
+    fn a_change_is_a_line_with_its_size_its_time_and_what_else_changed() {
+        let mut change = change("getpid", true);
+        change.environment = vec![["kernel", "6.1", "6.2\u{1b}"].map(str::to_owned).into()];
         assert_eq!(
             change_line(&change),
             "os.syscall:call=getpid latency is 1.25× worse since 2026-11-25T04:00:00Z: 80 ns \
@@ -58,6 +64,8 @@ mod tests {
         change.environment.clear();
         assert!(change_line(&change).contains("1.25× better"));
         change.better = Better::None;
-        assert!(change_line(&change).contains("latency is changed since"));
+        let neither = change_line(&change);
+        assert!(["better", "worse", "×"].iter().all(|word| !neither.contains(word)), "{neither}");
+        assert!(neither.contains(&change.since) && neither.contains("100 ns"), "{neither}");
     }
 }

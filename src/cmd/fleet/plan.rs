@@ -128,7 +128,8 @@ fn nears(cost: &Cost) -> u64 {
     cost.measurements / u64::from(cost.steps.max(1))
 }
 
-fn name(phase: Stage) -> &'static str {
+/// Name of a phase.
+pub(super) fn name(phase: Stage) -> &'static str {
     match phase {
         Stage::Meet => "meet",
         Stage::Alone => "alone",

@@ -32,6 +32,22 @@ pub(crate) use timed::{
     independent, loop_empty, loop_unrolled, loop_volatile,
 };
 
+/// Keeps the caller's registers on the stack.
+macro_rules! saved {
+    () => {
+        "push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
+    };
+}
+pub(crate) use saved;
+
+/// Gives them back.
+macro_rules! restored {
+    () => {
+        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx"
+    };
+}
+pub(crate) use restored;
+
 /// A read of the counter between other instructions, in the order given.
 macro_rules! ticks {
     ($(#[$doc:meta])* $name:ident: $($step:literal),*; $($clobbers:tt)*) => {

@@ -329,10 +329,15 @@ mod tests {
         assert_eq!(rate, Cell::toned("1 of 1", Tone::Good));
         let unpredicted = tidied_of(&[Tone::Muted, Tone::Muted]);
         assert_eq!((unpredicted.caption.as_str(), unpredicted.columns.len()), ("Measured", 2));
-        assert_eq!(tidied_of(&[Tone::Good]).caption, "Measured; all as predicted");
-        let some = tidied_of(&[Tone::Good, Tone::Muted]);
-        assert_eq!(some.caption, "Measured; all predictions hold");
-        assert_eq!(tidied_of(&[Tone::Good, Tone::Warn]).columns.len(), 3);
+        // What the column said is in the caption: that all hold, and whether each had a prediction.
+        let [all, some] = [&[Tone::Good; 2][..], &[Tone::Good, Tone::Muted]].map(tidied_of);
+        for table in [&all, &some] {
+            assert_eq!((table.columns.len(), table.rows.len()), (2, 2));
+            assert!(table.caption.starts_with("Measured; all "), "{}", table.caption);
+        }
+        assert_ne!(all.caption, some.caption);
+        let missed = tidied_of(&[Tone::Good, Tone::Warn]);
+        assert_eq!((missed.caption.as_str(), missed.columns.len()), ("Measured", 3));
     }
 
     #[test]

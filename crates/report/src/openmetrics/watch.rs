@@ -197,27 +197,10 @@ fn about_a_change(families: &mut Families, change: &Change) {
 mod tests {
     use super::super::strict::read;
     use super::{PartState, Reading, Watched, render};
-    use analysis::watch::Change;
-    use record::key::{CaseId, Key};
-    use record::metric::Better;
+    use crate::watch::tests::change;
     use record::unit::Unit;
 
-    fn change(call: &str, holds: bool) -> Change {
-        Change {
-            key: Key::new("os.syscall", &CaseId::new().with("call", call), "latency"),
-            unit: Unit::Ns,
-            better: Better::Lower,
-            before: 80.0,
-            after: 100.0,
-            since: "2026-11-25T04:00:00Z".to_owned(),
-            place: (String::new(), String::new()),
-            environment: Vec::new(),
-            holds,
-        }
-    }
-
     fn watched() -> Watched {
-        let key = Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency");
         let part = |experiment: &str, measured_s| PartState {
             experiment: experiment.to_owned(),
             measured_s,
@@ -229,7 +212,7 @@ mod tests {
             now_s: 5000.0,
             parts: vec![part("os.syscall", Some(1400.0)), part("clock.read", None)],
             readings: vec![Reading {
-                key,
+                key: change("getpid", true).key,
                 unit: Unit::Ns,
                 doc: "Time of a \"call\"".to_owned(),
                 value: 81.0,

@@ -305,7 +305,7 @@ fn undo_entry(
     }
     let removed: Result<Vec<Option<String>>> = undone.into_iter().rev().collect();
     let removed = removed?.into_iter().flatten().collect();
-    gone(std::fs::remove_file(path))
+    metal::directory::gone(std::fs::remove_file(path))
         .with_context(|| format!("cannot remove {}", path.display()))?;
     Ok(removed)
 }
@@ -382,14 +382,6 @@ fn told(what: &str, dir: &Path, error: io::Error) -> Error {
 
 fn hangs(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
-}
-
-/// What is gone already needs no removal.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 /// The journal of a store. Errors: it or the store is not this user's alone.

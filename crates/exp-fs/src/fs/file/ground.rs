@@ -206,8 +206,9 @@ mod tests {
         assert!(several.disk.is_some(), "its class is known all the same");
         let mut case = Case::new(CaseId::new());
         several.put(&site, &mut case.at);
-        let note = ground_note(&case).expect("something is not known");
-        assert!(note.contains("does not name its devices"), "{note}");
+        assert!(!case.at.contains_key("device_number"), "{:?}", case.at);
+        let fs = case.at["file_system"].text().expect("its name");
+        assert!(ground_note(&case).expect("something is not known").starts_with(fs));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A case from its call to its counts, at both ends.
 
+use super::counts::Counts;
 use super::receive::{quiet, receive};
+use super::reports;
 use super::send::send;
-use super::shape::{Ask, RUN_MAX, Received, Shape};
+use super::shape::{Ask, RUN_MAX, Shape};
 use super::socket::limited;
-use super::{counts, reports};
 use crate::net::ends::{Call, Dial, Door, Line, PATIENCE};
 use crate::net::place::{near_cpus, pin_far};
 use crate::net::usage::Turns;
@@ -94,19 +95,16 @@ fn with_line(
 ) -> Result<()> {
     let sockets = dial.sockets(line, shape.of.protocol, shape.streams)?;
     let sockets = limited(sockets, quiet(line))?;
-    match (shape.of.transfer, shape.of.direction) {
+    let counts = match (shape.of.transfer, shape.of.direction) {
         (Transfer::Steady, Direction::Up) => {
             let sent = send(&sockets, shape, ask, cpus, line)?;
-            let received =
-                line.hear::<Received>(PATIENCE).context("waiting for the receiver's counts")?;
-            counts::steady(bench, case, shape, &sent, &received)
+            let received = line.hear(PATIENCE).context("waiting for the receiver's counts")?;
+            Counts { sent, received }
         }
-        (Transfer::Steady, Direction::Down) => {
-            let (received, sent) = receive(&sockets, shape, ask, cpus, line)?;
-            counts::steady(bench, case, shape, &sent, &received)
-        }
-        _ => reports::measure(bench, case, shape, ask, (cpus, &sockets), line),
-    }
+        (Transfer::Steady, Direction::Down) => receive(&sockets, shape, ask, cpus, line)?,
+        _ => return reports::measure(bench, case, shape, ask, (cpus, &sockets), line),
+    };
+    counts.record(bench, case, shape)
 }
 
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
@@ -122,8 +120,8 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let turns = Turns::begin();
     match (shape.of.transfer, shape.of.direction) {
         (Transfer::Steady, Direction::Up) => {
-            let (received, _) = receive(&sockets, &shape, &ask, &cpus, line)?;
-            line.tell(&received)?;
+            let counts = receive(&sockets, &shape, &ask, &cpus, line)?;
+            line.tell(&counts.received)?;
         }
         (Transfer::Steady, Direction::Down) => {
             send(&sockets, &shape, &ask, &cpus, line)?;

@@ -1,5 +1,6 @@
 //! The receiving end of streams: what counts.
 
+use super::counts::Counts;
 use super::numbers::Numbers;
 use super::shape::{
     Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
@@ -78,7 +79,7 @@ pub(super) fn receive(
     ask: &Ask,
     cpus: &[usize],
     line: &mut Line,
-) -> Result<(Received, Sent)> {
+) -> Result<Counts> {
     let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
     let watch = Watch::new(sockets.len(), plan.block / POINTS);
     let prepare = |(stream, socket): (usize, &Socket)| {
@@ -124,7 +125,7 @@ pub(super) fn receive(
         softirq_cpus: softirq_cpus(sockets),
         ..total(&streams)
     };
-    Ok((received, sent))
+    Ok(Counts { sent, received })
 }
 
 /// Starts the sender and stops it; returns the steady part and the sender's counts.

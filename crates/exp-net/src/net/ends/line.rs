@@ -15,6 +15,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+/// Of a message whose code is not that of the other end's next one.
+const CHANGED: &str = "a message of the other end was changed on its way";
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// What a line begins with.
@@ -110,7 +112,7 @@ impl Line {
         let mut code = [0; CODE_BYTES];
         self.read(&mut code, until)?;
         let right = self.codes.of(!self.is_near, self.heard, &body).verify_slice(&code);
-        ensure!(right.is_ok(), "a message of the other end was changed on its way");
+        ensure!(right.is_ok(), CHANGED);
         self.heard += 1;
         match heard(&body).context("the other end sent an invalid message")? {
             Word::Said(value) => {
@@ -212,7 +214,7 @@ impl Line {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::preamble::{Codes, Gate, Secret};
-    use super::{Line, framed};
+    use super::{CHANGED, Line, framed};
     use std::io::Write;
     use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
@@ -250,9 +252,9 @@ pub(super) mod tests {
             &five.iter().map(|byte| if *byte == b'5' { b'7' } else { *byte }).collect(),
         ] {
             let [first, _] = hear(wrong);
-            assert!(first.expect_err("is wrong").contains("changed on its way"));
+            assert_eq!(first.expect_err("is wrong"), CHANGED);
         }
         let [first, again] = hear(&five.repeat(2));
-        assert!(first == Ok(5) && again.expect_err("is wrong").contains("changed on its way"));
+        assert_eq!((first, again.expect_err("is wrong").as_str()), (Ok(5), CHANGED));
     }
 }

@@ -81,12 +81,7 @@ macro_rules! text {
 #[unsafe(naked)]
 unsafe extern "C" fn turns<const CHAINS: usize>(n: u64, at: *mut u64) {
     naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
+        crate::arch::x86_64::saved!(),
         "sub rsp, 8",
         "mov qword ptr [rsp], rsi",
         each!(begin),
@@ -101,12 +96,7 @@ unsafe extern "C" fn turns<const CHAINS: usize>(n: u64, at: *mut u64) {
         "mov rdi, qword ptr [rsp]",
         each!(end),
         "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
+        crate::arch::x86_64::restored!(),
         "ret",
         chains = const CHAINS,
     )

@@ -77,12 +77,7 @@ macro_rules! kernel {
         #[unsafe(naked)]
         unsafe extern "C" fn kernel(n: u64, words: *mut u64) -> u64 {
             core::arch::naked_asm!(
-                "push rbx",
-                "push rbp",
-                "push r12",
-                "push r13",
-                "push r14",
-                "push r15",
+                crate::arch::x86_64::saved!(),
                 "mov rbp, rdi",
                 $before,
                 concat!("sub rbp, ", $operations, " * ", $repeats),
@@ -112,12 +107,7 @@ macro_rules! kernel {
                 "jnz 6b",
                 "7:",
                 $after,
-                "pop r15",
-                "pop r14",
-                "pop r13",
-                "pop r12",
-                "pop rbp",
-                "pop rbx",
+                crate::arch::x86_64::restored!(),
                 "ret",
                 // What calls call.
                 ".p2align 4",

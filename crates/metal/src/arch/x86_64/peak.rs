@@ -9,6 +9,7 @@
 use core::arch::naked_asm;
 
 use crate::arch::kernels_table as table;
+use crate::arch::x86_64::{restored, saved};
 use crate::peak::{Body, Code, Kernel, MIX_CHAINS, Op, Type, Width};
 
 /// The instruction for one accumulator: `2` overwrites its first operand, `3`
@@ -31,8 +32,10 @@ macro_rules! step {
     };
 }
 
+/// The rows of a turn: one instruction on its accumulators and, in a mix, another on others.
 macro_rules! vector {
-    ($name:ident, $form:ident $op:literal, $move:literal, $end:literal, $rounds:literal, $m:literal, $c:literal, $($acc:literal)*) => {
+    ($name:ident, $form:ident $op:literal, $move:literal, $end:literal, $rounds:literal, $m:literal, $c:literal,
+     $($acc:literal)* $(; $form2:ident $op2:literal $($acc2:literal)*)?) => {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
             naked_asm!(
@@ -40,17 +43,20 @@ macro_rules! vector {
                 concat!($move, " ", $c, ", [rsi + 64]"),
                 "mov rsi, rdx",
                 $(concat!($move, " ", $acc, ", [rsi]"), "add rsi, 64",)*
+                $($(concat!($move, " ", $acc2, ", [rsi]"), "add rsi, 64",)*)?
                 "test rdi, rdi",
                 "jz 3f",
                 ".p2align 6",
                 "2:",
                 concat!(".rept ", $rounds),
                 $(step!($form $op $acc $m $c),)*
+                $($(step!($form2 $op2 $acc2 $m $c),)*)?
                 ".endr",
                 "dec rdi",
                 "jnz 2b",
                 "3:",
                 $(concat!($move, " [rdx], ", $acc), "add rdx, 64",)*
+                $($(concat!($move, " [rdx], ", $acc2), "add rdx, 64",)*)?
                 $end,
                 "ret",
             )
@@ -85,136 +91,61 @@ macro_rules! zmm {
     };
 }
 
-/// 12 chains in general registers. The operands are registers, because newer
-/// cores do additions of small constants at rename.
+/// Chains in general registers, `$rounds` steps each in a turn. The operands are registers, because
+/// newer cores do additions of small constants at rename. A mix multiplies its second row.
 macro_rules! general {
-    ($name:ident, $op:literal, $operand:literal, $c:literal, $($acc:literal)*) => {
+    ($name:ident, $op:literal, $operand:literal, $c:literal, $rounds:literal,
+     $($acc:literal)* $(; $op2:literal $($acc2:literal)*)?) => {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
             naked_asm!(
-                "push rbx",
-                "push rbp",
-                "push r12",
-                "push r13",
-                "push r14",
-                "push r15",
+                saved!(),
                 concat!("mov rcx, [rsi + ", $operand, "]"),
-                // Where the accumulators go, in the red zone: all registers are in use.
+                // Where both stand goes to the red zone: all registers are in use.
                 "mov [rsp - 8], rdx",
+                "mov [rsp - 16], rsi",
                 "mov rsi, rdx",
                 $(concat!("mov ", $acc, ", [rsi]"), "add rsi, 64",)*
+                $(
+                    $(concat!("mov ", $acc2, ", [rsi]"), "add rsi, 64",)*
+                    "mov rsi, [rsp - 16]",
+                    "mov rsi, [rsi]",
+                )?
                 "test rdi, rdi",
                 "jz 3f",
                 ".p2align 6",
                 "2:",
-                ".rept 16",
+                concat!(".rept ", $rounds),
                 $(concat!($op, " ", $acc, ", ", $c),)*
+                $($(concat!($op2, " ", $acc2, ", rsi"),)*)?
                 ".endr",
                 "dec rdi",
                 "jnz 2b",
                 "3:",
                 "mov rsi, [rsp - 8]",
                 $(concat!("mov [rsi], ", $acc), "add rsi, 64",)*
-                "pop r15",
-                "pop r14",
-                "pop r13",
-                "pop r12",
-                "pop rbp",
-                "pop rbx",
+                $($(concat!("mov [rsi], ", $acc2), "add rsi, 64",)*)?
+                restored!(),
                 "ret",
             )
         }
     };
+    // 12 chains.
     ($name:ident, 32 $op:literal, $operand:literal) => {
-        general!($name, $op, $operand, "ecx", "eax" "edx" "r8d" "r9d" "r10d" "r11d" "ebx" "ebp"
+        general!($name, $op, $operand, "ecx", 16, "eax" "edx" "r8d" "r9d" "r10d" "r11d" "ebx" "ebp"
             "r12d" "r13d" "r14d" "r15d");
     };
     ($name:ident, 64 $op:literal, $operand:literal) => {
-        general!($name, $op, $operand, "rcx", "rax" "rdx" "r8" "r9" "r10" "r11" "rbx" "rbp"
+        general!($name, $op, $operand, "rcx", 16, "rax" "rdx" "r8" "r9" "r10" "r11" "rbx" "rbp"
             "r12" "r13" "r14" "r15");
     };
 }
 
-/// Integers: of 11 chains 6 add and 5 multiply, two steps each in a turn.
-macro_rules! general_mix {
-    ($name:ident, $($add:literal)*, $($mul:literal)*) => {
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
-            naked_asm!(
-                "push rbx",
-                "push rbp",
-                "push r12",
-                "push r13",
-                "push r14",
-                "push r15",
-                "mov rcx, [rsi + 64]",
-                // Where the accumulators go and the multiplier is, in the red zone.
-                "mov [rsp - 8], rdx",
-                "mov [rsp - 16], rsi",
-                "mov rsi, rdx",
-                $(concat!("mov ", $add, ", [rsi]"), "add rsi, 64",)*
-                $(concat!("mov ", $mul, ", [rsi]"), "add rsi, 64",)*
-                "mov rsi, [rsp - 16]",
-                "mov rsi, [rsi]",
-                "test rdi, rdi",
-                "jz 3f",
-                ".p2align 6",
-                "2:",
-                ".rept 2",
-                $(concat!("add ", $add, ", rcx"),)*
-                $(concat!("imul ", $mul, ", rsi"),)*
-                ".endr",
-                "dec rdi",
-                "jnz 2b",
-                "3:",
-                "mov rsi, [rsp - 8]",
-                $(concat!("mov [rsi], ", $add), "add rsi, 64",)*
-                $(concat!("mov [rsi], ", $mul), "add rsi, 64",)*
-                "pop r15",
-                "pop r14",
-                "pop r13",
-                "pop r12",
-                "pop rbp",
-                "pop rbx",
-                "ret",
-            )
-        }
-    };
-}
-
-/// Floating scalars: of 11 chains 6 add and 5 multiply, seven steps each in a turn.
-macro_rules! xmm_mix {
-    ($name:ident, $($add:literal)*, $($mul:literal)*) => {
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
-            naked_asm!(
-                "movsd xmm14, [rsi]",
-                "movsd xmm15, [rsi + 64]",
-                "mov rsi, rdx",
-                $(concat!("movsd ", $add, ", [rsi]"), "add rsi, 64",)*
-                $(concat!("movsd ", $mul, ", [rsi]"), "add rsi, 64",)*
-                "test rdi, rdi",
-                "jz 3f",
-                ".p2align 6",
-                "2:",
-                ".rept 7",
-                $(concat!("addsd ", $add, ", xmm15"),)*
-                $(concat!("mulsd ", $mul, ", xmm14"),)*
-                ".endr",
-                "dec rdi",
-                "jnz 2b",
-                "3:",
-                $(concat!("movsd [rdx], ", $add), "add rdx, 64",)*
-                $(concat!("movsd [rdx], ", $mul), "add rdx, 64",)*
-                "ret",
-            )
-        }
-    };
-}
-
+// Of the 11 chains of a mix 6 add and 5 multiply.
 table! { code:
-    Scalar Mix I64 general_mix!("rax" "rdx" "r8" "r9" "r10" "r11", "rbx" "rbp" "r12" "r13" "r14");
-    Scalar Mix F64 xmm_mix!("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5", "xmm6" "xmm7" "xmm8" "xmm9" "xmm10");
+    Scalar Mix I64 general!("add", 64, "rcx", 2, "rax" "rdx" "r8" "r9" "r10" "r11"; "imul" "rbx" "rbp" "r12" "r13" "r14");
+    Scalar Mix F64 vector!(add2 "addsd", "movsd", "", 7, "xmm14", "xmm15",
+        "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5"; mul2 "mulsd" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10");
     Scalar Add I32 general!(32 "add", 64);
     Scalar Add I64 general!(64 "add", 64);
     Scalar Mul I32 general!(32 "imul", 0);

@@ -114,7 +114,7 @@ fn only_what_changed_is_read_again() {
     let names: Vec<&str> = stored.iter().map(|run| run.name.as_str()).collect();
     assert_eq!(names, ["c", "a", "b"]);
     assert_eq!(rows[2][0].value, 2.5);
-    assert_eq!(stored[0].state, State::Unreadable("`nonsense` is no record".to_owned()));
+    assert_eq!(stored[0].state, State::Unreadable(content("nonsense").err().unwrap()));
     // What cannot be read is not tried again either, unless it or the analysis is another.
     here.ask("v1");
     assert!(here.reads().is_empty());

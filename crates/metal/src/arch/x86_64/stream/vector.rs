@@ -17,15 +17,9 @@ macro_rules! step {
     ($form:ident Write $word:literal $constant:literal $store:literal) => {
         concat!($store, " [rdi + \\unit + \\word], ", $constant)
     };
-    (legacy $op:ident $word:literal $constant:literal $store:literal) => {
+    ($form:ident $op:ident $word:literal $constant:literal $store:literal) => {
         concat!(
-            step!(legacy $op $word $constant), "\n",
-            $store, " [rdi + \\unit + \\word], ", $word
-        )
-    };
-    (vex $op:ident $word:literal $constant:literal $store:literal) => {
-        concat!(
-            step!(vex $op $word $constant), "\n",
+            step!($form $op $word $constant), "\n",
             $store, " [rdi + \\unit + \\word], ", $word
         )
     };
