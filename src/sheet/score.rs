@@ -296,9 +296,9 @@ fn print_case(machines: &[Machine]) {
     };
     println!(
         "## {} machines, {} CPU models, {} core designs ({})\n\n> A claim needs {LEAST_MACHINES} \
-         machines of {LEAST_CORES} core designs with {LEAST_FIGURES} figures each, and {} have so many: \
-         {case}. Each machine is scored with \
-         coefficients that never saw its CPU model, as wide as the others' residuals make it.\n",
+         machines of {LEAST_CORES} core designs with {LEAST_FIGURES} figures each, and {} have so \
+         many: {case}. Each machine is scored with coefficients that never saw its CPU model, as \
+         wide as the others' residuals make it.\n",
         machines.len(),
         models.len(),
         cores.len(),

@@ -4,8 +4,8 @@
 //! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
 //! quantile over its figures. Every machine counts alike, however many figures it has; one with few
 //! figures counts less. The figures of the experiment and of the family count a little too, which
-//! decides where there are few of a metric. Predictions from earlier figures have a scale by experiment
-//! only: they err by what was learnt, whatever the metric.
+//! decides where there are few of a metric. Predictions from earlier figures have a scale by
+//! experiment only: they err by what was learnt, whatever the metric.
 
 use super::fit::is_updated;
 use super::score::{Judged, apart, predictions};

@@ -1,10 +1,10 @@
 //! How wide predictions are: a law's own width, which says what it does not know, times a scale that
 //! the figures of recorded machines set (METHOD §5). `scripts/fit` writes the table.
 //!
-//! The scale of a metric's priors, or of its predictions from earlier figures, is the quantile of the
-//! residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that states
-//! four times the log width is wrong by about twice as much, not by four times: [`POWER`] leaves the
-//! least interval score on machines that were left out.
+//! The scale of a metric's priors, or of its predictions from earlier figures, is the quantile of
+//! the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
+//! states four times the log width is wrong by about twice as much, not by four times: [`POWER`]
+//! leaves the least interval score on machines that were left out.
 
 use record::event::{Prediction, Range, Shares};
 use record::unit::Unit;
@@ -17,7 +17,8 @@ const POWER: f64 = 0.5;
 /// No law that is not a limit is more certain than this: clocks and loops differ by so much.
 const LEAST: f64 = 1.02;
 
-/// The scales by metric ([`of_metric`]), experiment and family, of priors and of derived predictions.
+/// The scales by metric ([`of_metric`]), experiment and family, of priors and of derived
+/// predictions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Widths(pub BTreeMap<String, [Option<f64>; 2]>);
 
