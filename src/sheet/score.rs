@@ -144,9 +144,9 @@ pub(super) fn priors(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judge
 }
 
 /// The same from the figures of the other experiments, where these say anything.
-pub(super) fn derived(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'_>> {
+pub(super) fn derived<'a>(machine: &'a Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'a>> {
     let seen = machine.seen.get_or_init(|| seen(&machine.figures));
-    let judged = |figure| {
+    let judged = |figure: &'a Measured| {
         let range = figure.predict(machine, Some(&seen[&figure.seen_from()]))?;
         Some(Judged { machine, figure, is_derived: true, range })
     };
@@ -158,7 +158,8 @@ pub(super) fn derived(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judg
 fn seen(figures: &[Measured]) -> BTreeMap<(&'static str, Option<Value>), Known> {
     let mut all = BTreeMap::new();
     for figure in figures {
-        let from @ (id, _) = figure.seen_from();
+        let from = figure.seen_from();
+        let id = from.0;
         all.entry(from).or_insert_with_key(|(_, place)| {
             let mut known = Known::default();
             let others = figures.iter().filter(|of| of.experiment.card().id != id);
