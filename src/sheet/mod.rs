@@ -30,7 +30,16 @@ macro_rules! sheets {
         [$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".json.gz")))),*]
     };
 }
-const SHEETS: [(&str, &[u8]); 3] = sheets!["zen3-guest", "zen4-guest", "zen5-guest"];
+const SHEETS: [(&str, &[u8]); 8] = sheets![
+    "core-12700h",
+    "core-8365u-wsl",
+    "ryzen-5600h-wsl",
+    "ryzen-5950x",
+    "ryzen-8540u-wsl",
+    "zen3-guest",
+    "zen4-guest",
+    "zen5-guest"
+];
 
 /// Version of the format of sheets.
 const FORMAT: u32 = 1;

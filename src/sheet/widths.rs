@@ -1,14 +1,16 @@
 //! The widths of predictions from the residuals of recorded machines (METHOD §5), and the range that
 //! knowing nothing gives: `scripts/fit` writes both tables.
 //!
-//! Split conformal prediction with normalised residuals: the scale of an experiment is their
+//! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
 //! quantile over its figures. Every machine counts alike, however many figures it has; one with few
-//! figures counts less. Where there are few of an experiment, the quantile is over its family's
-//! figures too.
+//! figures counts less. The figures of the experiment and of the family count a little too, which
+//! decides where there are few of a metric. Predictions from earlier figures have a scale by
+//! experiment only: they err by what was learnt, whatever the metric.
 
+use super::fit::is_updated;
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
-use bench::widths::{TABLE, Widths, residual};
+use bench::widths::{TABLE, Widths, of_metric, residual};
 use std::collections::BTreeMap;
 
 /// Share of the figures that ranges hold.
@@ -17,7 +19,7 @@ const HELD: f64 = 0.9;
 /// Figures that a machine counts half with.
 const FEW: f64 = 50.0;
 
-/// What the figures of the family count beside those of an experiment: as half a machine.
+/// What the figures of each wider group count: as half a machine.
 const POOLED: f64 = 0.5;
 
 /// No prediction is narrower than a tenth of its law's own width.
@@ -28,39 +30,42 @@ type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 
 /// The scales that hold these predictions, which are as wide as their laws make them.
 pub(super) fn fit(all: &[Judged]) -> Widths {
-    let mut groups: BTreeMap<(&str, bool), Residuals> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
         let found = of.range.and_then(|range| residual(range, of.figure.value));
         let family = of.experiment().split('.').next().unwrap_or_default();
-        for name in found.iter().flat_map(|_| ["", family, of.experiment()]) {
+        let metric = of_metric(of.experiment(), &of.figure.metric.name);
+        let names = ["", family, of.experiment(), &metric];
+        let names = &names[..names.len() - usize::from(of.is_derived)];
+        for name in found.iter().flat_map(|_| names).map(|name| (*name).to_owned()) {
             let group = groups.entry((name, of.is_derived)).or_default();
             group.entry(&of.machine.model).or_default().extend(found);
         }
     }
     let mut widths = Widths::default();
     for ((name, is_derived), own) in &groups {
-        let pool = match name.split_once('.') {
-            Some((family, _)) => family,
-            None => "",
-        };
-        let scale = quantile(own, &groups[&(pool, *is_derived)]);
-        let scales = widths.0.entry((*name).to_owned()).or_default();
+        let wider = |end| Some(name.split_once(end)?.0.to_owned());
+        let wider: Vec<String> = [wider(' '), wider('.')].into_iter().flatten().collect();
+        let wider = if wider.is_empty() { vec![String::new()] } else { wider };
+        let pools: Vec<&Residuals> =
+            wider.into_iter().map(|name| &groups[&(name, *is_derived)]).collect();
+        let scale = quantile(own, &pools);
+        let scales = widths.0.entry(name.clone()).or_default();
         scales[usize::from(*is_derived)] = Some(scale.max(NARROWEST));
     }
     widths.0.remove("");
     widths
 }
 
-/// The weighted quantile of residuals with those of a pool.
-fn quantile(own: &Residuals, pool: &Residuals) -> f64 {
+/// The weighted quantile of residuals with those of wider groups.
+fn quantile(own: &Residuals, pools: &[&Residuals]) -> f64 {
     let weight = |of: &Vec<f64>| 1.0 / (of.len() as f64 + FEW);
-    let whole: f64 = pool.values().map(|of| of.len() as f64 * weight(of)).sum();
-    let pool = pool.values().map(|of| (of, POOLED / whole * weight(of)));
-    let each = own
-        .values()
-        .map(|of| (of, weight(of)))
-        .chain(pool)
-        .flat_map(|(of, weight)| of.iter().map(move |one| (*one, weight)));
+    let pooled = pools.iter().flat_map(|pool| {
+        let whole: f64 = pool.values().map(|of| of.len() as f64 * weight(of)).sum();
+        pool.values().map(move |of| (of, POOLED / whole * weight(of)))
+    });
+    let own = own.values().map(|of| (of, weight(of)));
+    let each = own.chain(pooled).flat_map(|(of, weight)| of.iter().map(move |one| (*one, weight)));
     let mut all: Vec<(f64, f64)> = each.collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let total: f64 = all.iter().map(|(_, weight)| weight).sum();
@@ -94,7 +99,7 @@ fn the_tables_are_what_the_machines_give() {
         ("crates/bench/src/widths.csv", fit(&all).table(), TABLE),
         ("crates/analysis/src/naive.csv", naive(&all), NAIVE_TABLE),
     ] {
-        if std::env::var_os("UPDATE_FITTED").is_some() {
+        if is_updated() {
             std::fs::write(path, table).expect("the repository can be written");
         } else {
             assert_eq!(table, committed, "{path} is out of date; run scripts/fit");
@@ -106,11 +111,11 @@ fn the_tables_are_what_the_machines_give() {
 fn few_figures_take_the_scale_of_their_family() {
     let residuals = |of: &[f64]| Residuals::from([("a", of.to_vec())]);
     let pool = residuals(&[2.0; 100]);
-    assert_eq!(quantile(&residuals(&[9.0]), &pool), 2.0);
-    assert_eq!(quantile(&residuals(&[1.0; 1000]), &residuals(&[])), 1.0);
-    let many = quantile(&residuals(&[9.0; 1000]), &pool);
+    assert_eq!(quantile(&residuals(&[9.0]), &[&pool]), 2.0);
+    assert_eq!(quantile(&residuals(&[1.0; 1000]), &[]), 1.0);
+    let many = quantile(&residuals(&[9.0; 1000]), &[&pool]);
     assert_eq!(many, 9.0);
     // Nine in ten are held.
     let rising: Vec<f64> = (1..=1000).map(f64::from).collect();
-    assert_eq!(quantile(&residuals(&rising), &Residuals::new()), 900.0);
+    assert_eq!(quantile(&residuals(&rising), &[]), 900.0);
 }

@@ -446,7 +446,7 @@ pub trait AnyExperiment: Sync {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        let scale = Widths::fitted().scale(self.card().id, known.is_some());
+        let scale = Widths::fitted().scale(self.card().id, &metric.name, known.is_some());
         let prediction = self.unscaled(site, known, case, metric)?;
         Some(widths::scaled(prediction, scale, metric.unit))
     }

@@ -1,8 +1,8 @@
 //! How wide predictions are: a law's own width, which says what it does not know, times a scale that
 //! the figures of recorded machines set (METHOD §5). `scripts/fit` writes the table.
 //!
-//! The scale of an experiment's priors, or of its predictions from earlier figures, is the quantile
-//! of the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
+//! The scale of a metric's priors, or of its predictions from earlier figures, is the quantile of
+//! the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
 //! states four times the log width is wrong by about twice as much, not by four times: [`POWER`]
 //! leaves the least interval score on machines that were left out.
 
@@ -17,7 +17,8 @@ const POWER: f64 = 0.5;
 /// No law that is not a limit is more certain than this: clocks and loops differ by so much.
 const LEAST: f64 = 1.02;
 
-/// The scales by experiment and family, of priors and of derived predictions.
+/// The scales by metric ([`of_metric`]), experiment and family, of priors and of derived
+/// predictions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Widths(pub BTreeMap<String, [Option<f64>; 2]>);
 
@@ -53,13 +54,19 @@ impl Widths {
         std::iter::once("name,prior,derived\n".to_owned()).chain(self.0.iter().map(row)).collect()
     }
 
-    /// The scale of an experiment, else of its family.
-    pub fn scale(&self, experiment: &str, is_derived: bool) -> f64 {
+    /// The scale of a metric, else of its experiment, else of the family.
+    pub fn scale(&self, experiment: &str, metric: &str, is_derived: bool) -> f64 {
         let family = experiment.split('.').next().unwrap_or_default();
-        let names = [experiment, family].into_iter();
+        let of_metric = of_metric(experiment, metric);
+        let names = [of_metric.as_str(), experiment, family].into_iter();
         let mut scales = names.filter_map(|name| self.0.get(name)?[usize::from(is_derived)]);
         scales.next().unwrap_or(1.0)
     }
+}
+
+/// The name that a metric of an experiment has in the table.
+pub fn of_metric(experiment: &str, metric: &str) -> String {
+    format!("{experiment} {metric}")
 }
 
 /// The width of one side of a range, by the factor between its end and the likely value.
@@ -149,9 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_without_a_row_has_its_familys_scale() {
-        let widths = Widths::read("name,prior,derived\nos,2,\nos.ipc,3,4\n");
-        let scale = |id, is_derived| widths.scale(id, is_derived);
+    fn what_has_no_row_has_the_scale_of_what_it_belongs_to() {
+        let widths = Widths::read("name,prior,derived\nos,2,\nos.ipc,3,4\nos.ipc bandwidth,5,\n");
+        let of = |metric, is_derived| widths.scale("os.ipc", metric, is_derived);
+        assert_eq!((of("bandwidth", false), of("bandwidth", true)), (5.0, 4.0));
+        let scale = |id, is_derived| widths.scale(id, "round_trip", is_derived);
         assert_eq!((scale("os.ipc", false), scale("os.ipc", true)), (3.0, 4.0));
         assert_eq!((scale("os.fork", false), scale("os.fork", true)), (2.0, 1.0));
         assert_eq!(scale("net.rtt", false), 1.0);

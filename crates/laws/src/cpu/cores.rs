@@ -36,14 +36,13 @@ const FORWARD: (&str, f64, f64) = ("loop_memory", 1.06, 1.15);
 const COUNTER: (&str, f64, f64) = ("counter_read", 1.25, 1.3);
 const ORDERED: (&str, f64, f64) = ("counter_ordered", 1.25, 1.3);
 const FENCE: (&str, f64, f64) = ("fence_load", 1.8, 1.8);
+/// A call and its return, which code placement moves.
+const CALL: (&str, f64, f64) = ("call_and_return", 1.3, 1.3);
 const ISB: (&str, f64, f64) = ("fence_instruction", 1.8, 1.8);
 
 /// Cycles through memory where a design that can rename it away does not: on Zen 3 8.04
 /// [instlatx64] against 1.0 [uarch-bench].
 const FORWARDED_CYCLES: f64 = 8.04;
-/// Cycles of a call and its return in a row of them on Zen 3 [uarch-bench], the only design that a
-/// source was found for.
-const CALL_CYCLES: f64 = 4.31;
 /// Cycles that an ordered read adds at most: 69.7 against 36.3 on Zen 3 [uarch-bench].
 const ORDER_CYCLES: f64 = 33.4;
 
@@ -79,12 +78,9 @@ pub(super) fn core_costs(site: &Site) -> CoreCosts {
         forward.cycles.high = forward.cycles.high.max(FORWARDED_CYCLES);
         forward.source += ", renamed away for some addresses only";
     }
+    let mut call = cost(CALL);
     let least = 2.0 * turn.cycles.low;
-    let call = Published {
-        cycles: range(least, (least * CALL_CYCLES).sqrt(), 1.1 * CALL_CYCLES),
-        source: format!("two taken branches at least, {CALL_CYCLES} cycles on Zen 3 [uarch-bench]"),
-        is_own: false,
-    };
+    call.cycles.low = call.cycles.low.max(least).min(call.cycles.likely);
     CoreCosts {
         width: rate("nop", 4.0),
         stores: rate("store_i64", 1.5),

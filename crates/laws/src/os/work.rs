@@ -30,6 +30,8 @@ pub const SAFE_RETURNS: &str = "safe returns";
 pub const ALIASED_SAFE_RETURNS: &str = "aliased safe returns";
 /// The coefficient of memory management where page tables are nested.
 pub const NESTED: &str = "memory management of a guest";
+/// The coefficient of kernel work in a guest, where each miss of a TLB walks two tables.
+pub const GUEST_WORK: &str = "kernel work of a guest";
 /// The coefficient of waking an idle CPU that the hypervisor must take up again.
 pub const GUEST_WAKE: &str = "wake-up of a guest's idle CPU";
 
@@ -61,7 +63,7 @@ impl Work {
     /// Cycles that it takes here.
     pub fn cycles(self, site: &Site) -> Range {
         let Work { instructions, returns, indirect_calls } = self;
-        let fitted = site.fitted.of(INSTRUCTIONS);
+        let fitted = site.fitted.of(INSTRUCTIONS) * in_guest(site, GUEST_WORK);
         let ipc = ipc(crate::cpu::core(site));
         let mut each = scaled(range(1.0 / IPC_DOUBT, 1.0, IPC_DOUBT), 1.0 / ipc);
         let (of_return, of_indirect_call) = (guarded_return(site), guarded_indirect_call(site));
@@ -85,7 +87,12 @@ impl Work {
 
 /// How much longer memory management takes in a guest, whose page tables are nested.
 pub fn nested(site: &Site) -> f64 {
-    if crate::cpu::is_guest(site) { site.fitted.of(NESTED) } else { 1.0 }
+    in_guest(site, NESTED)
+}
+
+/// A coefficient that only guests have.
+fn in_guest(site: &Site, name: &str) -> f64 {
+    if crate::cpu::is_guest(site) { site.fitted.of(name) } else { 1.0 }
 }
 
 /// Cycles that the mitigations in force take at a return within the kernel.
