@@ -1,7 +1,7 @@
 //! Lists of CPUs as the kernel writes them: `0-3,8,10-12`.
 
 /// Parses a CPU list into ascending numbers without repeats. `0-7:2/4` (the kernel's stride form)
-/// is understood; pieces that are no list are left out, as are ranges of more than a million CPUs.
+/// is understood; pieces that are no list are left out, as are CPUs from 1,048,576 on.
 pub fn parse_cpus(text: &str) -> Vec<usize> {
     let mut cpus: Vec<usize> = text.trim().split(',').filter_map(parse_piece).flatten().collect();
     cpus.sort_unstable();
@@ -17,7 +17,7 @@ fn parse_piece(piece: &str) -> Option<Vec<usize>> {
     let (low, high) = (number(low)?, number(high)?);
     let (used, group) = stride.split_once('/')?;
     let (used, group) = (number(used)?, number(group).filter(|group| *group > 0)?);
-    let is_range = low <= high && high - low < LIMIT;
+    let is_range = low <= high && high < LIMIT;
     is_range.then(|| (low..=high).filter(|cpu| (cpu - low) % group < used).collect())
 }
 
@@ -56,6 +56,7 @@ mod tests {
             ("0-7:2/0", &[]),
             ("3-1", &[]),
             ("0-99999999999", &[]),
+            ("3,18446744073709551615", &[3]),
         ] {
             assert_eq!(parse_cpus(text), cpus, "{text}");
         }
