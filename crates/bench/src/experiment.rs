@@ -250,11 +250,8 @@ impl Site {
         if kernel.numbers().is_some_and(|version| version < (5, 1)) {
             return Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"));
         }
-        if kernel.container.runtime.as_deref() == Some("gvisor") {
-            return Some(Skip::because("gVisor offers no io_uring by default"));
-        }
-        let why = "io_uring is forbidden here: by sysctl kernel.io_uring_disabled, or by the seccomp \
-                   profile of a container";
+        let why = "io_uring is forbidden here: by sysctl kernel.io_uring_disabled, by the seccomp \
+                   profile of a container, or by a kernel of its own (gVisor)";
         let needed = "sysctl kernel.io_uring_disabled=0, or a profile that allows io_uring_setup";
         (kernel.has_rings == Some(false)).then(|| Skip::because(why).needs(needed))
     }
