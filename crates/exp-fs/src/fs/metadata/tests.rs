@@ -3,6 +3,7 @@ use crate::fs::fixtures::rehearsed;
 use bench::experiment::fixtures::{bare_site, case, known, with_dir};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
+use record::event::Range;
 use session::fixtures::{check, params};
 
 fn site(allowance_bytes: u64) -> Site {
@@ -25,24 +26,25 @@ fn directories_that_would_write_too_much_are_skipped_with_a_way_out() {
 }
 
 #[test]
-fn a_figure_of_a_system_call_narrows_what_is_like_it() {
+fn a_figure_of_a_system_call_narrows_what_is_like_it_and_moves_the_rest() {
     let site = site(1 << 40);
     let of = |call: &str, known: Option<&Known>| {
         let id = case(&format!("call={call},entries=1000"));
         EXPERIMENT.unscaled(&site, known, &Case::new(id), &CARD.metrics[0])
     };
     assert!(of("stat", Some(&Known::default())).is_none());
-    let known = known(&[
-        ("os.syscall", "call=getpid", "latency", 80.0),
-        ("os.syscall", "call=stat", "latency", 500.0),
-    ]);
-    let width = |call, known| {
-        let range = of(call, known).and_then(|prediction| prediction.range);
-        range.map(|range| range.high / range.low).expect("an interval")
+    let measured = |getpid| {
+        known(&[
+            ("os.syscall", "call=getpid", "latency", getpid),
+            ("os.syscall", "call=stat", "latency", 500.0),
+        ])
     };
-    for call in ["stat", "create"] {
-        assert!(width(call, Some(&known)) < width(call, None), "{call}");
-    }
+    let range = |call, known| of(call, known).and_then(|of| of.range).expect("an interval");
+    let width = |range: Range| range.high / range.low;
+    let fast = measured(80.0);
+    assert!(width(range("stat", Some(&fast))) < width(range("stat", None)));
+    let slow = measured(240.0);
+    assert!(range("create", Some(&slow)).likely > range("create", Some(&fast)).likely);
 }
 
 #[test]
