@@ -348,7 +348,7 @@ struct Side {
 /// `iops`, or `cpu`: ns of an operation; of all jobs together.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let answer: Answer = json(&said.stdout)?;
-    let (mut operations, mut ms, mut cpu_ns) = (0, 0, 0.0);
+    let (mut operations, mut ms, mut cpu_ns) = (0.0, 0.0, 0.0);
     for job in &answer.jobs {
         if job.error != 0 {
             return Err(format!("a job ended with error {}", job.error));
@@ -359,17 +359,17 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             (0, _) => &job.write,
             _ => return Err("a job read and wrote".to_owned()),
         };
-        operations += side.total_ios;
+        operations += side.total_ios as f64;
         // The shorter of the two counts against plumb.
-        ms += side.runtime.min(job.job_runtime);
+        ms += side.runtime.min(job.job_runtime) as f64;
         for share in [job.usr_cpu, job.sys_cpu].into_iter().filter(|share| *share > 0.0) {
             cpu_ns += share / 100.0 * job.job_runtime as f64 * 1e6 + HALF_MS_NS;
         }
     }
     match what {
-        _ if operations == 0 => Err("it has no job".to_owned()),
-        "iops" => Ok(operations as f64 * 1e3 / ms as f64),
-        "cpu" => Ok(cpu_ns / operations as f64),
+        _ if operations == 0.0 => Err("it has no job".to_owned()),
+        "iops" => Ok(operations * 1e3 / ms),
+        "cpu" => Ok(cpu_ns / operations),
         _ => Err(format!("the fio command does not measure {what}")),
     }
 }

@@ -189,7 +189,7 @@ fn memcpy(conditions: &Conditions) -> Pairing {
         cache.map(|cache| cache.size_bytes).filter(|bytes| *bytes > 0)
     };
     let array_bytes = match (bytes_of(1), bytes_of(2)) {
-        (Some(first), Some(second)) if second >= 4 * first => Some(second / 4),
+        (Some(first), Some(second)) if second / 4 >= first => Some(second / 4),
         _ => None,
     };
     let set = "op=copy stores=regular level=L2 threads=1 access=every width=vector";
