@@ -107,8 +107,8 @@ fn plots_are_on_paper_and_whole() {
             parts.into_iter().all(|part| sheet.contains(&squeezed(part)))
         };
         let is_whole = sheets.iter().zip(&colours).any(|(sheet, colours)| {
-            let seen = |colour: &[u8; 3]| colours.get(colour).is_some_and(|points| *points >= 3);
-            has_text(sheet) && own.iter().all(seen)
+            // A line may lie below others but for one point.
+            has_text(sheet) && own.iter().all(|colour| colours.contains_key(colour))
         });
         assert!(is_whole, "{title} with {edges:?} in {own:?} is on no sheet");
     }
