@@ -11,6 +11,12 @@ pub struct Disk {
     is_mounted: bool,
 }
 
+/// The loop device of one that is not mounted.
+pub struct Device {
+    path: PathBuf,
+    _open: File,
+}
+
 impl Disk {
     /// Of a kind (`ext4`, `xfs`) and size; `None` where this process may mount none.
     pub fn new(kind: &str, bytes: u64) -> Option<Disk> {
@@ -56,15 +62,20 @@ impl Disk {
         self.dir.path().join("image")
     }
 
-    /// Takes it away; an error where something is open.
-    pub fn unmount(&self) -> Result<(), String> {
-        run("umount", &[&self.text()])
+    /// Takes it away; an error where something is open. Its loop device, with the number that plumb
+    /// knows it by, stays as long as the answer does.
+    pub fn unmount(&self) -> Result<Device, String> {
+        let (mounts, place) = (fs::read_to_string("/proc/self/mounts").unwrap(), self.text());
+        let is_here = |line: &&str| line.split(' ').nth(1) == Some(&place);
+        let device = mounts.lines().find(is_here).and_then(|line| line.split(' ').next());
+        let path = PathBuf::from(device.expect("it is mounted"));
+        let open = File::open(&path).unwrap();
+        run("umount", &[&place]).map(|()| Device { path, _open: open })
     }
 
     /// Brings it back.
-    pub fn mount_again(&self) -> Result<(), String> {
-        let image = self.image();
-        run("mount", &["-o", "loop", image.to_str().unwrap(), &self.text()])
+    pub fn mount_again(&self, device: Device) -> Result<(), String> {
+        run("mount", &[device.path.to_str().unwrap(), &self.text()])
     }
 
     /// As text for an argument.

@@ -131,13 +131,13 @@ fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
     signal("KILL", pid);
     session.wait().unwrap();
     no_worker_stays(pid);
-    wait_for("nobody to use it", || disk.unmount().ok());
+    let device = wait_for("nobody to use it", || disk.unmount().ok());
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
     let answer = here.ends(0, &next);
     let words = format!(" on {dir}, which is not mounted here");
     assert!(answer.err.contains(&words), "{words}: {answer:?}");
     assert_eq!(here.entries("store/journal").len(), 1);
-    disk.mount_again().unwrap();
+    disk.mount_again(device).unwrap();
     assert_eq!(disk.left().len(), 1);
     let answer = here.plumb(&next);
     assert!(answer.err.contains("earlier run"), "{answer:?}");

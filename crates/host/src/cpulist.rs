@@ -26,13 +26,14 @@ pub fn format_cpus(cpus: &[usize]) -> String {
     let mut text = String::new();
     let mut rest = cpus;
     while let Some((&first, _)) = rest.split_first() {
-        let run = rest.iter().enumerate().take_while(|&(n, &cpu)| cpu == first + n).count();
+        let run =
+            rest.iter().enumerate().take_while(|&(n, cpu)| cpu.wrapping_sub(first) == n).count();
         if !text.is_empty() {
             text.push(',');
         }
         text.push_str(&first.to_string());
         if run > 1 {
-            text.push_str(&format!("-{}", first + run - 1));
+            text.push_str(&format!("-{}", rest[run - 1]));
         }
         rest = &rest[run..];
     }
@@ -64,5 +65,7 @@ mod tests {
         for text in ["", "0", "0-3,8,10-11", "1023-1025,4096"] {
             assert_eq!(format_cpus(&parse_cpus(text)), text);
         }
+        let last = usize::MAX;
+        assert_eq!(format_cpus(&[3, last - 1, last]), format!("3,{}-{last}", last - 1));
     }
 }
