@@ -69,7 +69,7 @@ impl Network {
         fs::write(etc.join("hostname"), name(host) + "\n").unwrap();
     }
 
-    /// Gives a host one more name, for all of them.
+    /// Gives a host one more name, which every host resolves.
     pub fn calls(&self, host: usize, name: &str) {
         for net in &self.nets {
             let file = etc(&net.0).join("hosts");

@@ -19,12 +19,12 @@ const ROUNDS: usize = 6;
 const APART: f64 = 1e-6;
 /// Runs that a watch keeps of each experiment.
 const KEPT: usize = 60;
-/// Cycles before a change, and cycles in which it may be found.
+/// Cycles before a change, and cycles after it: a watch that finds it later has missed it.
 const BEFORE: usize = 30;
 const AFTER: usize = 30;
 /// Factors of a change.
 const FACTORS: [f64; 3] = [1.05, 1.1, 1.2];
-/// Figures that change, each in a history of its own.
+/// Figures that change. Each has one history, in which no other figure changes.
 const CHANGED: usize = 30;
 
 /// A figure with the rounds of the record, disturbed ones included.

@@ -244,7 +244,7 @@ impl Site {
         Site { peer: named.cloned(), ..self.clone() }
     }
 
-    /// Why no ring of io_uring can be made here; none where one can, or where that is unknown.
+    /// The reason why io_uring cannot make a ring here. `None` where it can, or where nothing is known.
     pub fn lacks_rings(&self) -> Option<Skip> {
         let kernel = &self.host.kernel;
         if kernel.numbers().is_some_and(|version| version < (5, 1)) {

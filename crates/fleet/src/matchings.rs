@@ -128,9 +128,9 @@ pub fn gatherings(
     turns.map(|root| gathering(*root)).filter(|pairs| !pairs.is_empty()).collect()
 }
 
-/// For each pair the turns in which it is measured as often as it is asked for, from 0: the first
-/// ones in which neither of its ends takes part and fewer than `beside` pairs do. Empty where the
-/// first `most` turns have not as many for it.
+/// For each pair the numbers of its turns, from 0, as many as its count asks for. A pair takes the
+/// first turns that have fewer than `beside` pairs and neither of its two ends. The list is empty
+/// where `most` turns do not suffice for the pair.
 pub fn turns(pairs: &[(Edge, u32)], beside: usize, most: u32) -> Vec<Vec<u32>> {
     let mut busy: Vec<HashSet<u32>> = vec![HashSet::new(); most as usize];
     let mut of_pair = |((a, b), times): &(Edge, u32)| -> Vec<u32> {

@@ -45,7 +45,7 @@ const JOIN_S: f64 = 0.5;
 const HELLO_BYTES: u64 = 1024;
 const FIGURE_BYTES: u64 = 350;
 
-/// What pairs are measured for, as far as it is planned.
+/// The purposes of the pairs that a plan lists.
 const PURPOSES: [Purpose; 5] =
     [Purpose::Matching, Purpose::Isolated, Purpose::Bisection, Purpose::Incast, Purpose::Outcast];
 

@@ -19,7 +19,7 @@ use std::f64::consts::FRAC_PI_2;
 /// Fewest degrees of freedom that say how much repetitions scatter: with fewer each is as uncertain
 /// as a first measurement.
 const LEAST_FREEDOM: f64 = 8.0;
-/// A variance that is so many of its own standard errors above another one is larger.
+/// One variance is larger than another if the difference exceeds this many standard errors.
 const LARGER: f64 = 5.0;
 /// Variance of a trimmed mean of normal values, in variances of one over their number.
 pub(super) const OF_TRIMMED: f64 = 1.15;
@@ -255,8 +255,8 @@ impl<'a> Second<'a> {
         Again { partners: partners(&found), ..again }
     }
 
-    /// A link: what it is worse than its ends let expect, after what the worse of them lost or gained
-    /// with others meanwhile. An end that is as bad with others leaves nothing to the link.
+    /// How much worse a link is than its two ends explain. If one end became worse with all partners,
+    /// that loss is subtracted first, so an end that is as bad with others clears the link.
     pub fn link(&self, link: &LinkTest) -> Again {
         let fit = &self.first.fits[link.fit];
         let near = self.with_partners(fit, link.from, true, Some(link.to));
@@ -288,7 +288,7 @@ impl<'a> Second<'a> {
         level.map(of).unwrap_or_default()
     }
 
-    /// A node with several bad links: what the second of them shows.
+    /// The evidence against a node with several bad links: that of its second worst link.
     pub fn flaky(&self, flaky: &Flaky) -> Again {
         let links = flaky.links.iter().map(|at| &self.first.links[*at]);
         let end = |link: &LinkTest| if link.from == flaky.rank { link.to } else { link.from };

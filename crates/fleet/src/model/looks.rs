@@ -12,7 +12,7 @@ use crate::read::Sweep;
 
 /// Repetitions after each look.
 pub const LOOKS: [u32; 4] = [3, 6, 10, 16];
-/// The last of them.
+/// Repetitions after the last look.
 pub(super) const LAST: u32 = LOOKS[LOOKS.len() - 1];
 /// Each look's share of the rate: they sum up to 1.
 pub(super) const WEIGHTS: [f64; LOOKS.len()] = [0.1, 0.2, 0.3, 0.4];
@@ -114,7 +114,7 @@ impl Inquiry {
     }
 }
 
-/// The suspects at their places among all tests: what is no suspect could not be found.
+/// Places the suspects among all tests. A test without a suspect has a probability of 1.
 fn found<G: Ord + Copy>(groups: Vec<G>, places: &[usize], again: Vec<Again>) -> Vec<Found> {
     let mut tests: Vec<(G, f64)> = groups.into_iter().map(|group| (group, 1.0)).collect();
     for (at, again) in places.iter().zip(&again) {

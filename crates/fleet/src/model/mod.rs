@@ -4,7 +4,7 @@
 //! pure: the record decides alone. All comparisons are on the log scale, and signed so that more is
 //! worse, for rates and for latencies.
 //!
-//! The first measurement only says what is measured again, and is lenient: it costs time, no name.
+//! The first measurement selects what is measured again. It is lenient: a wrong suspect costs time.
 //! Healthy peers are measured beside the suspects, so that what changes for all is no slowness. A node
 //! is accused if the repetitions alone are worse than those of the peers by at least [`level_effect`],
 //! significantly among all nodes, figures and looks of the sweep. The least effect is half of what is

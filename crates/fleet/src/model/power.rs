@@ -14,8 +14,8 @@ use stats::compare::variance::Variance;
 /// A hardware figure is not measured again where chance alone puts more nodes as far from their
 /// peers.
 const SCREENED: f64 = 0.25;
-/// Of what is to be found one in forty may be missed by the first measurement, one by the others: so
-/// many standard errors.
+/// Standard errors of a miss: the first measurement may miss one slow node in forty, and the
+/// repetitions one more.
 const MISSED: f64 = 1.96;
 
 /// Healthy nodes differ for good by so much less than the least effect, as standard deviations:

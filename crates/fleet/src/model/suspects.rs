@@ -9,8 +9,8 @@ use crate::sweep::{Purpose, Stage};
 use record::key::Key;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What the next look needs: all that is neither shown nor cleared by what is `known`. What was
-/// measured later changes nothing, so that a resumed sweep goes on with what is missing.
+/// The measurements of the next look: those of each suspect that `known` neither shows nor clears.
+/// Later measurements change nothing, so a resumed sweep continues with the missing ones.
 pub fn suspects(sweep: &Sweep, known: Known) -> Suspects {
     let Some(next) = LOOKS.get(known.looks as usize) else { return Suspects::default() };
     let first = First::new(sweep);

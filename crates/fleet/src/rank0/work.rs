@@ -112,7 +112,7 @@ impl Rank0 {
         self.work.steps = steps.into();
     }
 
-    /// Asks what is measured again next.
+    /// Selects the next suspects to measure again.
     fn doubt(&mut self) {
         // What was measured so far is on disk before anything is concluded from it.
         let known = Known { looks: self.work.looks, steps: self.work.begun };

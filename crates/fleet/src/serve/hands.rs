@@ -337,7 +337,7 @@ impl Task {
         match self {
             Task::Drawn(_, report) => Ok(report),
             Task::Far(mut agents, _) => {
-                // The one that has ended, or any of them whose time is over.
+                // An agent that has ended comes first; else one whose time is over.
                 agents.sort_by_key(|agent| !agent.process.is_closed());
                 let why = agents.first_mut().map(|agent| agent.process.last_words(is_late));
                 bail!("the far end ended: {}", why.unwrap_or_default())
