@@ -244,7 +244,7 @@ impl Site {
         Site { peer: named.cloned(), ..self.clone() }
     }
 
-    /// The reason why io_uring cannot make a ring here. `None` where it can, or where nothing is known.
+    /// The reason why io_uring cannot make a ring here. `None`: it can, or that is unknown.
     pub fn lacks_rings(&self) -> Option<Skip> {
         let kernel = &self.host.kernel;
         if kernel.numbers().is_some_and(|version| version < (5, 1)) {

@@ -255,8 +255,8 @@ impl<'a> Second<'a> {
         Again { partners: partners(&found), ..again }
     }
 
-    /// How much worse a link is than its two ends explain. If one end became worse with all partners,
-    /// that loss is subtracted first, so an end that is as bad with others clears the link.
+    /// How much worse a link is than its two ends explain. If one end became worse with all
+    /// partners, that loss is subtracted first: an end that is as bad with others clears the link.
     pub fn link(&self, link: &LinkTest) -> Again {
         let fit = &self.first.fits[link.fit];
         let near = self.with_partners(fit, link.from, true, Some(link.to));
