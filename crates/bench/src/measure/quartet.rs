@@ -7,6 +7,7 @@ use super::core_clock::upper_mode;
 use super::width::{Probe, Watch};
 use anyhow::{Result, ensure};
 use record::event::Calibration;
+use stats::width::LEAST_ALONE;
 use std::hint::black_box;
 
 /// A batch is at least so many times the clock's cost …
@@ -29,6 +30,11 @@ const QUARTETS_MAX: usize = 100;
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
+/// Quartets for which a case with a probe goes on beyond its time: what a round needs of a core
+/// that is alone, and a fifth more, since others have some of them …
+const QUARTETS_PROBED: usize = LEAST_ALONE + LEAST_ALONE / 5;
+/// … but not beyond so many times its time.
+const LONGER: f64 = 2.0;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
 fn least_ns(calibration: &Calibration) -> f64 {
@@ -46,6 +52,8 @@ pub struct Goal {
     pub case_ns: f64,
     /// Quartets at least.
     pub quartets_min: usize,
+    /// Quartets for which a case with a probe may take twice its time.
+    pub quartets_probed: usize,
     /// Quartets at most.
     pub quartets_max: usize,
     /// Level of the width probe: a turn begins when the core reads alone, and the case ends where
@@ -62,11 +70,13 @@ impl Goal {
         let case_ns = case_ns as f64;
         let quartet_ns = (case_ns / QUARTETS_MIN as f64).min(QUARTET_NS);
         let filling_ns = quartet_ns / QUARTET_OPERATIONS;
+        let quartets_min = if rehearsal { QUARTETS_MIN_REHEARSAL } else { QUARTETS_MIN };
         Goal {
             batch_ns: filling_ns.max(least_ns),
             least_ns,
             case_ns,
-            quartets_min: if rehearsal { QUARTETS_MIN_REHEARSAL } else { QUARTETS_MIN },
+            quartets_min,
+            quartets_probed: if rehearsal { quartets_min } else { QUARTETS_PROBED },
             quartets_max: QUARTETS_MAX,
             alone: None,
         }
@@ -297,7 +307,8 @@ impl Timer {
             attempts += 1;
             let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
             let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
-            if is_over(goal, attempts, kept.len(), with_next_ns) {
+            let is_probed = self.probe.is_some();
+            if is_over(goal, is_probed, attempts, kept.len(), with_next_ns) {
                 break;
             }
         }
@@ -324,9 +335,12 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
-/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
-fn is_over(goal: &Goal, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
-    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > goal.case_ns)
+/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet. A
+/// visit again never takes longer: it comes again.
+fn is_over(goal: &Goal, is_probed: bool, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
+    let goes_on = is_probed && goal.alone.is_none() && kept < goal.quartets_probed;
+    let limit_ns = if goes_on { LONGER * goal.case_ns } else { goal.case_ns };
+    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ const GOAL: Goal = Goal {
     least_ns: 1e3,
     case_ns: 1e6,
     quartets_min: 6,
+    quartets_probed: 24,
     quartets_max: QUARTETS_MAX,
     alone: None,
 };
@@ -85,19 +86,26 @@ fn the_next_n_follows_the_length_within_its_limits() {
 
 #[test]
 fn a_case_ends_by_time_and_by_count() {
-    for (attempts, kept, with_next_ns, over) in [
-        (6, 6, 0.9e6, false),
-        (6, 6, 1.1e6, true),
-        (5, 5, 9e9, false),
-        (20, 0, 1.1e6, true),
-        (QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
+    for (is_probed, attempts, kept, with_next_ns, over) in [
+        (false, 6, 6, 0.9e6, false),
+        (false, 6, 6, 1.1e6, true),
+        (false, 5, 5, 9e9, false),
+        (false, 20, 0, 1.1e6, true),
+        (false, QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
+        // One that lacks samples of a core that is alone has twice the time, and no more.
+        (true, 14, 14, 1.1e6, false),
+        (true, 14, 14, 2.1e6, true),
+        (true, 24, 24, 1.1e6, true),
+        (true, 5, 5, 9e9, false),
     ] {
         assert_eq!(
-            is_over(&GOAL, attempts, kept, with_next_ns),
+            is_over(&GOAL, is_probed, attempts, kept, with_next_ns),
             over,
-            "{attempts} {kept} {with_next_ns}"
+            "{is_probed} {attempts} {kept} {with_next_ns}"
         );
     }
+    let again = Goal { alone: Some(4.0), ..GOAL };
+    assert!(is_over(&again, true, 14, 14, 1.1e6), "a visit again comes again");
 }
 
 #[test]
