@@ -12,6 +12,10 @@ const LADDER: f64 = 480.0;
 /// Least length of an interval or band that is seen.
 const LEAST: f64 = 1.5;
 
+/// A cell with a text of more characters stands in a row of its own, below the others: a column would
+/// break it into a dozen lines.
+const LONG: usize = 40;
+
 /// The cards.
 pub fn render(all: &[Keys]) -> Markup {
     html! {
@@ -31,7 +35,12 @@ pub fn render(all: &[Keys]) -> Markup {
                             @for (row, place) in one.table.rows.iter().zip(&one.places) {
                                 tr;
                                 @for (at, cell) in row.cells.iter().enumerate() {
-                                    @if at == 0 { th; (cell.text) td; (picture(place, if one.is_ladder { LADDER } else { ALONE })) } @else { (of_cell(cell)) }
+                                    @if at == 0 { th; (cell.text) td; (picture(place, if one.is_ladder { LADDER } else { ALONE })) }
+                                    @else if is_long(cell) { td; }
+                                    @else { (of_cell(cell)) }
+                                }
+                                @for cell in row.cells.iter().filter(|cell| is_long(cell)) {
+                                    tr; td.reason colspan=(row.cells.len() + 1) { (cell.text) }
                                 }
                             }
                         }
@@ -41,6 +50,10 @@ pub fn render(all: &[Keys]) -> Markup {
         }
         p.aside { "Dot: measured, line: its interval, band: predicted; each on a logarithmic axis." }
     }
+}
+
+fn is_long(cell: &Cell) -> bool {
+    cell.text.chars().count() > LONG
 }
 
 fn of_cell(cell: &Cell) -> Markup {
@@ -73,7 +86,7 @@ fn picture(place: &Place, length: f64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::{LONG, render};
     use crate::document::{Cell, Keys, Place, Row, Table, Tone};
 
     #[test]
@@ -88,5 +101,17 @@ mod tests {
         }
         assert_eq!(page.matches("<th scope=\"col\">").count(), 3, "{page}");
         assert!(page.contains("<td class=\"good\">within"), "{page}");
+    }
+
+    #[test]
+    fn a_long_text_stands_below_its_row() {
+        let long = "x".repeat(LONG + 1);
+        let row = Row::of(vec![Cell::plain("ping"), Cell::toned(&long, Tone::Muted)]);
+        let place = Place { value: 0.5, interval: None, predicted: None };
+        let table = Table::new("Keys", &["figure", "predicted"], [row]);
+        let keys = Keys { title: "NET".to_owned(), table, places: vec![place], is_ladder: false };
+        let page = render(&[keys]).into_string();
+        let below = page.split("<tr>").last().expect("a row");
+        assert!(below.starts_with(&format!("<td class=\"reason\" colspan=\"3\">{long}")), "{page}");
     }
 }
