@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 /// The commands of a unit, with the variables of its own `Environment`, those of its
-/// `EnvironmentFile` as packaged, and those of an administrator; credentials are in `dir`.
+/// `EnvironmentFile` as packaged, and those of an administrator; keys are in `dir`.
 fn commands(unit: &str, packaged: &str, own: &str, dir: &str) -> Vec<Vec<String>> {
     let lines = || unit.lines().map(str::trim);
     let environment = lines().filter_map(|line| line.strip_prefix("Environment="));
@@ -21,7 +21,7 @@ fn commands(unit: &str, packaged: &str, own: &str, dir: &str) -> Vec<Vec<String>
     let variables = environment.iter().map(String::as_str).chain(files);
     let variables: Vec<(&str, &str)> = variables.filter_map(|text| text.split_once('=')).collect();
     let command = |line: &str| {
-        let mut line = line.replace("%d", dir);
+        let mut line = line.replace("/etc/plumb", dir);
         // The last one counts.
         for (name, value) in variables.iter().rev() {
             line = line.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
@@ -62,8 +62,10 @@ fn the_unit_of_the_watch_starts_this_binary() {
     ] {
         assert!(unit.lines().any(|line| line == setting), "{setting}");
     }
-    let users = include_str!("../../packaging/plumb-watch.sysusers");
-    assert!(users.contains("u plumb-watch "), "{users}");
+    let users = include_str!("../../packaging/plumb.sysusers");
+    for name in ["plumb-agent", "plumb-watch"] {
+        assert!(users.contains(&format!("u {name} ")), "{users}");
+    }
 }
 
 /// Whether a textfile says that the watch may use this share.
