@@ -33,8 +33,8 @@ const TABLE: [Row; 16] = [
 /// Vector code and the host's limit of power lower what all cores reach: down to this share.
 const LOWERED: f64 = 0.9;
 
-/// The clock of such a core between what is published, in Hz, and the sentence's source. `None` if
-/// the family is not in the table, or its counter says more than the family's boost.
+/// The core clock by what is published about the processor's family, in Hz, and words that name
+/// both. `None` if the family is not in the table, or its base clock is above the likely one.
 pub(super) fn published(site: &Site, base_hz: Option<f64>) -> Option<(Range, String)> {
     let family = site.host.cpu.microarchitecture.platform.as_deref();
     let family = family.unwrap_or(core(site).name());
