@@ -3,6 +3,7 @@
 //! A law counts core cycles from a table per core design and turns them into ns by the core
 //! clock: [`core_clock`], which is the measured one once `clock.rate` is known.
 
+mod boost;
 mod call;
 pub mod coherence;
 mod cores;
@@ -57,27 +58,42 @@ const AT_MOST: Bearing = Bearing(range(0.7, 0.97, 1.05), "at most ", "");
 /// It boosts beyond, nothing says how far.
 const BEYOND: Bearing =
     Bearing(range(0.95, 1.25, 1.7), "", " to 1.7 times that: the boost is unknown");
-/// The rate of a virtual machine's counter.
+/// The rate of a virtual machine's counter, where nothing is published about the boost of such a
+/// core.
 const GUEST: Bearing =
     Bearing(range(1.0, 1.25, 1.6), "", " to 1.6 times that: a virtual machine hides the boost");
 
 /// The core clock in Hz before anything is measured.
 pub fn core_clock(site: &Site) -> Law {
-    let law = match (stated_core_clock(site), is_guest(site)) {
-        (Some((hz, Bearing(factors, before, after), from)), _) => Law::hardware(
+    let law = match (published_core_clock(site), stated_core_clock(site), is_guest(site)) {
+        (Some((clock, from)), ..) => Law::hardware(clock, format!("core clock of {from}")),
+        (None, Some((hz, Bearing(factors, before, after), from)), _) => Law::hardware(
             scaled(factors, hz),
             format!("core clock {before}{} ({from}){after}", ghz(hz)),
         ),
-        (None, true) => Law::hardware(
+        (None, None, true) => Law::hardware(
             range(1.4e9, 2.9e9, 5.2e9),
             "core clock unknown: the virtual machine reports no frequency",
         ),
-        (None, false) => Law::hardware(
+        (None, None, false) => Law::hardware(
             range(1.2e9, 2.8e9, 5.5e9),
             "core clock unknown: neither cpufreq nor CPUID reports one",
         ),
     };
     law.counting(Condition::CoreClock)
+}
+
+/// What is published about the core clock of a virtual machine's processor, in Hz, unless the user
+/// gave it.
+fn published_core_clock(site: &Site) -> Option<(Range, String)> {
+    let is_asked = is_guest(site) && site.host.given.value("cpu.max_hz").is_none();
+    is_asked.then(|| boost::published(site, base_hz(site).map(|(hz, _)| hz))).flatten()
+}
+
+/// The base clock in Hz, as a virtual machine's counter states it. Arm's counter has a crystal's
+/// rate, which says nothing of the core.
+fn base_hz(site: &Site) -> Option<(f64, &'static str)> {
+    counter_hz(site).filter(|_| site.host.cpu.arch == Arch::X86_64)
 }
 
 /// A frequency in Hz, how the core clock follows from it, and where it is stated.
@@ -87,9 +103,7 @@ fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
         return Some((hz, AT_MOST, "given"));
     }
     if is_guest(site) {
-        // Arm's counter has a crystal's rate, which says nothing of the core.
-        let (hz, from) = counter_hz(site).filter(|_| cpu.arch == Arch::X86_64)?;
-        return Some((hz, GUEST, from));
+        return base_hz(site).map(|(hz, from)| (hz, GUEST, from));
     }
     let by_cpufreq = measuring_cpu(site).and_then(|measuring| cpufreq_clock(site, measuring));
     if by_cpufreq.is_some() {

@@ -18,8 +18,10 @@
 //! ## Prediction
 //!
 //! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core: the
-//! maximum from cpufreq or CPUID, less the reduction under load; in a virtual machine 1 to 1.6
-//! times the counter. Drift: a kernel keeps its counter within 50 ppm.
+//! maximum from cpufreq or CPUID, less the reduction under load; in a virtual machine from nine
+//! tenths of what its processor's family reaches with all cores at work to the family's highest
+//! boost, or 1 to 1.6 times the counter where neither is published. Drift: a kernel keeps its
+//! counter within 50 ppm.
 //!
 //! ## Reading the result
 //!
@@ -39,7 +41,8 @@
 //! ## Sources
 //!
 //! [R4] section 1.2; [intel-sdm] volume 3, "Time-Stamp Counter"; [uarch-bench] issue 91 (adds that
-//! are eliminated).
+//! are eliminated); clocks with all cores at work and boosts of servers' processors: [gce-cpus],
+//! [ec2-clocks], [graviton], [xeon-6520p], [epyc-7003], [epyc-9005], [corefreq].
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
