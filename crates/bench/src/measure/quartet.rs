@@ -30,10 +30,10 @@ const QUARTETS_MAX: usize = 100;
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
-/// Quartets for which a case with a probe goes on beyond its time: what a round needs of a core
-/// that is alone, and a fifth more, since others have some of them …
+/// A case with a probe continues past its time until it has so many quartets: the alone samples
+/// that a round needs, and a fifth more, because neighbours spoil some …
 const QUARTETS_PROBED: usize = LEAST_ALONE + LEAST_ALONE / 5;
-/// … but not beyond so many times its time.
+/// … or until this many times its time is over.
 const LONGER: f64 = 2.0;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
@@ -336,7 +336,7 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
 }
 
 /// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet. A
-/// visit again never takes longer: it comes again.
+/// repeated visit keeps to its time, because another one may follow.
 fn is_over(goal: &Goal, is_probed: bool, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
     let goes_on = is_probed && goal.alone.is_none() && kept < goal.quartets_probed;
     let limit_ns = if goes_on { LONGER * goal.case_ns } else { goal.case_ns };

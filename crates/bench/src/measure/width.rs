@@ -90,9 +90,9 @@ impl Probe {
         self.clock.between_ns(start, self.clock.end()) / self.steps as f64
     }
 
-    /// Time of an operation, in ns. A row of one turn goes before: what was measured may have taken
-    /// the row's code out of the caches and its page out of the TLB, and to fetch them again
-    /// takes as long as a twentieth of the row, by which a core that is alone would read shared.
+    /// Time of an operation, in ns. A row of one turn comes first and fetches the code again, which
+    /// the case may have evicted from the caches and the TLB. That fetch takes a twentieth of
+    /// a row or more: with it inside the timed row, a core that is alone reads as shared.
     #[inline(never)]
     fn operation_ns(&self) -> f64 {
         let mut row_ns = 0.0;

@@ -1,5 +1,5 @@
-//! How far the cores of servers' processors boost, as published: what a virtual machine may have,
-//! which sees the base clock only.
+//! Published boost clocks of server processors. A virtual machine sees the base clock only; its core
+//! clock lies in the range of its processor's family.
 
 use super::core;
 use crate::range;

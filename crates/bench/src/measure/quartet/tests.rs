@@ -105,7 +105,7 @@ fn a_case_ends_by_time_and_by_count() {
         );
     }
     let again = Goal { alone: Some(4.0), ..GOAL };
-    assert!(is_over(&again, true, 14, 14, 1.1e6), "a visit again comes again");
+    assert!(is_over(&again, true, 14, 14, 1.1e6), "a repeated visit keeps to its time");
 }
 
 #[test]
