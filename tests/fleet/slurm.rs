@@ -30,7 +30,7 @@ const SWEEP: [&str; 17] = [
     "--pair-within=20s",
     "--answer-within=5s",
     "--scratch=/mnt",
-    "--time=4m",
+    "--time=7m",
     "--plumb",
 ];
 
@@ -56,7 +56,7 @@ fn sweep() -> Vec<&'static str> {
         "--preset=quick" => long[1],
         "--alone-within=20s" => long[2],
         "--pair-within=20s" => "--pair-within=1m",
-        "--time=4m" => "--time=20m",
+        "--time=7m" => "--time=20m",
         option => option,
     };
     match is_long() {
