@@ -1,7 +1,8 @@
 //! What is measured next, and for how long: pure, from what series cost and how wide their
 //! intervals are.
 //!
-//! Every series has its first look before any has a second. Then every series gets its least
+//! Every series has its first look before any has a second. Cases that a neighbour left without
+//! enough rounds of a core alone get some more by themselves. Then every series gets its least
 //! rounds, those with the fewest first: the cases that the quick preset has too, by themselves,
 //! more than that preset could have given them, before the others get as many as the next smaller
 //! preset could have given these. So a larger preset is the more precise even where its time is
@@ -83,6 +84,8 @@ pub struct Claim<'run> {
     pub alone: bool,
     /// Rounds that it has before widths decide.
     pub least: u32,
+    /// Whether the next rounds are of cases that lack rounds of a core that was alone.
+    pub lacks_alone: bool,
     /// Share of its cases that the next rounds measure.
     pub share: f64,
     /// Stated cost of a round of all its cases.
@@ -171,8 +174,11 @@ impl<'run> Budget<'run> {
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
         // At equal rounds, the cases of the quick preset have the greater least.
         let order = |at: usize| match level(at) {
-            u32::MAX => (u32::MAX, 0),
-            rounds => (rounds, u32::MAX - self.claims[at].least),
+            u32::MAX => (u32::MAX, false, 0),
+            rounds => {
+                let claim = &self.claims[at];
+                (rounds, !claim.lacks_alone, u32::MAX - claim.least)
+            }
         };
         open.sort_by(|a, b| order(*a).cmp(&order(*b)).then(self.wider(*a, *b)));
         let Some((&widest, others)) = open.split_first() else { return Vec::new() };
@@ -217,10 +223,11 @@ impl<'run> Budget<'run> {
         preparation + round * (target - claim.rounds)
     }
 
-    /// Rounds of a series after its next turn: one more up to the first look, then the next look,
-    /// at last its least.
+    /// Rounds of a series after its next turn: one more up to the first look and where it lacks
+    /// rounds of a core alone, then the next look, at last its least.
     fn target(&self, at: usize) -> u32 {
         match self.claims[at].rounds {
+            rounds if self.claims[at].lacks_alone => rounds + 1,
             rounds if rounds < self.rules.first() => rounds + 1,
             rounds if rounds >= self.rules.last() => self.claims[at].least,
             rounds => self.rules.look_after(rounds),

@@ -27,7 +27,7 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
         let id = experiment.card().id;
         for ((case, metric), rounds) in values(run, id, label) {
             let over = run.metric(id, &metric).map(|metric| metric.over);
-            if let Some(found) = estimate_of(&rounds, over.unwrap_or_default()) {
+            if let Some(found) = estimate_of(&rounds.values, over.unwrap_or_default()) {
                 known.insert(Key::new(id, &case, &metric), found);
             }
         }
@@ -225,8 +225,8 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let figures = values(run, experiment, label);
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
-    let rounds: BTreeMap<u32, bool> =
-        figures.values().flatten().map(|valued| (valued.round, valued.disturbed)).collect();
+    let all = figures.values().flat_map(|figure| &figure.values);
+    let rounds: BTreeMap<u32, bool> = all.map(|valued| (valued.round, valued.disturbed)).collect();
     let quiet = rounds.values().filter(|disturbed| !**disturbed).count();
     let used: Vec<u32> = rounds
         .iter()
@@ -234,11 +234,11 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
         .map(|(round, _)| *round)
         .collect();
     let mut table = Table { keys: Vec::new(), rounds: Vec::new() };
-    for ((case, metric), valued) in figures {
+    for ((case, metric), figure) in figures {
         let by_round: BTreeMap<u32, f64> =
-            valued.iter().map(|valued| (valued.round, valued.value)).collect();
+            figure.values.iter().map(|valued| (valued.round, valued.value)).collect();
         // What one repetition has one value of holds for all of its blocks.
-        let only = match (in_rounds, valued.as_slice()) {
+        let only = match (in_rounds, figure.values.as_slice()) {
             (false, [only]) => Some(only.value),
             _ => None,
         };

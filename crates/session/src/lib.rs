@@ -29,14 +29,14 @@ use crate::child::Interrupted;
 use crate::derive::Measured;
 use crate::directory::Hanging;
 use crate::header::{header, now, peers};
-use crate::live::{Live, Stop};
+use crate::live::{Live, Stop, measured_cases};
 use crate::plan::Work;
 use crate::setup::Setup;
 use crate::store::Full;
 use anyhow::{Context, Result};
 use bench::experiment::{Known, Skip};
 use bench::link::{FromWorker, ToWorker};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PeerHeader, PredictionEvent, PredictionKind, Segment,
     Synced,
@@ -351,7 +351,7 @@ impl<'run> Session<'run> {
     fn leave(&mut self, stage: usize) -> Result<()> {
         let setup = self.setup;
         for work in setup.planned.work.iter().filter(|work| work.stage > stage) {
-            let live = Live::new(work, work.series.clone(), &self.run.rounds, &self.rules());
+            let live = self.live(work, work.series.clone());
             self.close(&live, Stop::Interrupted)?;
         }
         Ok(())
@@ -365,7 +365,7 @@ impl<'run> Session<'run> {
         let before = lives.len();
         for work in setup.planned.work.iter().filter(|work| work.stage == stage) {
             if let Some(mut live) = self.open(work, &known)? {
-                live.look(&self.run, &self.rules());
+                live.look(&self.run);
                 lives.push(live);
             }
         }
@@ -373,6 +373,11 @@ impl<'run> Session<'run> {
             self.predict_from(&lives[before..], &known)?;
         }
         Ok(())
+    }
+
+    fn live(&self, work: &'run Work, series: Series) -> Live<'run> {
+        let measured = measured_cases(&self.run, &series.label());
+        Live::new(work, series, &self.run.rounds, &measured, self.rules())
     }
 
     /// Resolves a series and counts what an earlier segment already measured of it.
@@ -385,7 +390,7 @@ impl<'run> Session<'run> {
             work.series.clone(),
         );
         match resolved {
-            Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds, &self.rules()))),
+            Ok(series) => Ok(Some(self.live(work, series))),
             Err(skip) => {
                 for case in &work.series.cases {
                     self.outcome(
@@ -401,13 +406,13 @@ impl<'run> Session<'run> {
     }
 
     fn predict_from(&mut self, lives: &[Live<'run>], known: &Known) -> Result<()> {
-        for live in lives.iter().filter(|live| live.ok == 0) {
+        for live in lives.iter().filter(|live| live.tally == 0) {
             self.predict(live.work, &live.series.cases, Some(known))?;
         }
         for (experiment, derived) in derived_cases(self.setup) {
             let here = lives
                 .iter()
-                .any(|live| live.ok == 0 && live.work.series.experiment == experiment.card().id);
+                .any(|live| live.tally == 0 && live.work.series.experiment == experiment.card().id);
             if here {
                 self.predict_derived(experiment, &derived, Some(known))?;
             }

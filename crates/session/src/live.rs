@@ -9,8 +9,8 @@ use record::metric::Better;
 use record::run::Run;
 use stats::estimate::{RoundValue, estimate};
 use stats::interval::relative_half_width;
-use stats::rounds::values;
-use std::collections::BTreeMap;
+use stats::rounds::{Rounds, values};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Void rounds in a row after which a series has failed.
@@ -36,14 +36,13 @@ pub struct Live<'run> {
     pub work: &'run Work,
     /// With its sizes.
     pub series: Series,
-    /// Rounds that count, but for those of [`Live::ahead`].
-    pub ok: u32,
-    /// Rounds that count of the cases of the quick preset alone.
-    ahead: u32,
-    /// After how many rounds of all cases those come, and how many they are.
-    ahead_rounds: (u32, u32),
-    /// Rounds of the other cases before widths decide.
-    asked_from: u32,
+    /// Rounds that count, of whatever cases.
+    pub tally: u32,
+    /// The same of each case.
+    counts: BTreeMap<CaseId, u32>,
+    /// Cases that lacked rounds of a core that was alone at the last look.
+    lacking: BTreeSet<CaseId>,
+    rules: Rules<'run>,
     /// Number of the last round tried.
     pub tried: u32,
     /// Why it needs no further round.
@@ -68,6 +67,8 @@ pub struct Live<'run> {
 enum Part {
     /// All its cases.
     Whole,
+    /// Those that lack rounds of a core that was alone.
+    Lacking,
     /// Those of the quick preset.
     Ahead,
     /// The others, once those had their rounds.
@@ -75,16 +76,23 @@ enum Part {
 }
 
 impl<'run> Live<'run> {
-    /// A series with what an earlier segment measured of it, by the rounds of the run.
-    pub fn new(work: &'run Work, series: Series, rounds: &[Round], rules: &Rules<'_>) -> Self {
+    /// A series with what an earlier segment measured of it: the rounds of the run, and the cases
+    /// of its own that have data in each.
+    pub fn new(
+        work: &'run Work,
+        series: Series,
+        rounds: &[Round],
+        measured: &BTreeMap<u32, BTreeSet<CaseId>>,
+        rules: Rules<'run>,
+    ) -> Self {
         let label = series.label();
         let of_series = || rounds.iter().filter(|round| round.series == label);
         let mut live = Live {
             work,
-            ok: 0,
-            ahead: 0,
-            ahead_rounds: (rules.first(), rules.ahead_until.saturating_sub(rules.first())),
-            asked_from: rules.asked_from,
+            tally: 0,
+            counts: BTreeMap::new(),
+            lacking: BTreeSet::new(),
+            rules,
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
             finished: None,
@@ -98,9 +106,14 @@ impl<'run> Live<'run> {
             timed: 0.0,
         };
         // Void rounds of an earlier segment count for what they gave up, not for their number.
-        of_series()
-            .filter(|round| round.status == RoundStatus::Ok || !round.failed.is_empty())
-            .for_each(|round| live.take(&round.status, &round.failed));
+        for round in of_series() {
+            if round.status == RoundStatus::Ok || !round.failed.is_empty() {
+                let failed = round.failed.iter().map(|failed| &failed.case);
+                let cases = measured.get(&round.n);
+                let cases = cases.map(|cases| cases.iter().chain(failed).cloned().collect());
+                live.take(&round.status, &round.failed, cases);
+            }
+        }
         live
     }
 
@@ -121,56 +134,62 @@ impl<'run> Live<'run> {
     }
 
     fn part(&self) -> Part {
-        let (from, count) = self.ahead_rounds;
-        let is_there = |case: &Case| self.work.in_quick.contains(&case.id);
-        match self.ok < from || self.is_of_one_kind() {
+        let is_there = |part| self.left().any(|case| self.is_of(&case.id, part));
+        match self.tally < self.rules.first() {
             true => Part::Whole,
-            false if self.ahead < count && self.left().any(is_there) => Part::Ahead,
+            false if is_there(Part::Lacking) => Part::Lacking,
+            false if self.is_of_one_kind() => Part::Whole,
+            false if is_there(Part::Ahead) => Part::Ahead,
             false => Part::Rest,
         }
     }
 
-    /// Whether the next rounds measure a case.
-    fn is_next(&self, case: &CaseId) -> bool {
-        match self.part() {
+    /// Whether a part has a case.
+    fn is_of(&self, case: &CaseId, part: Part) -> bool {
+        let in_quick = self.work.in_quick.contains(case);
+        match part {
             Part::Whole => true,
-            Part::Ahead => self.work.in_quick.contains(case),
-            Part::Rest => !self.work.in_quick.contains(case),
+            Part::Lacking => {
+                self.lacking.contains(case) && self.count(case) < self.rules.asked_from
+            }
+            Part::Ahead => in_quick && self.count(case) < self.rules.ahead_until,
+            Part::Rest => !in_quick,
         }
+    }
+
+    /// The cases that the next rounds measure.
+    fn next(&self) -> impl Iterator<Item = &Case> {
+        let part = self.part();
+        self.left().filter(move |case| self.is_of(&case.id, part))
+    }
+
+    /// Rounds that count and had the case.
+    fn count(&self, case: &CaseId) -> u32 {
+        self.counts.get(case).copied().unwrap_or(0)
     }
 
     /// Share of its cases that the next rounds measure.
     fn share(&self) -> f64 {
-        let next = self.left().filter(|case| self.is_next(&case.id)).count();
-        next as f64 / self.left().count().max(1) as f64
+        self.next().count() as f64 / self.left().count().max(1) as f64
     }
 
-    /// Rounds that count of the cases that the next ones measure.
+    /// Rounds that count of each of the cases that the next ones measure, at least.
     pub fn rounds(&self) -> u32 {
-        match self.part() {
-            Part::Ahead => self.ok + self.ahead,
-            Part::Whole | Part::Rest => self.ok,
-        }
+        self.next().map(|case| self.count(&case.id)).min().unwrap_or(self.tally)
     }
 
     /// Rounds before widths decide.
     fn least(&self) -> u32 {
-        let (from, count) = self.ahead_rounds;
         match self.part() {
-            Part::Rest => self.asked_from,
-            Part::Whole if self.work.in_quick.is_empty() => self.asked_from,
-            Part::Whole | Part::Ahead => from + count,
+            Part::Lacking | Part::Rest => self.rules.asked_from,
+            Part::Whole if self.work.in_quick.is_empty() => self.rules.asked_from,
+            Part::Whole | Part::Ahead => self.rules.ahead_until,
         }
-    }
-
-    /// All rounds that count, of whatever cases.
-    pub fn tally(&self) -> u32 {
-        self.ok + self.ahead
     }
 
     /// Whether it wants rounds until all are so many.
     pub fn wants(&self, tally: u32) -> bool {
-        self.tally() < tally && self.finished.is_none() && !self.failed()
+        self.tally < tally && self.finished.is_none() && !self.failed()
     }
 
     /// What it asks of the budget.
@@ -183,6 +202,7 @@ impl<'run> Live<'run> {
             observed: (self.timed > 0.0).then(|| self.spent.div_f64(self.timed)),
             rounds: self.rounds(),
             least: self.least(),
+            lacks_alone: self.part() == Part::Lacking,
             share: self.share(),
             width: self.width,
             ended: self.finished.is_some() || self.failed(),
@@ -199,16 +219,23 @@ impl<'run> Live<'run> {
             self.spent += took.saturating_sub(preparing.unwrap_or_default());
             self.timed += self.share();
         }
-        self.take(status, failed);
+        self.take(status, failed, None);
     }
 
-    fn take(&mut self, status: &RoundStatus, failed: &[FailedCase]) {
+    /// Takes a round of these cases, or of the next ones.
+    fn take(
+        &mut self,
+        status: &RoundStatus,
+        failed: &[FailedCase],
+        measured: Option<BTreeSet<CaseId>>,
+    ) {
         match status {
             RoundStatus::Ok => {
-                match self.part() {
-                    Part::Ahead => self.ahead += 1,
-                    Part::Whole | Part::Rest => self.ok += 1,
+                let next = || self.next().map(|case| case.id.clone()).collect();
+                for case in measured.unwrap_or_else(next) {
+                    *self.counts.entry(case).or_default() += 1;
                 }
+                self.tally += 1;
                 self.void_in_row = 0;
                 count_failures(&mut self.failures, failed);
             }
@@ -219,7 +246,7 @@ impl<'run> Live<'run> {
                 }
                 self.last_void = Some(reason.clone());
                 for FailedCase { case, reason } in failed {
-                    let of = (self.rounds(), reason.clone());
+                    let of = (self.count(case), reason.clone());
                     self.given_up.entry(case.clone()).or_insert(of);
                 }
             }
@@ -229,8 +256,8 @@ impl<'run> Live<'run> {
     /// The series with its cases in the order of round `n`: ladders upwards in odd rounds and
     /// downwards in even ones, others shuffled anew.
     pub fn in_order(&self, n: u32, seed: u64) -> Series {
-        let next = self.left().filter(|case| self.is_next(&case.id));
-        let mut series = Series { cases: next.cloned().collect(), ..self.series.clone() };
+        let cases = self.next().cloned().collect();
+        let mut series = Series { cases, ..self.series.clone() };
         match series.order {
             Order::Ladder if n.is_multiple_of(2) => series.cases.reverse(),
             Order::Ladder | Order::Fixed => {}
@@ -240,36 +267,39 @@ impl<'run> Live<'run> {
     }
 
     /// Looks at it: what its intervals are like, and whether it has enough rounds.
-    pub fn look(&mut self, run: &Run, rules: &Rules<'_>) {
-        if self.work.once() && self.ok > 0 {
-            self.finished = Some("measured one time".to_owned());
+    pub fn look(&mut self, run: &Run) {
+        if self.work.once() && self.tally > 0 {
+            self.finished = Some("measured".to_owned());
         }
-        if self.finished.is_some() || self.ok < rules.first() {
+        if self.finished.is_some() || self.tally < self.rules.first() {
             return;
         }
-        self.width = self.relative_half_width(run);
+        self.judge(&values(run, &self.series.experiment, &self.series.label()));
+    }
+
+    /// What its figures ask for.
+    fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
+        let lacking = figures.iter().filter(|(_, figure)| figure.nearly_alone());
+        self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
+        self.width = self.relative_half_width(figures);
         let rounds = self.rounds();
         if rounds < self.least() {
             return;
         }
-        self.finished = match rules.enough(rounds, self.width) {
-            Some(Enough::Precise) => {
-                Some(format!("precise to {:.1} % after {rounds} rounds", rules.goal * 100.0))
-            }
-            Some(Enough::LastLook) => Some(format!("last look after {rounds} rounds")),
-            None if !self.left().any(|case| self.is_next(&case.id)) => {
-                Some(format!("ended after {rounds} rounds"))
-            }
-            None => None,
+        self.finished = match self.rules.enough(rounds, self.width) {
+            Some(Enough::Precise) => Some(format!("precise to {:.1} %", self.rules.goal * 100.0)),
+            Some(Enough::LastLook) => Some("last look".to_owned()),
+            None => self.next().next().is_none().then(|| "ended".to_owned()),
         };
     }
 
-    /// Greatest half width over value of its figures; none where one has no interval.
-    fn relative_half_width(&self, run: &Run) -> Option<f64> {
-        let figures = values(run, &self.series.experiment, &self.series.label());
-        let next = figures.iter().filter(|((case, _), _)| self.is_next(case));
-        let widths = next.map(|(_, rounds)| {
-            let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
+    /// Greatest half width over value of the figures that the next rounds measure; none where one
+    /// has no interval.
+    fn relative_half_width(&self, figures: &BTreeMap<(CaseId, String), Rounds>) -> Option<f64> {
+        let part = self.part();
+        let next = figures.iter().filter(|((case, _), _)| self.is_of(case, part));
+        let widths = next.map(|(_, figure)| {
+            let rounds: Vec<RoundValue> = figure.values.iter().map(RoundValue::from).collect();
             let estimate = estimate(&rounds, Better::None)?;
             Some(relative_half_width(&estimate.interval?, estimate.value))
         });
@@ -284,33 +314,21 @@ impl<'run> Live<'run> {
             Some((rounds, why)) => {
                 (Ending::Measured, format!("given up after {rounds} rounds: {why}"))
             }
-            None => self.ending(stopped),
+            None => self.ending(self.count(case), stopped),
         };
+        let counted = self.given_up.get(case).map_or(self.count(case), |(rounds, _)| *rounds);
         match self.failures.get(case) {
-            Some((rounds, why)) if *rounds >= self.rounds_of(case) => (Ending::Failed, why.clone()),
+            Some((rounds, why)) if *rounds >= counted => (Ending::Failed, why.clone()),
             Some((rounds, why)) => {
-                let failed = format!(
-                    "{reason}; it failed in {rounds} of {} rounds: {why}",
-                    self.rounds_of(case)
-                );
-                (ending, failed)
+                (ending, format!("{reason}; it failed in {rounds} of {counted} rounds: {why}"))
             }
             None => (ending, reason),
         }
     }
 
-    /// Rounds that count and had the case.
-    fn rounds_of(&self, case: &CaseId) -> u32 {
-        let measured = match self.is_of_one_kind() || !self.work.in_quick.contains(case) {
-            true => self.ok,
-            false => self.ok.min(self.ahead_rounds.0) + self.ahead,
-        };
-        self.given_up.get(case).map_or(measured, |(rounds, _)| *rounds)
-    }
-
-    /// How its cases ended that did not fail by themselves, and why.
-    fn ending(&self, stopped: Stop) -> (Ending, String) {
-        if self.ok == 0 {
+    /// How a case ended that did not fail by itself and has so many rounds, and why.
+    fn ending(&self, rounds: u32, stopped: Stop) -> (Ending, String) {
+        if self.tally == 0 {
             let reason = match (&self.last_void, stopped) {
                 (Some(reason), _) => reason.clone(),
                 (None, Stop::Interrupted) => {
@@ -322,18 +340,32 @@ impl<'run> Live<'run> {
             return (ending, reason);
         }
         let reason = match (&self.finished, stopped) {
-            (Some(reason), _) => reason.clone(),
+            (Some(_), _) if self.work.once() => "measured one time".to_owned(),
+            (Some(reason), _) => format!("{reason} after {rounds} rounds"),
             (None, _) if self.failed() => format!(
-                "given up after {} rounds: {}",
-                self.ok,
+                "given up after {rounds} rounds: {}",
                 self.last_void.as_deref().unwrap_or("void rounds")
             ),
-            (None, Stop::Interrupted) => format!("interrupted after {} rounds", self.ok),
-            (None, Stop::Budget) => format!("the budget ran out after {} rounds", self.ok),
-            (None, Stop::Done) => format!("ended after {} rounds", self.ok),
+            (None, Stop::Interrupted) => format!("interrupted after {rounds} rounds"),
+            (None, Stop::Budget) => format!("the budget ran out after {rounds} rounds"),
+            (None, Stop::Done) => format!("ended after {rounds} rounds"),
         };
         (Ending::Measured, reason)
     }
+}
+
+/// The cases of a series that have data, by round.
+pub fn measured_cases(run: &Run, label: &str) -> BTreeMap<u32, BTreeSet<CaseId>> {
+    let samples = run.samples.iter().map(|one| (&one.series, one.round, &one.case));
+    let histograms = run.histograms.iter().map(|one| (&one.series, one.round, &one.case));
+    let traces = run.traces.iter().map(|one| (&one.series, one.round, &one.case));
+    let mut measured: BTreeMap<u32, BTreeSet<CaseId>> = BTreeMap::new();
+    for (series, round, case) in samples.chain(histograms).chain(traces) {
+        if series == label {
+            measured.entry(round).or_default().insert(case.clone());
+        }
+    }
+    measured
 }
 
 /// Counts the cases that failed in a round.
@@ -346,14 +378,15 @@ fn count_failures(failures: &mut BTreeMap<CaseId, (u32, String)>, failed: &[Fail
 
 #[cfg(test)]
 mod tests {
-    use super::{Live, Rules, Stop, Work};
+    use super::{Live, Rounds, Rules, Stop, Work};
     use record::case::{Case, Order, Series};
     use record::event::{Ending, FailedCase, Round, RoundStatus};
     use record::key::CaseId;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    const RULES: Rules = Rules { looks: &[6, 9, 12], asked_from: 9, ahead_until: 15, goal: 0.02 };
+    const RULES: Rules<'static> =
+        Rules { looks: &[6, 9, 12], asked_from: 9, ahead_until: 15, goal: 0.02 };
 
     fn size(bytes: u64) -> CaseId {
         CaseId::new().with("footprint", bytes)
@@ -391,6 +424,10 @@ mod tests {
         }
     }
 
+    fn of<'run>(work: &'run Work, rounds: &[Round]) -> Live<'run> {
+        Live::new(work, work.series.clone(), rounds, &BTreeMap::new(), RULES)
+    }
+
     fn cases(live: &Live<'_>) -> Vec<CaseId> {
         let series = live.in_order(1, 1);
         series.cases.into_iter().map(|case| case.id).collect()
@@ -399,7 +436,7 @@ mod tests {
     #[test]
     fn what_a_void_round_gives_up_is_left_out_and_the_rest_goes_on() {
         let work = work();
-        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
+        let mut live = of(&work, &[]);
         let void = RoundStatus::Void("killed".to_owned());
         let took = Duration::from_secs(1);
         live.ended(&RoundStatus::Ok, &[], took);
@@ -421,7 +458,7 @@ mod tests {
     #[test]
     fn a_void_round_without_a_culprit_counts_towards_the_end() {
         let work = work();
-        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
+        let mut live = of(&work, &[]);
         let void = RoundStatus::Void("killed".to_owned());
         for round in 1..=3 {
             assert!(!live.failed());
@@ -439,8 +476,8 @@ mod tests {
             round(2, RoundStatus::Void("another".to_owned()), Vec::new()),
             round(3, RoundStatus::Ok, Vec::new()),
         ];
-        let live = Live::new(&work, work.series.clone(), &rounds, &RULES);
-        assert_eq!((live.ok, live.tried), (1, 3));
+        let live = of(&work, &rounds);
+        assert_eq!((live.tally, live.tried), (1, 3));
         assert_eq!(cases(&live), [size(1), size(2)]);
         let (ending, reason) = live.ending_of(&size(4), Stop::Done);
         assert_eq!((ending, reason.as_str()), (Ending::Failed, "4 are too many"));
@@ -449,17 +486,54 @@ mod tests {
     #[test]
     fn cases_of_the_quick_preset_have_more_rounds_by_themselves_and_the_others_go_on() {
         let work = Work { in_quick: [size(2)].into(), ..work() };
-        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
+        let mut live = of(&work, &[]);
         let mut measured = Vec::new();
         for _ in 0..18 {
             measured.push(cases(&live).len());
             live.ended(&RoundStatus::Ok, &[], Duration::from_secs(1));
         }
         assert_eq!(measured, [vec![3; 6], vec![1; 9], vec![2; 3]].concat());
-        assert_eq!((live.rounds(), live.tally(), live.ok), (9, 18, 9));
+        assert_eq!((live.rounds(), live.tally), (9, 18));
+        let rounds = |bytes| live.ending_of(&size(bytes), Stop::Budget).1;
+        assert!(rounds(1).ends_with("9 rounds") && rounds(2).ends_with("15 rounds"));
         // A run that goes on finds itself at the same place.
         let rounds: Vec<Round> = (1..=11).map(|n| round(n, RoundStatus::Ok, Vec::new())).collect();
-        let live = Live::new(&work, work.series.clone(), &rounds, &RULES);
+        let live = of(&work, &rounds);
         assert_eq!((live.rounds(), cases(&live)), (11, vec![size(2)]));
+    }
+
+    #[test]
+    fn cases_that_lack_rounds_alone_get_some_by_themselves_before_others_go_on() {
+        let work = Work { in_quick: [size(2)].into(), ..work() };
+        let mut live = of(&work, &[]);
+        let ok = |live: &mut Live<'_>| live.ended(&RoundStatus::Ok, &[], Duration::from_secs(1));
+        (0..6).for_each(|_| ok(&mut live));
+        let figures = |alone: [usize; 3]| {
+            let of_case = |(bytes, alone)| {
+                let figure = Rounds { values: Vec::new(), alone };
+                ((size(bytes), "latency".to_owned()), figure)
+            };
+            [1, 2, 4].into_iter().zip(alone).map(of_case).collect()
+        };
+        // Never alone, alone in five of six rounds, always.
+        live.judge(&figures([0, 6, 5]));
+        assert_eq!((cases(&live), live.claim().lacks_alone), (vec![size(4)], true));
+        let rounds: Vec<Round> = (1..=7).map(|n| round(n, RoundStatus::Ok, Vec::new())).collect();
+        ok(&mut live);
+        assert_eq!(live.rounds(), 7);
+        // One more was enough.
+        live.judge(&figures([0, 6, 6]));
+        assert_eq!((cases(&live), live.rounds()), (vec![size(2)], 6));
+        // A neighbour that stays does not keep the others waiting.
+        live.judge(&figures([0, 6, 5]));
+        (0..2).for_each(|_| ok(&mut live));
+        live.judge(&figures([0, 6, 5]));
+        assert_eq!((cases(&live), live.rounds()), (vec![size(2)], 6));
+        // A run that goes on knows which cases had the seventh round.
+        let data = BTreeMap::from([(7, [size(4)].into())]);
+        let mut live = Live::new(&work, work.series.clone(), &rounds, &data, RULES);
+        assert_eq!((cases(&live), live.rounds(), live.tally), (vec![size(2)], 6, 7));
+        live.judge(&figures([0, 6, 4]));
+        assert_eq!((cases(&live), live.rounds()), (vec![size(4)], 7));
     }
 }

@@ -49,7 +49,7 @@ impl<'run> Session<'run> {
             let claims = self.claims(stage, lives);
             let mut turns = self.budget(&claims).next(stage);
             for turn in &mut turns {
-                turn.target += lives[turn.at].tally() - claims[turn.at].rounds;
+                turn.target += lives[turn.at].tally - claims[turn.at].rounds;
             }
             if turns.is_empty() {
                 return Ok(true);
@@ -57,9 +57,8 @@ impl<'run> Session<'run> {
             if !self.pass(stage, lives, &turns)? {
                 return Ok(false);
             }
-            let rules = self.rules();
             for turn in &turns {
-                lives[turn.at].look(&self.run, &rules);
+                lives[turn.at].look(&self.run);
             }
             self.estimate_whole(stage, lives);
         }

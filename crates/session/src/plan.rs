@@ -65,6 +65,7 @@ impl Work {
             once: self.once(),
             alone: self.alone(),
             least: 0,
+            lacks_alone: false,
             share: 1.0,
             stated: self.cost,
             preparation: self.preparation,

@@ -87,13 +87,30 @@ impl From<&Valued> for RoundValue {
     }
 }
 
+/// The rounds of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rounds {
+    /// Their values, in order, in the condition in which the figure is printed.
+    pub values: Vec<Valued>,
+    /// How many of them have enough samples of a core that was alone.
+    pub alone: usize,
+}
+
+impl Rounds {
+    /// Whether rounds are missing for a value of the core alone, and a few more would do: at least
+    /// half of them are there.
+    pub fn nearly_alone(&self) -> bool {
+        (LEAST_ROUNDS / 2..LEAST_ROUNDS).contains(&self.alone)
+    }
+}
+
 /// The samples and histograms of one figure in one round.
 type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 
 /// The values of every figure of a series, by (case, metric), in the order of the rounds. Where the
 /// experiment is repeated in rounds, a value is the median of a round's samples; otherwise each
 /// sample of its one round is a block.
-pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Vec<Valued>> {
+pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Rounds> {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let disturbed: BTreeMap<u32, (bool, Option<f64>)> = run
@@ -134,7 +151,7 @@ fn of_rounds(
     rounds: &BTreeMap<u32, OfRound>,
     known: &BTreeMap<u32, (bool, Option<f64>)>,
     over: Over,
-) -> Vec<Valued> {
+) -> Rounds {
     let of = |n: u32| known.get(&n).copied().unwrap_or_default();
     let valued = |alone: bool| -> Vec<Valued> {
         let value = |(n, (samples, histograms)): (&u32, &OfRound)| {
@@ -148,27 +165,30 @@ fn of_rounds(
         };
         rounds.iter().filter_map(value).collect()
     };
-    let alone = valued(true);
-    if is_printed_alone(over, alone.len()) { alone } else { valued(false) }
+    let values = if over == Over::Undisturbed { valued(true) } else { Vec::new() };
+    match values.len() {
+        alone if is_printed_alone(over, alone) => Rounds { values, alone },
+        alone => Rounds { values: valued(false), alone },
+    }
 }
 
 fn of_blocks(
     rounds: &BTreeMap<u32, OfRound>,
     known: &BTreeMap<u32, (bool, Option<f64>)>,
     over: Over,
-) -> Vec<Valued> {
+) -> Rounds {
     let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
         let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
         let values = samples.iter().flat_map(|samples| samples.raw.samples());
         values.map(move |value| (value, disturbed)).collect::<Vec<_>>()
     };
     let all = rounds.iter().flat_map(blocks).zip(1..);
-    all.map(|((value, disturbed), round)| Valued {
+    let valued = all.map(|((value, disturbed), round)| Valued {
         round,
         value,
         disturbed: disturbed && over == Over::Undisturbed,
-    })
-    .collect()
+    });
+    Rounds { values: valued.collect(), alone: 0 }
 }
 
 /// The median of events that are counted in histograms (nearest rank).

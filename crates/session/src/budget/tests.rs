@@ -27,6 +27,7 @@ pub(super) fn claim(family: &'static str, stage: usize, stated: Duration) -> Cla
         once: false,
         alone: false,
         least: 9,
+        lacks_alone: false,
         share: 1.0,
         stated,
         preparation: Duration::ZERO,
@@ -241,4 +242,24 @@ fn a_larger_preset_never_has_fewer_rounds() {
             }
         }
     }
+}
+
+#[test]
+fn rounds_of_a_core_alone_come_first_among_equals_and_one_at_a_time() {
+    let of = |least, lacks_alone| Claim {
+        rounds: 6,
+        least,
+        lacks_alone,
+        observed: Some(SECOND),
+        ..claim("os", 0, SECOND)
+    };
+    let claims = [of(15, false), of(9, true), of(9, false)];
+    let budget = |left: u32| Budget::new(&claims, rules(Preset::Standard), SECOND * left);
+    let targets = |left| {
+        let turns = budget(left).next(None);
+        turns.iter().map(|turn| (turn.at, turn.target)).collect::<Vec<_>>()
+    };
+    assert_eq!(targets(2), [(1, 7)]);
+    assert_eq!(targets(4), [(1, 7), (0, 9)]);
+    assert_eq!(targets(7), [(1, 7), (0, 9), (2, 9)]);
 }
