@@ -254,13 +254,13 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     }
 }
 
-/// What the core's width limits, in ns, on a core that others use at the same time. Independent
-/// instructions get between all of the width and an equal share; chains of dependent ones get what
-/// they need.
-fn crowded(facts: Facts, law: Law) -> Law {
+/// What needs a share of the core's width, in ns, on a core that others use at the same time.
+/// Independent instructions get between all of the width and an equal part; chains of dependent ones,
+/// and those that need less than is left, get what they need.
+fn crowded(facts: Facts, law: Law, share: f64) -> Law {
     let Some((ratio, because)) = crowding(facts) else { return law };
     let Range { low, likely, high } = law.range;
-    law.at(range(low, likely * ratio.sqrt(), high * ratio))
+    law.at(range(low, likely * (ratio * share).max(1.0).sqrt(), high * ratio))
         .and(format!("others used the core: {because}"))
 }
 
@@ -326,7 +326,7 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
         }
     };
     let law = clocked(Facts::prior(site), cycles);
-    if body == LoopBody::Memory { law } else { crowded(Facts::prior(site), law) }
+    if body == LoopBody::Memory { law } else { crowded(Facts::prior(site), law, 1.0) }
 }
 
 /// The least time of an iteration, in ns: it has `taken` taken branches.

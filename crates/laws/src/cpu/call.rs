@@ -45,7 +45,7 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
     let CallWork { instructions, stores, loads, .. } = work;
     let what =
         format!("{instructions} instructions, {stores} stores and {loads} loads around a call");
-    crowded(facts, clocked(facts, costs.call.law(what).unsourced_if(work.jumps > 0.0)))
+    crowded(facts, clocked(facts, costs.call.law(what).unsourced_if(work.jumps > 0.0)), 1.0)
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
