@@ -18,9 +18,9 @@ pub struct CallWork {
     pub jumps: f64,
 }
 
-/// Stores per cycle that do not follow each other in a line, or are of floating point: a second one
-/// a cycle goes into the same line only (Sunny Cove [intel-optimization]; Zen 3: 0.58 cycles in a row
-/// and 1.0 from line to line [uarch-bench]), and Zen's floating point stores once [amd-guides].
+/// Stores per cycle that do not follow each other in a line, or are of floating point. Zen 3 takes
+/// 0.58 cycles for one in a row and 1.0 from line to line [uarch-bench]; on Zen 4 the stores of
+/// these calls take 1.0, and on Zen 5 those of floating point [plumb].
 const SCATTERED_STORES: f64 = 1.0;
 
 /// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the

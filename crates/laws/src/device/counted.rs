@@ -53,8 +53,8 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     Reading { class, random, next, rate, sure }
 }
 
-/// The most that a flush takes, in ns, and what says so. A write into a cache takes no longer than a
-/// flush, which empties the cache. `None` where too few were counted.
+/// The most that a flush takes, in ns, and what says so. A write into a cache takes no longer than
+/// a flush, which empties the cache. `None` where too few were counted.
 pub fn flush_most(disk: Option<&Disk>) -> Option<(f64, String)> {
     let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
     let mean_ns = ms as f64 * 1e6 / count as f64;

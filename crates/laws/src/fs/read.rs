@@ -36,7 +36,7 @@ const FROM_MEMORY: Range = range(0.2, 0.9, 1.6);
 const WAITED: Range = range(0.02, 0.3, 1.2);
 /// If the device's window is unknown.
 const READAHEAD_BYTES: f64 = 131_072.0;
-/// A longer request is split: the kernel's usual limit (BLK_DEF_MAX_SECTORS).
+/// A longer request is split: the kernel's usual limit (include/linux/blkdev.h).
 const REQUEST_BYTES: f64 = 1_310_720.0;
 /// A pass over a large file is cut into parts of so many bytes.
 const PASS_BYTES: f64 = 16.0 * 1048576.0;

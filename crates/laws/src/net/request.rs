@@ -280,9 +280,10 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     alone.at(time).and(format!("{why}, at {:.0} % of the closed loop's rate", 100.0 * u))
 }
 
-/// From due time to sending, in ns: the median. The sender never sleeps, so a request waits for half
-/// a turn of its loop: a read of the clock, and while a request is on its way also a receive call.
-/// Written after a look at the figures of three guests that it predicts, so these are no evidence.
+/// From due time to sending, in ns: the median. The sender never sleeps, so a request waits for
+/// half a turn of its loop: a read of the clock, and while a request is on its way also a receive
+/// call. Written after a look at the figures of three guests that it predicts, so these are no
+/// evidence.
 pub fn lateness(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     let idle = cpu::counter_read(facts.site, CounterRead::Fenced).times(0.5);
     let looks = stack::call(facts) + stack::work(facts, LOOK, "a receive call that finds nothing");
