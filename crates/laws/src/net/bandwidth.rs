@@ -407,8 +407,8 @@ pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
     let way = Way::of(site).toward(flow.is_up());
     if way.kind() == Kind::Loopback {
         let (facts, (at_once, how)) = (Facts::prior(site), at_once(site, flow));
-        let caches = described_levels(site).into_iter().map(|(level, _)| level);
-        let last = caches.filter(|level| *level != Level::L1).last().unwrap_or(Level::Memory);
+        let mut caches = described_levels(site).into_iter().map(|(level, _)| level);
+        let last = caches.rfind(|level| *level != Level::L1).unwrap_or(Level::Memory);
         let of = transfer::Transfer::widest(Op::Copy, Stores::Regular, last, Threads::Number(1));
         let copies = memory::bandwidth::bandwidth(facts, &of).ok()?.times(0.5 * at_once);
         let share = bandwidth(facts, flow).by(inverse(1.0, copies.range));
