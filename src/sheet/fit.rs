@@ -14,7 +14,7 @@
 //! the same equations without their figures.
 
 use super::score::{Judged, Machine, derived, machines, priors};
-use bench::fitted::{Fitted, TABLE, is_precise, levels, power};
+use bench::fitted::{Fitted, TABLE, levels, power};
 use laws::device;
 use laws::os::work::{
     ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, GUEST_WORK, INSTRUCTIONS, NESTED, SAFE_RETURNS,
@@ -84,8 +84,8 @@ struct Judgement {
 
 fn judge(of: &Judged<'_>) -> Option<Judgement> {
     let (experiment, metric) = (of.figure.experiment.card().id, of.figure.metric);
-    let range = of.range.filter(|range| range.low > 0.0 && !is_precise(*range))?;
-    let power = f64::from(power(metric.unit));
+    let range = of.range.filter(|range| range.low > 0.0)?;
+    let power = f64::from(power(metric, range));
     (power != 0.0 && of.figure.value > 0.0).then(|| Judgement {
         experiment,
         metric: metric.name.to_string(),

@@ -8,7 +8,7 @@ use super::{FILES, Sheet, sheets};
 use crate::published::score::{asked_case, scored as published, site as published_site};
 use analysis::score::{Scored, Tally, tally};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
-use bench::widths::{Widths, scaled};
+use bench::widths::{Widths, of_metric, scaled};
 use catalogue::{FAMILIES, find};
 use host::Root;
 use laws::cpu::core;
@@ -23,10 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 /// Mean interval score of all priors: no change of a law may raise it.
-const SCORE_MAX: f64 = 3.88;
+const SCORE_MAX: f64 = 3.01;
 
 /// Misses that are listed of each machine.
 const LISTED: usize = 8;
+/// Metrics that are listed of priors and of derived predictions.
+const METRICS: usize = 20;
 
 /// With fewer machines, or machines of fewer core designs, residuals are published and nothing is
 /// claimed (METHOD §5). A machine with fewer figures does not count.
@@ -283,6 +285,27 @@ fn print_misses(all: &[Judged<'_>]) {
     println!();
 }
 
+/// Metrics with the most figures without a prediction or outside.
+fn print_metrics(title: &str, all: &[Judged<'_>]) {
+    println!("## Metrics that {title} miss\n");
+    println!("| metric | figures | unpredicted | outside |\n|---|--:|--:|--:|");
+    let mut metrics: BTreeMap<String, Vec<Scored>> = BTreeMap::new();
+    for of in all {
+        let name = of_metric(of.experiment(), &of.figure.metric.name);
+        metrics.entry(name).or_default().push(of.scored());
+    }
+    let row = |(name, some): (String, Vec<Scored>)| {
+        let Tally { figures, in_range, unpredicted, .. } = tally(&some);
+        (unpredicted, figures - in_range, figures, name)
+    };
+    let mut rows: Vec<_> = metrics.into_iter().map(row).collect();
+    rows.sort_by_key(|(unpredicted, outside, ..)| std::cmp::Reverse(unpredicted + outside));
+    for (unpredicted, outside, figures, name) in rows.into_iter().take(METRICS) {
+        println!("| {name} | {figures} | {unpredicted} | {outside} |");
+    }
+    println!();
+}
+
 /// How many machines there are, and whether these are enough for a claim.
 fn print_case(machines: &[Machine]) {
     let models: BTreeSet<&str> = machines.iter().map(|one| one.model.as_str()).collect();
@@ -316,6 +339,8 @@ fn the_laws_predict_the_recorded_machines_as_well_as_ever() {
         left_out(&machines).into_iter().partition(|of| of.is_derived);
     let all = print("Before measuring (priors), left out", &before);
     print("From earlier figures (derived), left out", &after);
+    print_metrics("priors", &before);
+    print_metrics("predictions from earlier figures", &after);
     print_misses(&before);
     let score = all.score.expect("there are figures");
     assert!(score <= SCORE_MAX, "the mean interval score is {score:.3}");

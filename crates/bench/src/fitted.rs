@@ -8,6 +8,7 @@
 use crate::law::scaled;
 use record::event::{Prediction, Range, Shares};
 use record::key::{CaseId, FAR, Value};
+use record::metric::{Better, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -47,12 +48,14 @@ impl Fitted {
     }
 }
 
-/// A prediction in a unit times its coefficient: a time that much longer, a rate that much
+/// A prediction of a metric times its coefficient: a time that much longer, a rate that much
 /// lower. What a law knows precisely stays.
-pub fn applied(coefficient: f64, unit: Unit, prediction: Prediction) -> Prediction {
-    let power = power(unit);
-    let is_moved = |range: &Range| coefficient != 1.0 && power != 0 && !is_precise(*range);
-    let Some(of) = prediction.range.filter(is_moved) else { return prediction };
+pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Prediction {
+    let Some(of) = prediction.range.filter(|_| coefficient != 1.0) else { return prediction };
+    let power = power(metric, of);
+    if power == 0 {
+        return prediction;
+    }
     let factor = coefficient.powi(power);
     let shares = prediction.shares.map(|shares| Shares {
         hardware: scaled(shares.hardware, factor),
@@ -81,17 +84,17 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
     ]
 }
 
-/// Whether a law states its range so narrowly that it is arithmetic, with nothing to fit.
-pub fn is_precise(range: Range) -> bool {
-    range.high <= 1.3 * range.low
-}
-
-/// How figures of a unit go with a coefficient: times by its power of 1, rates of -1, others not at
-/// all.
-pub fn power(unit: Unit) -> i32 {
-    match unit {
-        Unit::Ns | Unit::NsPerB | Unit::NsPerOp => 1,
-        Unit::BPerS | Unit::OpPerS => -1,
+/// How a figure goes with a coefficient, by its prediction: times by its power of 1, rates of -1,
+/// and ratios as what they stand for, by which way is better. Not at all where the range is so
+/// narrow that it is arithmetic, for a share that ends at its limit, and in other units.
+pub fn power(metric: &Metric, range: Range) -> i32 {
+    let is_limit = metric.unit == Unit::Ratio && range.high == 1.0;
+    if is_limit || range.high <= 1.3 * range.low {
+        return 0;
+    }
+    match (metric.unit, metric.better) {
+        (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio, Better::Lower) => 1,
+        (Unit::BPerS | Unit::OpPerS, _) | (Unit::Ratio, Better::Higher) => -1,
         _ => 0,
     }
 }
@@ -101,6 +104,7 @@ mod tests {
     use super::{Fitted, applied};
     use record::event::{Prediction, Range};
     use record::key::CaseId;
+    use record::metric::{Better, Kind, Metric};
     use record::unit::Unit;
 
     #[test]
@@ -108,10 +112,28 @@ mod tests {
         let fitted = Fitted::read("name,coefficient\nprior a,2\n");
         let coefficient = fitted.group("a.b", &CaseId::new(), "c", true);
         let range = Range { low: 1.0, likely: 2.0, high: 4.0 };
-        for (unit, likely) in [(Unit::Ns, 4.0), (Unit::BPerS, 1.0), (Unit::Ratio, 2.0)] {
-            let found = applied(coefficient, unit, Prediction::new(Some(range), "physics"));
-            assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit}");
+        for (unit, better, likely) in [
+            (Unit::Ns, Better::Lower, 4.0),
+            (Unit::BPerS, Better::Higher, 1.0),
+            (Unit::Ratio, Better::Higher, 1.0),
+            (Unit::Ratio, Better::Lower, 4.0),
+            (Unit::Ratio, Better::None, 2.0),
+            (Unit::Count, Better::Lower, 2.0),
+        ] {
+            let metric = Metric::new("c", "", unit, better, Kind::Os);
+            let found = applied(coefficient, &metric, Prediction::new(Some(range), "physics"));
+            assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {better:?}");
         }
         assert_eq!(fitted.of("another"), 1.0);
+    }
+
+    #[test]
+    fn arithmetic_and_the_limit_of_a_share_stay() {
+        let metric = Metric::new("c", "", Unit::Ratio, Better::Higher, Kind::Os);
+        for (low, high) in [(0.9, 1.1), (0.1, 1.0)] {
+            let range = Range { low, likely: 0.95, high };
+            let found = applied(2.0, &metric, Prediction::new(Some(range), "physics"));
+            assert_eq!(found.range, Some(range));
+        }
     }
 }

@@ -92,6 +92,12 @@ pub const FACTS: &[Fact] = &[
     fact("cpu.max_hz", Unit::Hertz, (1e7, 2e10), "highest core frequency (single-core turbo)"),
     fact("cpu.all_core_hz", Unit::Hertz, (1e7, 2e10), "core frequency when all cores work"),
     fact("cpu.cores", Unit::Count, (1.0, 1e5), "physical cores behind this system's CPUs"),
+    fact(
+        "cpu.tenants",
+        Unit::Count,
+        (1.0, 8.0),
+        "programs or guests at work on one core, this run included",
+    ),
     fact("cpu.fma_units", Unit::Count, (1.0, 64.0), "vector fused multiply-add units per core"),
     fact("cpu.vector_bits", Unit::Count, (32.0, 65_536.0), "width of one vector unit, in bits"),
     fact("cache.l1d", Unit::Bytes, (1024.0, 1e8), "level 1 data cache of one core"),

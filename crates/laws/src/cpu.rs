@@ -254,27 +254,32 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     }
 }
 
-/// What the core's width limits, in ns, on a core that others use at the same time. `clock.loop` saw
-/// that: where its empty loop took longer than the core's design does, others used the core then, and
-/// may use it during the figures that follow. Independent instructions get between all and that much
-/// less of the width; chains of dependent ones get what they need. Where figures are those alone, the
-/// loop takes what the design says.
-fn crowded(facts: Facts, law: Law) -> Law {
-    let Some(ratio) = crowding(facts) else { return law };
+/// What needs a share of the core's width, in ns, on a core that others use at the same time.
+/// Independent instructions get between all of the width and an equal part; chains of dependent
+/// ones, and those that need less than is left, get what they need.
+fn crowded(facts: Facts, law: Law, share: f64) -> Law {
+    let Some((ratio, because)) = crowding(facts) else { return law };
     let Range { low, likely, high } = law.range;
-    law.at(range(low, likely * ratio.sqrt(), high * ratio)).and(format!(
-        "others used the core: an empty loop took {ratio:.1} times its cycles (measured by clock.loop)"
-    ))
+    law.at(range(low, likely * (ratio * share).max(1.0).sqrt(), high * ratio))
+        .and(format!("others used the core: {because}"))
 }
 
-/// The empty loop that `clock.loop` measured over the design's, where it is clearly above.
-fn crowding(facts: Facts) -> Option<f64> {
+/// How many times as long at most the core's width takes, with what says so: before measuring how
+/// many are at work on the core, as given; then the empty loop that `clock.loop` measured over the
+/// design's, where it is clearly above. Others used the core then, and may use it during the
+/// figures that follow. Where figures are those alone, the loop takes what the design says.
+fn crowding(facts: Facts) -> Option<(f64, String)> {
     const CLEARLY: f64 = 1.2;
+    let Some(known) = facts.known else {
+        let tenants = facts.site.host.given.value("cpu.tenants")?;
+        return Some((tenants, format!("{tenants} programs or guests (given)")));
+    };
     let ns = facts.figure("clock.loop", &CaseId::new().with("loop", "empty"), "iteration")?;
-    let hz = measured_core_hz(facts.known?)?;
     let turn = core_costs(facts.site).turn;
-    let ratio = 1e-9 * ns * hz / turn.cycles.likely;
-    (turn.is_own && ratio > CLEARLY).then_some(ratio)
+    let ratio = 1e-9 * ns * measured_core_hz(known)? / turn.cycles.likely;
+    (turn.is_own && ratio > CLEARLY).then(|| {
+        (ratio, format!("an empty loop took {ratio:.1} times its cycles (measured by clock.loop)"))
+    })
 }
 
 /// What the hardware takes in cycles, by a source.
@@ -320,7 +325,8 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
             turn.law(format!("one taken branch per {bodies} loop bodies"))
         }
     };
-    clocked(Facts::prior(site), cycles)
+    let law = clocked(Facts::prior(site), cycles);
+    if body == LoopBody::Memory { law } else { crowded(Facts::prior(site), law, 1.0) }
 }
 
 /// The least time of an iteration, in ns: it has `taken` taken branches.

@@ -20,8 +20,8 @@ use super::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use cores::{costs, memory_ns};
-use host::Arch;
 use host::cache::CacheKind;
+use host::{Arch, Core};
 use record::event::{Bound, Condition, Range};
 use record::quantity::render;
 use record::unit::Unit;
@@ -287,7 +287,7 @@ fn behind_mesh(site: &Site) -> bool {
         .cache
         .last(cpu)
         .is_some_and(|last| last.size_bytes as f64 > MESH_BYTES || last.sharers > MESH_SHARERS)
-        || core(site) == host::Core::SkylakeServer
+        || core(site) == Core::SkylakeServer
 }
 
 /// Other tenants queue at what is shared.
@@ -329,7 +329,7 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
     let l1 = hierarchy.l1();
     let in_private = footprint <= hierarchy.private_bytes();
     let line = line_bytes(facts.site).0 as f64;
-    let exposed = exposed(of.pattern, of.stride_bytes(), in_private, line);
+    let exposed = exposed(core(facts.site), of.pattern, of.stride_bytes(), in_private, line);
     let part = |l1: f64, random: f64, share: f64| l1 + share * (random - l1).max(0.0);
     let ns = match of.pattern {
         Pattern::Random => random,
@@ -353,18 +353,26 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
 
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
 /// Starting values from one machine of 2024 with ends that hold designs without the prefetcher.
-fn exposed(pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
+fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
     let shares = match (pattern, in_private) {
         (Pattern::Random, _) => return range(1.0, 1.0, 1.0),
         (Pattern::PageRandom, true) => range(0.9, 1.0, 1.05),
         (Pattern::PageRandom, false) => range(0.1, 0.33, 0.85),
         (Pattern::FourQuarter, true) => range(0.02, 0.3, 1.0),
         (Pattern::FourQuarter, false) => range(0.01, 0.07, 0.5),
+        (Pattern::Forward | Pattern::Backward, _)
+            if stride >= FAR && matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5) =>
+        {
+            range(0.1, 0.95, 1.1)
+        }
         (Pattern::Forward | Pattern::Backward, true) => strided_private(stride),
         (Pattern::Forward | Pattern::Backward, false) => strided_beyond(stride),
     };
     scaled(shares, (stride / line).min(1.0))
 }
+
+/// Of strides from this one on Zen 3 to 5 hide nothing, but once in a while [plumb].
+const FAR: f64 = 192.0;
 
 fn strided_private(stride: f64) -> Range {
     match stride {
@@ -380,7 +388,6 @@ fn strided_beyond(stride: f64) -> Range {
     match stride {
         ..96.0 => range(0.008, 0.03, 0.12),
         ..192.0 => range(0.02, 0.07, 0.25),
-        // Zen 3 to 5 hide nothing of such strides [plumb].
         ..384.0 => range(0.03, 0.2, 1.05),
         ..768.0 => range(0.04, 0.25, 1.05),
         ..1536.0 => range(0.06, 0.3, 1.05),
@@ -450,7 +457,7 @@ pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
     let hierarchy = Hierarchy::of(Facts::prior(site));
     let random = hierarchy.random(footprint).likely;
     let l1 = hierarchy.l1().likely;
-    let shares = exposed(Pattern::Forward, LINE, false, LINE);
+    let shares = exposed(core(site), Pattern::Forward, LINE, false, LINE);
     let gain = |share: f64| random / (l1 + share * (random - l1));
     let range = range(gain(shares.high) * 0.8, gain(shares.likely), gain(shares.low) * 1.2);
     Law::hardware(range, "the part of a random load's latency that prefetchers do not hide")

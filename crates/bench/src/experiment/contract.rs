@@ -232,7 +232,7 @@ impl<E: Experiment> AnyExperiment for E {
             false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
         };
         let coefficient = site.fitted.group(E::CARD.id, &case.id, &metric.name, known.is_none());
-        Some(applied(coefficient, metric.unit, by_law?))
+        Some(applied(coefficient, metric, by_law?))
     }
 
     fn may_lack(&self, metric: &Metric) -> bool {

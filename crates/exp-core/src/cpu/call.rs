@@ -23,9 +23,10 @@
 //! The slowest of: a call and return that do nothing (by core design), the instructions over the
 //! core's width, its stores and loads over its ports, and with `frame=spilled` the latency of the
 //! frame pointer through memory. At the stated core clock, or at the one that clock.rate measured.
-//! If clock.loop's empty loop took longer than the design's, others used the core, and the interval
-//! opens by that.
-//! Bound: call and return are two taken branches; no core executes more than four of these a cycle.
+//! A second store a cycle goes into the same line only, so stores leave at one a cycle to the
+//! core's rate. If clock.loop's empty loop took longer than the design's, others used the core, and
+//! the interval opens by that; before any figure it opens by `--set host.cpu.tenants=2`. Bound:
+//! call and return are two taken branches; no core executes more than four of these a cycle.
 //!
 //! ## Reading the result
 //!

@@ -52,14 +52,15 @@
 //!
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
-//! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
-//! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B
-//! by DMI or `--set host.memory.…`, otherwise of the usual sockets of the core's generation. Where
-//! the channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad
-//! 3/4, non-temporal stores 1. One thread is limited by its lines in flight: reads before stores
-//! take some of them, write-backs none, so its copy is 0.6 to 1.33 of its read in program bytes. In
-//! virtual machines, which share the memory, the range is wider. Bound: instructions x bytes x the
-//! round's core clocks; the channels' rate only warns.
+//! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency (of
+//! a cache memory.latency's, once known; of main memory the usual, because a random load waits for
+//! walks of the page tables and for rows that are closed, and a stream does not); main memory for
+//! all cores: 60 to 95 % of channels x MT/s x 8 B by DMI or `--set host.memory.…`, otherwise of the
+//! usual sockets of the core's generation. Where the channels are the limit, write-allocate makes a
+//! copy 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1. One thread is limited
+//! by its lines in flight: reads before stores take some of them, write-backs none, so its copy is
+//! 0.6 to 1.33 of its read in program bytes. In virtual machines, which share the memory, the range
+//! is wider. Bound: instructions x bytes x the round's core clocks; the channels' rate only warns.
 //!
 //! ## Reading the result
 //! One thread reaches the limit of its lines in flight, mostly half or less of the rate of all
@@ -104,7 +105,7 @@ use bench::experiment::{
 use bench::measure::{Bench, Declared};
 use bench::{metrics, settings};
 use beside::contradicted;
-use laws::cpu::{is_guest, knows_clock};
+use laws::cpu::is_guest;
 use laws::memory::Level;
 use laws::memory::bandwidth as law;
 use laws::memory::transfer::{Transfer, Width};
@@ -234,7 +235,7 @@ impl Experiment for Bandwidth {
     }
 
     fn law(facts: Facts, of: &Transfer, _: &Case, metric: &Metric) -> Option<Prediction> {
-        if !knows_clock(facts) {
+        if !law::says_something(facts, of.level) {
             return None;
         }
         let site = facts.site;

@@ -292,7 +292,9 @@ impl Experiment for Read {
             "latency" => law::single(facts, ground, look),
             "iops" => per_block().map(|block| block.inverse(1e9)),
             "bandwidth" => per_block().map(|block| block.inverse(1e9 * BLOCK_BYTES as f64)),
-            _ if facts.known.is_none() || look.mode == Mode::Cached => law::cpu(facts, look),
+            _ if facts.known.is_none() || look.mode == Mode::Cached => {
+                law::cpu(facts, ground, look)
+            }
             _ => None,
         };
         law.map(|law| on_ground(facts.site, law))

@@ -83,8 +83,10 @@ fn gather_slack(site: &Site) -> Slack {
 /// An instruction's latency or reciprocal throughput, in ns. Errors: no design of the architecture
 /// has a figure.
 pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
-    let law = clocked(facts, cycles(facts.site, operation, measure)?);
-    Ok(if measure == Measure::Throughput { crowded(facts, law) } else { law })
+    let cycles = cycles(facts.site, operation, measure)?;
+    let share = 1.0 / (cycles.range.likely * core_costs(facts.site).width);
+    let law = clocked(facts, cycles);
+    Ok(if measure == Measure::Throughput { crowded(facts, law, share.min(1.0)) } else { law })
 }
 
 /// What no correct figure of an operation passes.

@@ -241,3 +241,17 @@ fn plain_call(facts: Facts) -> Range {
     call(facts, CallWork { instructions: 4.0, stores: 1.0, loads: 1.0, ..CallWork::default() })
         .range
 }
+
+#[test]
+fn tenants_of_the_core_slow_what_its_width_limits() {
+    let alone = site(Core::Zen3, boosting(4_000_000_000));
+    let mut shared = alone.clone();
+    shared.host.given.set("cpu.tenants", "2").expect("a fact of the host");
+    let high = |site: &Site, body| loop_iteration(site, body).range.high;
+    assert_eq!(high(&shared, LoopBody::Register), 2.0 * high(&alone, LoopBody::Register));
+    assert_eq!(high(&shared, LoopBody::Memory), high(&alone, LoopBody::Memory));
+    // What was measured says more than what was given.
+    let known = Known::default();
+    let measured = |site| call(Facts { site, known: Some(&known) }, CallWork::default()).range;
+    assert_eq!(measured(&shared), measured(&alone));
+}

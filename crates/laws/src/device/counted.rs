@@ -10,7 +10,7 @@
 
 use super::{FLASH, Reading};
 use crate::{Law, range};
-use host::block::Counted;
+use host::block::{Counted, Disk};
 use record::event::Range;
 
 /// Fewer reads since boot describe only the boot.
@@ -20,6 +20,8 @@ const READS_LEAST: u64 = 10_000;
 const MEAN_MARGIN: f64 = 3.0;
 /// The least upper end, in ns: reads that a memory below answered say nothing of what flash takes.
 const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
+/// The least upper end of a flush, in ns: many of those counted may have had nothing to do.
+const FLUSH_LEAST_NS: f64 = 1e5;
 /// Least bytes while busy for a rate, and the least share of the rate that one stream gets.
 const BYTES_LEAST: u64 = 1 << 30;
 const STREAM_SHARE: f64 = 0.25;
@@ -33,7 +35,11 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let (reads, ms) = (since.reads, mean_ns / 1e6);
         let told =
             format!("its {reads} reads since boot took {ms:.2} ms on average (/proc/diskstats)");
-        (random, next) = (at_most(random, most_ns).and(&told), at_most(next, most_ns).and(&told));
+        let within = |law: Law| {
+            let range = at_most(law.range, most_ns);
+            law.at(range).and(&told)
+        };
+        (random, next) = (within(random), within(next));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
     if bytes >= BYTES_LEAST && since.busy_ms > 0 {
@@ -47,17 +53,29 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     Reading { class, random, next, rate, sure }
 }
 
-/// The law without what lies above.
-fn at_most(law: Law, most: f64) -> Law {
-    let Range { low, likely, high } = law.range;
-    law.at(range(low.min(most), likely.min(most), high.min(most)))
+/// The most that a flush takes, in ns, and what says so. A write into a cache takes no longer than
+/// a flush, which empties the cache. `None` where too few were counted.
+pub fn flush_most(disk: Option<&Disk>) -> Option<(f64, String)> {
+    let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
+    let mean_ns = ms as f64 * 1e6 / count as f64;
+    let told = format!(
+        "its {count} flushes since boot took {:.2} ms on average (/proc/diskstats)",
+        mean_ns / 1e6
+    );
+    Some(((MEAN_MARGIN * mean_ns).max(FLUSH_LEAST_NS), told))
+}
+
+/// An interval without what lies above.
+pub fn at_most(of: Range, most: f64) -> Range {
+    range(of.low.min(most), of.likely.min(most), of.high.min(most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Reading, UNKNOWN};
-    use super::narrowed;
+    use super::{flush_most, narrowed};
     use crate::Law;
+    use bench::experiment::fixtures::recorded;
     use host::block::Counted;
 
     /// A disk of unknown class after so many reads of 32 KiB, of so many ns each, half of the time
@@ -70,7 +88,11 @@ mod tests {
             rate: Law::hardware(UNKNOWN.rate, ""),
             sure: false,
         };
-        let since = Counted {
+        narrowed(reading, counted(reads, mean_ns))
+    }
+
+    fn counted(reads: u64, mean_ns: u64) -> Counted {
+        Counted {
             reads,
             read_bytes: reads << 15,
             read_ms: reads * mean_ns / 1_000_000,
@@ -79,8 +101,7 @@ mod tests {
             write_ms: 0,
             busy_ms: reads * mean_ns / 2_000_000,
             flushes: None,
-        };
-        narrowed(reading, since)
+        }
     }
 
     #[test]
@@ -103,5 +124,17 @@ mod tests {
         let rate = reading.rate.range;
         assert!((rate.low - 0.546).abs() < 0.01 && rate.likely >= rate.low, "{rate:?}");
         assert_eq!(rate.high, UNKNOWN.rate.high);
+    }
+
+    #[test]
+    fn counted_flushes_bound_one() {
+        let mut disk = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
+        let mut most = |flushes| {
+            disk.counted = Some(Counted { flushes, ..counted(0, 0) });
+            flush_most(Some(&disk)).map(|(most, _)| most)
+        };
+        assert_eq!(most(Some((20_000, 4_000))), Some(6e5));
+        assert_eq!(most(Some((20_000, 0))), Some(1e5), "nothing to do");
+        assert_eq!((most(Some((20, 4))), most(None)), (None, None));
     }
 }

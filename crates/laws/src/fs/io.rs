@@ -147,8 +147,10 @@ impl<'law> Basis<'law> {
             name if name == SPINNING.name => SPUN,
             _ => ANY,
         };
+        let flushed = device::flush_most(request.disk(site)).filter(|_| !reading.class.sure);
+        let most = flushed.as_ref().map_or(f64::INFINITY, |(most, _)| *most);
         for ns in [&mut writing.write_ns, &mut writing.flush_ns] {
-            *ns = scaled(*ns, reading.class.fitted(site));
+            *ns = device::at_most(scaled(*ns, reading.class.fitted(site)), most);
         }
         let given = |name: &str| site.host.given.value(name);
         if let Some(ns) = given("disk.write_latency") {
@@ -179,6 +181,9 @@ impl<'law> Basis<'law> {
             _ if work.is_in_memory() => in_memory.clone(),
             _ => single(facts, request, &reading, &writing, rate, &in_memory),
         };
+        if let Some((_, told)) = flushed.filter(|_| !work.is_read() && !work.is_in_memory()) {
+            single = single.and(told);
+        }
         // What answered fs.read answers here too.
         let is_answered = measured.is_some() || streamed.is_some();
         let is_here = matches!(request.ground, "device" | "memory") || is_answered;

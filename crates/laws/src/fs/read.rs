@@ -36,6 +36,8 @@ const FROM_MEMORY: Range = range(0.2, 0.9, 1.6);
 const WAITED: Range = range(0.02, 0.3, 1.2);
 /// If the device's window is unknown.
 const READAHEAD_BYTES: f64 = 131_072.0;
+/// A longer request is split: the kernel's usual limit (include/linux/blkdev.h).
+const REQUEST_BYTES: f64 = 1_310_720.0;
 /// A pass over a large file is cut into parts of so many bytes.
 const PASS_BYTES: f64 = 16.0 * 1048576.0;
 /// So much of a file is in the page cache at a time, and is passed over.
@@ -126,8 +128,14 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     Some(found.at(of).with(&slowest).and("readahead has fetched most blocks, or each read waits"))
 }
 
+/// Bytes of a window that is read ahead.
+fn ahead_bytes(below: Below) -> f64 {
+    let ahead = below.disk.and_then(|disk| disk.read_ahead_bytes);
+    ahead.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(BLOCK_BYTES)
+}
+
 /// CPU time of the reading thread for a block, in ns.
-pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
+pub fn cpu(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let copy = cached(facts, read);
     if read.mode == Mode::Cached {
         return copy;
@@ -136,9 +144,10 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
     let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page allocated"));
     let law = match read.mode {
         _ if read.is_ahead() => {
-            // A request for many blocks, shared by them.
+            // A window is a request or several, and its blocks share them.
+            let share = BLOCK_BYTES / ahead_bytes(below).min(REQUEST_BYTES);
             let Range { low, likely, high } = kernel.range;
-            copy + page + kernel.at(range(0.01 * low, 0.1 * likely, 0.6 * high))
+            copy + page + kernel.at(range(0.01 * low, 3.0 * share * likely, 0.6 * high))
         }
         mode if mode.is_direct() => kernel.with(&copy),
         _ => copy + page + kernel,
@@ -265,8 +274,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         None => device.random.range,
     };
     let once = scaled(first, 1.0 / blocks);
-    let ahead = below.disk.and_then(|disk| disk.read_ahead_bytes);
-    let ahead = ahead.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(BLOCK_BYTES);
+    let ahead = ahead_bytes(below);
     let (transfer, waited) = match per_page {
         // What was measured page by page has its waits in it.
         Some(ns) => {

@@ -13,7 +13,7 @@ use super::measured::level_ns;
 use super::transfer::{Access, Op, STREAM, Stores, Transfer, cpus_of};
 use super::{LINE, Level, level_latency};
 use crate::cpu::peak::{CORES_HZ, distinct_cores};
-use crate::cpu::{best_core_clock, core, is_guest};
+use crate::cpu::{best_core_clock, core, is_guest, knows_clock};
 use crate::{Facts, Law, around, inverse, product, range};
 use bench::experiment::Site;
 use record::event::{Bound, Range, Side};
@@ -105,6 +105,11 @@ fn over_bus(of: &Transfer) -> Range {
         (Op::Modify, _) => range(0.75, 0.95, 1.05),
         _ => range(0.8 * ratio, 0.97 * ratio, 1.0),
     }
+}
+
+/// Whether facts say anything: earlier figures do of caches, and nothing of main memory.
+pub fn says_something(facts: Facts, level: Level) -> bool {
+    knows_clock(facts) && (facts.known.is_none() || !level.is_memory())
 }
 
 /// Program bytes per second of a kernel. Errors: why nothing can be said.

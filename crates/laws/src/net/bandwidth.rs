@@ -17,9 +17,10 @@ pub use shares::share;
 use super::{
     Kind, Protocol, Transport, Way, core_rate, goodput, least, link_rate, sleeps, stack, stack_cost,
 };
-use crate::memory::Level;
 use crate::memory::measured::copied;
-use crate::{Facts, Law, cpu, range, scaled, sum};
+use crate::memory::transfer::{self, Op, Stores, Threads};
+use crate::memory::{self, Level, described_levels};
+use crate::{Facts, Law, cpu, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
@@ -371,6 +372,15 @@ pub fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport())
 }
 
+/// How many threads' copies a transfer over loopback is compared with, and why.
+fn at_once(site: &Site, flow: &Flow) -> (f64, &'static str) {
+    let (streams, cpus) = (flow.streams as f64, site.cpus.len().max(1) as f64);
+    match flow.is_same_cpu() {
+        true => (0.5 * streams.min(cpus), "one CPU copies in and out"),
+        false => (streams.min((cpus / 2.0).floor().max(1.0)), "copies in and out in parallel"),
+    }
+}
+
 /// What steady transfers are compared with, in B/s, and what it is; `None` if the reference is
 /// unknown.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
@@ -380,14 +390,7 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
         return Some((bound.constant, format!("relative to the link: {}", bound.rule)));
     }
     let (_, best) = measured_copies(known)?;
-    let cpus = site.cpus.len().max(1) as f64;
-    let (at_once, how) = match flow.is_same_cpu() {
-        true => (0.5 * (flow.streams as f64).min(cpus), "one CPU copies in and out"),
-        false => (
-            (flow.streams as f64).min((cpus / 2.0).floor().max(1.0)),
-            "copies in and out in parallel",
-        ),
-    };
+    let (at_once, how) = at_once(site, flow);
     Some((
         best * at_once,
         format!(
@@ -403,13 +406,13 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
 pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
     let way = Way::of(site).toward(flow.is_up());
     if way.kind() == Kind::Loopback {
-        // Calls and segments beside the copies; small messages are nearly all calls.
-        let copied = flow.of.message as f64 / (flow.of.message as f64 + 12_000.0);
-        let share = range(0.1 * copied, 0.4 * copied, 1.5 * copied);
-        return Some(Law::of(
-            share,
-            "relative to copying alone; each message also costs calls and protocol work",
-        ));
+        let (facts, (at_once, how)) = (Facts::prior(site), at_once(site, flow));
+        let caches = described_levels(site).into_iter().map(|(level, _)| level);
+        let last = caches.filter(|level| *level != Level::L1).last().unwrap_or(Level::Memory);
+        let of = transfer::Transfer::widest(Op::Copy, Stores::Regular, last, Threads::Number(1));
+        let copies = memory::bandwidth::bandwidth(facts, &of).ok()?.times(0.5 * at_once);
+        let share = bandwidth(facts, flow).by(inverse(1.0, copies.range));
+        return Some(share.and(format!("relative to a program's copies, {how}")).with(&copies));
     }
     link_rate(&way)?;
     let law = Law::of(range(1e-4, 0.95, 1.02), way.name());

@@ -71,7 +71,7 @@ const TO_BARE_CHILD: Range = range(10e3, 32e3, 90e3);
 /// What a program adds to a fork: the old memory dropped, a file mapped; for a dynamic one also the
 /// interpreter and the libraries, mapped, faulted in and relocated.
 const EXEC_STATIC: Range = range(50e3, 110e3, 240e3);
-const EXEC_DYNAMIC: Range = range(600e3, 1700e3, 3600e3);
+const EXEC_DYNAMIC: Range = range(600e3, 1500e3, 3600e3);
 
 fn work(call: Call) -> Work {
     let forked =
@@ -118,12 +118,12 @@ fn work(call: Call) -> Work {
             "a task on the parent's memory and the exec of a one-page program",
         ),
         Call::PosixSpawnDynamic => spawned(
-            range(700e3, 1900e3, 4000e3),
+            range(600e3, 1450e3, 3600e3),
             "a task on the parent's memory and the exec of a program with its interpreter and C \
              library, mapped and relocated",
         ),
         Call::Sh => spawned(
-            range(800e3, 2300e3, 6000e3),
+            range(700e3, 1600e3, 5000e3),
             "a task on the parent's memory, the exec of the shell, its libraries relocated and one \
              line parsed",
         ),

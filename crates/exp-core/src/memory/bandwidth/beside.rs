@@ -4,7 +4,6 @@
 use super::ID;
 use bench::experiment::{DerivedValue, Field, Fields, Known, unknown};
 use laws::Facts;
-use laws::cpu::knows_clock;
 use laws::memory::Level;
 use laws::memory::bandwidth as law;
 use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
@@ -68,7 +67,7 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
 pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Prediction> {
     let level = Level::of(case.get("level"))?;
     let law = match (metric, case.text("op")) {
-        ("stream_mean", _) if knows_clock(facts) => {
+        ("stream_mean", _) if law::says_something(facts, level) => {
             let (stores, threads) =
                 (Stores::of(case.get("stores"))?, Threads::of(case.get("threads"))?);
             law::stream_mean(facts, &Transfer::widest(Op::Copy, stores, level, threads))
