@@ -9,7 +9,7 @@ use trial::{Question, trial, wilson};
 
 /// How often a question is answered yes in so many sweeps.
 fn count(question: Question, size: u32, trials: u64) -> usize {
-    let noise = fleet::Noise::recorded();
+    let noise = fleet::Noise::of(include_str!("../examples/simulate/first.tsv"));
     (1..=trials).filter(|seed| trial(question, &noise, size, *seed).happened).count()
 }
 

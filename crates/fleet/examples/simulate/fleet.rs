@@ -32,15 +32,9 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The recorded noise, one figure a line: `noise.tsv`, by which the rules were chosen.
-    pub fn recorded() -> Vec<Noise> {
-        include_str!("noise.tsv").lines().map(Noise::parsed).collect()
-    }
-
-    /// Other figures of later runs: `later.tsv`.
-    #[cfg_attr(test, expect(dead_code, reason = "tests draw from the first ones"))]
-    pub fn later() -> Vec<Noise> {
-        include_str!("later.tsv").lines().map(Noise::parsed).collect()
+    /// Recorded noise, one figure a line (`scripts/fleet/noise`).
+    pub fn of(lines: &str) -> Vec<Noise> {
+        lines.lines().map(Noise::parsed).collect()
     }
 
     fn parsed(line: &str) -> Noise {

@@ -1,7 +1,7 @@
 //! The promises of the fleet's model on drawn fleets, as tables in Markdown.
 //!
 //! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for
-//! each size, the first with this seed. NOISE is `first` (by which the rules were chosen) or `later`.
+//! each size, the first with this seed. NOISE is a file of recorded rounds.
 #![expect(clippy::print_stdout, reason = "it prints tables")]
 
 mod fleet;
@@ -29,11 +29,8 @@ const PROMISED: [f64; 6] = [8.0, 9.0, 10.0, 12.0, 20.0, f64::INFINITY];
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let seed: u64 = arguments.next().and_then(|seed| seed.parse().ok()).expect("a seed");
-    let noise = match arguments.next().as_deref() {
-        Some("first") => Noise::recorded(),
-        Some("later") => Noise::later(),
-        _ => panic!("first or later"),
-    };
+    let noise = arguments.next().expect("a file of noise");
+    let noise = Noise::of(&std::fs::read_to_string(noise).expect("it can be read"));
     println!("{HEAD}");
     let (mut slow, mut promised): (Vec<Answer>, Vec<Answer>) = (Vec::new(), Vec::new());
     for argument in arguments {

@@ -125,6 +125,52 @@ fn a_lost_node_costs_only_its_own_figures_at_every_message() {
 }
 
 #[test]
+fn a_node_that_is_lost_in_a_turn_of_several_suspects_costs_only_its_own_pairs() {
+    let recipe = recipe(101);
+    let healthy = whole(&run(&recipe, &drawn(), &[], 1, None));
+    // Three links of the first matching are bad, so that suspects share turns.
+    let first = healthy.pairs.iter().filter(|pair| pair.step == 0).take(3);
+    let links = first.map(|pair| (format!("{}-{}", pair.from, pair.to), 0.1)).collect();
+    let drawn = Drawn { links, ..drawn() };
+    let undisturbed = run(&recipe, &drawn, &[], 1, None);
+    let all = whole(&undisturbed);
+    let turns = |sweep: &Sweep| {
+        let mut turns: BTreeMap<u32, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        for pair in sweep.pairs.iter().filter(|pair| pair.purpose == Purpose::Suspect) {
+            turns.entry(pair.step).or_default().insert((pair.from, pair.to));
+        }
+        turns
+    };
+    let full = turns(&all);
+    let (before, (turn, pairs)) = full
+        .iter()
+        .zip(full.iter().skip(1))
+        .find(|((_, before), (_, pairs))| before.len() > 1 && pairs.len() > 1)
+        .expect("turns of several pairs");
+    let rank = pairs.iter().flat_map(|(from, to)| [*from, *to]).find(|rank| *rank > 0);
+    let rank = rank.expect("a node that is not rank 0");
+    let mut in_turn = 0;
+    for at in (0..undisturbed.messages).rev().take(1500).step_by(30) {
+        let kill = Kill { rank, at, before: true };
+        let outcome = run(&recipe, &drawn, &[], 1, Some(kill));
+        assert!(outcome.is_over, "{kill:?}");
+        let sweep = whole(&outcome);
+        let left = turns(&sweep);
+        assert!(sweep.absents.iter().all(|of| !of.lost || of.rank == rank), "{:?}", sweep.absents);
+        // Where the turn before it is there, the plan of the look was the same.
+        if left.get(before.0) == Some(before.1) {
+            let others = |of: &BTreeSet<(u32, u32)>| -> BTreeSet<(u32, u32)> {
+                of.iter().copied().filter(|(from, to)| ![*from, *to].contains(&rank)).collect()
+            };
+            let found = left.get(turn).cloned().unwrap_or_default();
+            assert_eq!(others(&found), others(pairs), "{kill:?}");
+            in_turn += u32::from(found != *pairs);
+        }
+    }
+    assert!(in_turn > 0, "the node was never lost before its turn ended");
+}
+
+#[test]
 fn rank_0_can_die_at_every_message_and_the_verdicts_are_the_same() {
     let recipe = short(18);
     let drawn = drawn();
