@@ -9,7 +9,7 @@ mod account;
 mod ground;
 
 pub(super) use account::{Account, Moved};
-pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note};
+pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
 use anyhow::{Context, Result, bail, ensure};
 use metal::fault::{evict, random_readahead};
