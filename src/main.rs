@@ -1,12 +1,7 @@
-//! plumb measures what the operations of a machine cost, predicts every figure before it measures
-//! it, and writes the result as a lab report.
+//! The program. All of it is in the library, which `packaging/build` builds for size, while the level
+//! of this crate is that of the passes at link time.
 #![forbid(unsafe_code)]
 
-mod cmd;
-mod published;
-mod sheet;
-mod tables;
-
 fn main() -> std::process::ExitCode {
-    cmd::main()
+    plumb::main()
 }

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn manual_page_is_current() {
         let mut text =
-            "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --bin plumb manual_page -->\n\n\
+            "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --lib manual_page -->\n\n\
              Defaults that the machine decides are those of the recorded host vm-granite-rapids.\n\n\
              `--set ID.PARAM=VALUE` takes one value, several (`1,2,4`) or a range. Numbers of a range go \
              up by one (`0..7`), sizes in bytes double (`4KiB..1MiB`), and `LOW..HIGH/STEP` goes up by a \
@@ -232,7 +232,7 @@ mod tests {
         let have = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             have == text,
-            "docs/EXPERIMENTS.md is stale: UPDATE_DOCS=1 cargo test --bin plumb manual_page"
+            "docs/EXPERIMENTS.md is stale: UPDATE_DOCS=1 cargo test --lib manual_page"
         );
     }
 }

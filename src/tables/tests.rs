@@ -105,5 +105,5 @@ fn the_page_describes_the_tables() {
         std::fs::write(&path, &made).expect("the page");
     }
     let page = std::fs::read_to_string(&path).expect("the page");
-    assert!(page == made, "UPDATE_DOCS=1 cargo test --bin plumb the_page writes it anew");
+    assert!(page == made, "UPDATE_DOCS=1 cargo test --lib the_page writes it anew");
 }

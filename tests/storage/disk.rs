@@ -43,6 +43,18 @@ impl Disk {
         disk.mount(&["-t", kind, kind]).then_some(disk)
     }
 
+    /// An overlay whose files are on another one, as a container has it.
+    pub fn over(other: &Disk) -> Option<Disk> {
+        let mut disk = Disk { dir: tempfile::tempdir().unwrap(), is_mounted: false };
+        let [lower, upper, work] = ["lower", "upper", "work"].map(|name| other.path().join(name));
+        for dir in [&disk.path(), &lower, &upper, &work] {
+            fs::create_dir(dir).unwrap();
+        }
+        let [lower, upper, work] = [&lower, &upper, &work].map(|path| path.display());
+        let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        disk.mount(&["-t", "overlay", "-o", &layers, "overlay"]).then_some(disk)
+    }
+
     fn mount(&mut self, what: &[&str]) -> bool {
         let place = self.text();
         let mounted = run("mount", &[what, &[&place]].concat());

@@ -141,3 +141,17 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
         assert_eq!(memory.left(), NOTHING);
     }
 }
+
+/// A container does not see what its overlay is made of.
+#[test]
+fn an_overlay_is_no_device_s_if_its_files_are_in_memory() {
+    let here = Here::new();
+    let below = [(Disk::in_memory("tmpfs"), true), (Disk::new("ext4", 96 * MIB), false)];
+    for (below, is_memory) in below {
+        let Some(overlay) = below.as_ref().and_then(Disk::over) else { return };
+        let plan = here.ends(0, &["plan", "fs", "--preset", "rehearsal", "--dir", &overlay.text()]);
+        let said = plan.out.contains("overlay, which keeps its files in memory");
+        assert_eq!(said, is_memory, "{plan:?}");
+        assert_eq!(overlay.left(), NOTHING);
+    }
+}

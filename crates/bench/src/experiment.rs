@@ -262,7 +262,8 @@ impl Site {
 pub struct DirFacts {
     /// Path.
     pub path: PathBuf,
-    /// File system type; empty if the mounts do not show it.
+    /// File system type; empty if the mounts do not show it. Of an overlay that keeps its files in
+    /// memory the type below it: `tmpfs`.
     pub file_system: String,
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.

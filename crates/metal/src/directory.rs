@@ -9,13 +9,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat, unlinkat,
 };
 
-use crate::fault::free_bytes;
+use crate::fault::{evict, free_bytes};
 use crate::process::{Patience, Signs, within};
+use crate::storage::{file_system, residency};
 
 /// Name of the file that is written where a file without a name cannot be. It is the same for all,
 /// so that one that was killed in between leaves nothing that the next does not remove.
@@ -24,6 +27,11 @@ const PROBE: &str = ".plumb-probe";
 const PROBE_TEXT: &[u8] = b"plumb";
 /// Others that probe at the same moment remove each other's file.
 const PROBE_TRIES: u32 = 5;
+/// An overlay without syncs (`volatile`) writes a page some time after it is asked to: so often the
+/// page is evicted before it counts as one that stays …
+const EVICTIONS: u32 = 500;
+/// … with this between.
+const EVICTION_EVERY: Duration = Duration::from_millis(1);
 /// A sign is given after so many entries that were listed.
 const LISTED: usize = 1000;
 /// Files without a name are not available: the kernel or the file system lacks them.
@@ -51,6 +59,9 @@ pub struct Writable {
     pub path: PathBuf,
     /// Bytes that its file system still has for this user.
     pub free_bytes: u64,
+    /// It is an overlay's, and files stay in memory: the layer that keeps them is a tmpfs, which
+    /// the mount table of a container does not show.
+    pub is_over_memory: bool,
 }
 
 /// Why a directory cannot be used.
@@ -85,12 +96,12 @@ pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<
     let answer = within(patience, |signs| {
         let dir = File::open(&path)?;
         refuse_shared(&dir)?;
-        write_probe(&path, &named, signs)?;
-        Ok(free_bytes(&dir)?.to_le_bytes().to_vec())
+        let is_over_memory = write_probe(&path, &named, signs)?;
+        Ok([free_bytes(&dir)?, u64::from(is_over_memory)].map(u64::to_le_bytes).concat())
     });
-    let free = answer.map_err(|error| refused(error, Refused::Unwritable, Some(named)))?;
-    let free_bytes = <[u8; 8]>::try_from(free).map_or(0, u64::from_le_bytes);
-    Ok(Writable { path, free_bytes })
+    let answer = answer.map_err(|error| refused(error, Refused::Unwritable, Some(named)))?;
+    let free_bytes = word(&answer, 0).unwrap_or(0);
+    Ok(Writable { path, free_bytes, is_over_memory: word(&answer, 1) == Some(1) })
 }
 
 fn refused(
@@ -117,23 +128,51 @@ fn kind(path: &Path) -> io::Result<&'static str> {
     })
 }
 
-/// Writes a file that has no name, else one that is removed at once.
-fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<()> {
-    let unnamed = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(dir);
+/// One of the 64-bit words that a child sends.
+fn word(sent: &[u8], index: usize) -> Option<u64> {
+    let bytes = sent.chunks_exact(8).nth(index)?;
+    bytes.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// Writes a file that has no name, else one that is removed at once. True if it is over memory
+/// ([`Writable::is_over_memory`]).
+fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<bool> {
+    let mut way = OpenOptions::new();
+    let unnamed = way.read(true).write(true).custom_flags(libc::O_TMPFILE).open(dir);
     let lacks = |error: &io::Error| error.raw_os_error().is_some_and(|it| NO_UNNAMED.contains(&it));
     signs.give();
     match unnamed {
-        Ok(mut file) => file.write_all(PROBE_TEXT),
+        Ok(mut file) => write_text(&mut file, signs),
         Err(error) if lacks(&error) => write_named(named, signs),
         Err(error) => Err(error),
     }
 }
 
-/// Writes a file and removes it, and before that one of this name that an earlier probe left.
-fn write_named(path: &Path, signs: &Signs) -> io::Result<()> {
+/// Writes the text; of an overlay, which does not say where it keeps files, true if the page stays
+/// in memory although it was synced and evicted.
+fn write_text(file: &mut File, signs: &Signs) -> io::Result<bool> {
+    file.write_all(PROBE_TEXT)?;
+    if file_system(file)?.name() != Some("overlay") {
+        return Ok(false);
+    }
+    file.sync_data()?;
+    for _ in 0..EVICTIONS {
+        signs.give();
+        evict(file, 0, 0)?;
+        if residency(file, 0, PROBE_TEXT.len() as u64)?.cached == 0 {
+            return Ok(false);
+        }
+        thread::sleep(EVICTION_EVERY);
+    }
+    Ok(true)
+}
+
+/// Writes a file and removes it, and before that one of this name that an earlier probe left. True
+/// if it is over memory.
+fn write_named(path: &Path, signs: &Signs) -> io::Result<bool> {
     let mut tries = 0;
     let mut file = loop {
-        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        let made = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         signs.give();
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < PROBE_TRIES => {
@@ -143,7 +182,7 @@ fn write_named(path: &Path, signs: &Signs) -> io::Result<()> {
             made => break made?,
         }
     };
-    let written = file.write_all(PROBE_TEXT);
+    let written = write_text(&mut file, signs);
     drop(file);
     signs.give();
     gone(fs::remove_file(path))?;
@@ -198,11 +237,8 @@ pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Res
         let Identity { device, inode } = Identity::of(&fstat(open(&parent, name)?)?);
         Ok([device.to_le_bytes(), inode.to_le_bytes()].concat())
     })?;
-    let word = |at: usize| made.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-    match (word(0), word(8)) {
-        (Some(device), Some(inode)) => {
-            Ok(Identity { device: u64::from_le_bytes(device), inode: u64::from_le_bytes(inode) })
-        }
+    match (word(&made, 0), word(&made, 1)) {
+        (Some(device), Some(inode)) => Ok(Identity { device, inode }),
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
@@ -346,6 +382,9 @@ mod tests {
         let found = probe(&here.join("."), LONG).expect("can be written");
         assert_eq!(found.path, here.canonicalize().expect("is there"));
         assert!(found.free_bytes > 0);
+        let opened = fs::File::open(&*here).expect("opens");
+        let on = crate::storage::file_system(&opened).expect("its file system");
+        assert!(on.name() == Some("overlay") || !found.is_over_memory);
         assert_eq!(names(&here, LONG).expect("lists"), [] as [&str; 0]);
     }
 
@@ -353,7 +392,7 @@ mod tests {
     fn what_a_probe_left_that_was_killed_is_removed_and_nothing_else() {
         let here = Scratch::new("left");
         let path = here.join(PROBE);
-        let probed = || done(LONG, |signs| write_named(&path, signs));
+        let probed = || done(LONG, |signs| write_named(&path, signs).map(drop));
         for left in ["", "plumb"] {
             fs::write(&path, left).expect("writes");
             probed().expect("writes its own");

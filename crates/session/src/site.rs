@@ -155,7 +155,10 @@ fn dir_facts(
         )));
     }
     Ok(DirFacts {
-        file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
+        file_system: match found.is_over_memory {
+            true => IN_MEMORY[0].to_owned(),
+            false => mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
+        },
         allowance_bytes: allowance(found.free_bytes as f64) as u64,
         shares: ALL_SHARES,
         path,

@@ -9,7 +9,7 @@ mod account;
 mod ground;
 
 pub(super) use account::{Account, Moved};
-pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note};
+pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
 use anyhow::{Context, Result, bail, ensure};
 use metal::fault::{evict, random_readahead};
@@ -33,10 +33,6 @@ const EVICTION_STILL: Duration = Duration::from_secs(1);
 const EVICTION_MOST: Duration = Duration::from_secs(2);
 /// … and so often tried.
 const EVICTION_EVERY: Duration = Duration::from_micros(200);
-/// Where no page leaves, though none is to be written. An overlay does not say what its files are
-/// on.
-const IN_MEMORY: &str = "; the file system keeps its files in memory, as an overlay over tmpfs \
-                         does: name a directory on a block device by --dir";
 /// So often a file is brought into memory: kernels that page out what looks cold before memory is
 /// short (DAMON's `pageout`) take single pages back at any time.
 pub(in crate::fs) const WARM_TRIES: usize = 4;
@@ -143,11 +139,10 @@ impl Opened {
                 return Ok(());
             }
             let (stay, dirty) = (resident.cached, resident.dirty);
-            let pages = of.div_ceil(base_page_bytes() as u64);
-            let way_out = if stay == pages && dirty == 0 { IN_MEMORY } else { "" };
             ensure!(
                 patience.lasts(Instant::now(), stay),
-                "cache: {stay} of {pages} pages stay in memory after eviction ({dirty} dirty){way_out}"
+                "cache: {stay} of {} pages stay in memory after eviction ({dirty} dirty)",
+                of.div_ceil(base_page_bytes() as u64)
             );
             std::thread::sleep(EVICTION_EVERY);
             // A large folio leaves as a whole, which may be more than the range.

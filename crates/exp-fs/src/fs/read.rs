@@ -97,7 +97,7 @@
 
 mod passes;
 
-use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below};
+use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, found, less, more, plain, settled, standard_first};
 use super::window;
 use anyhow::{Context, Result};
@@ -411,15 +411,7 @@ fn unaffordable(site: &Site, sizes: impl Iterator<Item = u64>) -> BTreeMap<u64, 
 
 /// Why a mode is not available if files are in memory.
 fn absent(site: &Site, mode: Mode) -> Option<Skip> {
-    let ground = below(site)?;
-    // A disk of memory (zram) takes direct reads, and its pages can be evicted.
-    let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
-    (in_memory && mode != Mode::Cached).then(|| {
-        let on = &ground.because;
-        let why =
-            format!("files are on {on}: O_DIRECT is faked there, and pages cannot be evicted");
-        Skip::because(why).needs("--dir DIR on a file system of a block device")
-    })
+    only_memory(site).filter(|_| mode != Mode::Cached)
 }
 
 /// Eight blocks of the device, in ns, where its class is certain.

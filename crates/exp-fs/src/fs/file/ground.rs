@@ -2,7 +2,7 @@
 
 use crate::fs::offered::told;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
-use bench::experiment::{Field, Site};
+use bench::experiment::{Field, Site, Skip};
 use bench::symbols;
 use host::block::{Disk, Mount};
 use record::case::{Case, Series};
@@ -53,7 +53,12 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
     // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be
     // more: what that one counts is not all.
     let number = number.filter(|number| *number == mount.number);
-    let kind = kind_of(mount, disk);
+    // An overlay looks like any other, and the site knows what became of a file there.
+    let known = site.dir.as_ref().filter(|known| known.path == dir);
+    let kind = match known.is_some_and(|known| is_memory(&known.file_system)) {
+        true => Kind::Memory,
+        false => kind_of(mount, disk),
+    };
     let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
     let name = disk.map(|disk| disk.name.as_str());
     let because = sentence(kind, &mount.fs, name, is_virtual);
@@ -63,6 +68,15 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
 /// What lies below the directory for files; none without one.
 pub(in crate::fs) fn below(site: &Site) -> Option<Ground<'_>> {
     site.dir.as_ref().map(|dir| ground(site, &dir.path))
+}
+
+/// Why nothing of the directory for files is read from a device, or written past the page cache.
+pub(in crate::fs) fn only_memory(site: &Site) -> Option<Skip> {
+    // A disk of memory (zram) takes direct reads, and its pages can be evicted.
+    let ground = below(site).filter(|at| at.kind == Kind::Memory && at.disk.is_none())?;
+    let on = &ground.because;
+    let why = format!("files are on {on}: O_DIRECT is faked there, and pages cannot be evicted");
+    Some(Skip::because(why).needs("--dir DIR on a file system of a block device"))
 }
 
 /// Puts what is known of the place among the facts of all cases.
@@ -113,13 +127,17 @@ pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
         .then(|| format!("the files are on {}", sentence(kind, fs, text("device"), is_virtual)))
 }
 
+fn is_memory(fs: &str) -> bool {
+    ["tmpfs", "ramfs"].contains(&fs)
+}
+
 fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
     const NETWORK: &str = "nfs nfs4 cifs smb3 smbfs 9p ceph virtiofs vboxsf afs lustre gfs2 \
                            fuse.sshfs fuse.glusterfs";
     let fs = mount.fs.as_str();
     match disk {
         _ if NETWORK.split(' ').any(|name| name == fs) => Kind::Network,
-        _ if fs == "tmpfs" || fs == "ramfs" => Kind::Memory,
+        _ if is_memory(fs) => Kind::Memory,
         _ if fs.starts_with("fuse") => Kind::Fuse,
         _ if ["overlay", "aufs", "ecryptfs", "unionfs"].contains(&fs) => Kind::Stacked,
         Some(disk) if counts_itself(disk) => Kind::Device,
@@ -148,9 +166,9 @@ impl Ground<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, ground, ground_note};
+    use super::{Kind, below, ground, ground_note, only_memory};
     use bench::experiment::Site;
-    use bench::experiment::fixtures::bare_site;
+    use bench::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
     use record::case::Case;
     use record::key::CaseId;
@@ -209,6 +227,21 @@ mod tests {
         assert!(!case.at.contains_key("device_number"), "{:?}", case.at);
         let fs = case.at["file_system"].text().expect("its name");
         assert!(ground_note(&case).expect("something is not known").starts_with(fs));
+    }
+
+    #[test]
+    fn an_overlay_is_memory_where_its_files_stay_there() {
+        let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
+        let site = Site { host: Host::read(&root), ..bare_site() };
+        let of = |file_system: &str| {
+            let mut site = with_dir(site.clone(), "/root", 1 << 30);
+            site.dir.iter_mut().for_each(|dir| dir.file_system = file_system.to_owned());
+            (below(&site).expect("a directory").kind, only_memory(&site).map(|skip| skip.reason))
+        };
+        assert_eq!(of("overlay"), (Kind::Stacked, None));
+        let (kind, reason) = of("tmpfs");
+        assert_eq!(kind, Kind::Memory);
+        assert!(reason.is_some_and(|reason| reason.contains("overlay, which keeps its files in")));
     }
 
     #[test]

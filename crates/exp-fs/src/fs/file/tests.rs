@@ -89,9 +89,8 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
             (_, opened) => {
                 let opened = opened.expect("opens");
                 opened.warm(0, 0).expect("it is there");
-                let error = opened.make_cold(0, 0).expect_err("stays").to_string();
-                assert!(error.starts_with("cache: 256 of 256"), "{error}");
-                assert!(error.contains("--dir"), "{error}");
+                let error = opened.make_cold(0, 0).expect_err("stays");
+                assert!(error.to_string().starts_with("cache: 256 of 256"), "{error}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which cases a preset has, which of them yield a rate, and what each may write.
 
 use super::chosen;
-use crate::fs::file::below;
+use crate::fs::file::{below, only_memory};
 use crate::fs::offered::{Offered, rounds};
 use crate::fs::window::{self, RATE_CASES, SETTLED_NS};
 use bench::device;
@@ -227,7 +227,11 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
             // A rate that there is no room for is a burst, as in standard.
             (case, cost, no_room) = planned(None);
         }
-        let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
+        let absent = if (work.is_direct() || work.mode == Mode::Cold)
+            && let Some(skip) = only_memory(site)
+        {
+            Some(skip)
+        } else if work.is_direct() && !work.block.is_multiple_of(logical) {
             let why = format!(
                 "the device's logical block is {logical} bytes, and O_DIRECT transfers nothing \
                  smaller"
