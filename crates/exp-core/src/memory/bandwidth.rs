@@ -15,9 +15,9 @@
 //! Threads start at a common tick and go on until all are past the end of the window (half the case
 //! time); bytes count only while all of them run (`overlap`: that share of the window), and a step
 //! (about 0.1 ms) across an edge counts in part. If threads had less than 93 % of their CPUs, the
-//! window is repeated, up to three times. Then plumb compares every array with its expected content,
-//! and reads with their sum (vectors: the last 16 registers), and looks again at the nodes of the
-//! pages; a difference fails the case.
+//! window is repeated, up to three times. Then plumb compares every array with its expected
+//! content, and reads with their sum (vectors: the last 16 registers), and looks again at the nodes
+//! of the pages; a difference fails the case.
 //!
 //! On x86-64 vectors have two loops; one prefetches 512 bytes ahead of loads and of regular stores
 //! (this requests the line with its content, so the processor cannot skip the read), 1 KiB without
@@ -27,12 +27,12 @@
 //! for an eighth of the window beforehand and use the fastest (`loop`, `prefetch`). Words, and
 //! aarch64, have one loop.
 //!
-//! In a cache a thread's arrays fill three eighths of its share (seven eighths if the previous cache
-//! is more than three sixteenths), and one pass warms them. In main memory the arrays of all threads
-//! are four times their last caches, as `memory.latency` measured them (otherwise as described), and
-//! each thread's are at least four times its private caches, limited by `limit` and by the available
-//! memory; a note gives a smaller size in last caches. `4xLLC` is exactly four times the last cache,
-//! the reports' choice, or skipped.
+//! In a cache a thread's arrays fill three eighths of its share (seven eighths if the previous
+//! cache is more than three sixteenths), and one pass warms them. In main memory the arrays of all
+//! threads are four times their last caches, as `memory.latency` measured them (otherwise as
+//! described), and each thread's are at least four times its private caches, limited by `limit` and
+//! by the available memory; a note gives a smaller size in last caches. `4xLLC` is exactly four
+//! times the last cache, the reports' choice, or skipped.
 //!
 //! `bandwidth` counts bytes as STREAM does: each line once per load and once per store. A word that
 //! represents its line counts as the line (`word_rate`: the words' bytes; not in L1, where no line
@@ -52,15 +52,15 @@
 //!
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
-//! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency (of
-//! a cache memory.latency's, once known; of main memory the usual, because a random load waits for
-//! walks of the page tables and for rows that are closed, and a stream does not); main memory for
-//! all cores: 60 to 95 % of channels x MT/s x 8 B by DMI or `--set host.memory.…`, otherwise of the
-//! usual sockets of the core's generation. Where the channels are the limit, write-allocate makes a
-//! copy 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1. One thread is limited
-//! by its lines in flight: reads before stores take some of them, write-backs none, so its copy is
-//! 0.6 to 1.33 of its read in program bytes. In virtual machines, which share the memory, the range
-//! is wider. Bound: instructions x bytes x the round's core clocks; the channels' rate only warns.
+//! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency; of
+//! a cache memory.latency's, once known; of main memory the usual one, because a stream waits
+//! neither for walks of the page tables nor for closed rows. All cores in main memory: 60 to 95 %
+//! of channels x MT/s x 8 B by DMI or `--set host.memory.…`, otherwise of the usual sockets of the
+//! core's generation. Where the channels are the limit, write-allocate makes a copy 2/3 of a read
+//! in program bytes, a triad 3/4, non-temporal stores 1. One thread is limited by its lines in
+//! flight: reads before stores take some of them, write-backs none, so its copy is 0.6 to 1.33 of
+//! its read. A virtual machine shares its memory, so its range is wider. Bound: instructions x
+//! bytes x the round's core clocks; the channels' rate only warns.
 //!
 //! ## Reading the result
 //! One thread reaches the limit of its lines in flight, mostly half or less of the rate of all
@@ -80,14 +80,14 @@
 //! cache's size is per slice, per guest or per class of service; arrays 4 KiB apart make loads wait
 //! for stores; wide stores lower the clock on some processors (the efficiency's denominator is
 //! taken just before and after, by a chain of the same width in caches). Flat topologies of virtual
-//! machines hide siblings. A neighbour on the same memory takes bandwidth that plumb cannot count.
+//! machines hide siblings. plumb cannot count what a neighbour takes of the memory's rate.
 //!
 //! ## Sources
 //!
 //! [stream]; [likwid]; [cloverleaf] (write-allocate evasion); reports [R0] (256 MB, stride), [R1]
 //! (4 x last cache, first word of each line), [R2] (8-byte words), [R4] (mean of the four kernels).
-//! Core designs: [intel-optimization], [amd-guides], [arm-guides], [uops], not looked up row by
-//! row.
+//! Core designs, not looked up row by row: [intel-optimization], [amd-guides], [arm-guides],
+//! [uops].
 
 mod beside;
 mod kernels;
@@ -235,9 +235,7 @@ impl Experiment for Bandwidth {
     }
 
     fn law(facts: Facts, of: &Transfer, _: &Case, metric: &Metric) -> Option<Prediction> {
-        if !law::says_something(facts, of.level) {
-            return None;
-        }
+        law::says_something(facts, of.level).then_some(())?;
         let site = facts.site;
         let (law, bound) = match &*metric.name {
             "bandwidth" => (law::bandwidth(facts, of), law::instructions_bound(site, of)),

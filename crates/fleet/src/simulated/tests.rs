@@ -149,12 +149,22 @@ fn a_node_that_is_lost_in_a_turn_of_several_suspects_costs_only_its_own_pairs() 
         .expect("turns of several pairs");
     let rank = pairs.iter().flat_map(|(from, to)| [*from, *to]).find(|rank| *rank > 0);
     let rank = rank.expect("a node that is not rank 0");
-    let mut in_turn = 0;
-    for at in (0..undisturbed.messages).rev().take(1500).step_by(30) {
+    let killed = |at| {
         let kill = Kill { rank, at, before: true };
         let outcome = run(&recipe, &drawn, &[], 1, Some(kill));
         assert!(outcome.is_over, "{kill:?}");
-        let sweep = whole(&outcome);
+        whole(&outcome)
+    };
+    // Its last message of the turn, by halving.
+    let (mut low, mut ended) = (0, undisturbed.messages);
+    while low + 1 < ended {
+        let at = u64::midpoint(low, ended);
+        let is_there = turns(&killed(at)).get(turn) == Some(pairs);
+        *(if is_there { &mut ended } else { &mut low }) = at;
+    }
+    let mut in_turn = 0;
+    for at in ended.saturating_sub(40)..=ended {
+        let sweep = killed(at);
         let left = turns(&sweep);
         assert!(sweep.absents.iter().all(|of| !of.lost || of.rank == rank), "{:?}", sweep.absents);
         // Where the turn before it is there, the plan of the look was the same.
@@ -163,7 +173,7 @@ fn a_node_that_is_lost_in_a_turn_of_several_suspects_costs_only_its_own_pairs() 
                 of.iter().copied().filter(|(from, to)| ![*from, *to].contains(&rank)).collect()
             };
             let found = left.get(turn).cloned().unwrap_or_default();
-            assert_eq!(others(&found), others(pairs), "{kill:?}");
+            assert_eq!(others(&found), others(pairs), "{rank} is lost at message {at}");
             in_turn += u32::from(found != *pairs);
         }
     }
