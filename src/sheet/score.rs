@@ -27,7 +27,7 @@ const SCORE_MAX: f64 = 3.01;
 
 /// Misses that are listed of each machine.
 const LISTED: usize = 8;
-/// Metrics that are listed of priors and of derived predictions.
+/// Length of the lists of metrics.
 const METRICS: usize = 20;
 
 /// With fewer machines, or machines of fewer core designs, residuals are published and nothing is

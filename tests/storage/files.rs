@@ -142,7 +142,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     }
 }
 
-/// A container does not see what its overlay is made of.
+/// The mount table of a container does not show the layers of its overlay.
 #[test]
 fn an_overlay_is_no_device_s_if_its_files_are_in_memory() {
     let here = Here::new();

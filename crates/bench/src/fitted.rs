@@ -84,9 +84,9 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
     ]
 }
 
-/// How a figure goes with a coefficient, by its prediction: times by its power of 1, rates of -1,
-/// and ratios as what they stand for, by which way is better. Not at all where the range is so
-/// narrow that it is arithmetic, for a share that ends at its limit, and in other units.
+/// The power of the coefficient by which a prediction is multiplied: 1 for times, -1 for rates.
+/// Ratios go with the direction that is better. It is 0 for a range so narrow that it is
+/// arithmetic, for a share that ends at its limit, and for other units.
 pub fn power(metric: &Metric, range: Range) -> i32 {
     let is_limit = metric.unit == Unit::Ratio && range.high == 1.0;
     if is_limit || range.high <= 1.3 * range.low {

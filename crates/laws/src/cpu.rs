@@ -254,9 +254,9 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
     }
 }
 
-/// What needs a share of the core's width, in ns, on a core that others use at the same time.
-/// Independent instructions get between all of the width and an equal part; chains of dependent
-/// ones, and those that need less than is left, get what they need.
+/// The time of instructions that need a share of the core's width, in ns, while others use the
+/// core. Independent instructions get between all of the width and an equal part. Chains, and
+/// instructions that need less than the others leave, get what they need.
 fn crowded(facts: Facts, law: Law, share: f64) -> Law {
     let Some((ratio, because)) = crowding(facts) else { return law };
     let Range { low, likely, high } = law.range;
@@ -264,10 +264,10 @@ fn crowded(facts: Facts, law: Law, share: f64) -> Law {
         .and(format!("others used the core: {because}"))
 }
 
-/// How many times as long at most the core's width takes, with what says so: before measuring how
-/// many are at work on the core, as given; then the empty loop that `clock.loop` measured over the
-/// design's, where it is clearly above. Others used the core then, and may use it during the
-/// figures that follow. Where figures are those alone, the loop takes what the design says.
+/// By how much others may slow the whole width of the core, as a factor, and the source of that.
+/// Before measuring it is the given number of tenants. Afterwards it is the measured empty loop of
+/// `clock.loop` over that of the design, if it is clearly above: others used the core then, and may
+/// use it again. In figures of the core alone the loop takes what the design says.
 fn crowding(facts: Facts) -> Option<(f64, String)> {
     const CLEARLY: f64 = 1.2;
     let Some(known) = facts.known else {

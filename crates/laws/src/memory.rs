@@ -371,7 +371,7 @@ fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f6
     scaled(shares, (stride / line).min(1.0))
 }
 
-/// Of strides from this one on Zen 3 to 5 hide nothing, but once in a while [plumb].
+/// Zen 3 to 5 hide no latency of strides from this one on, with few exceptions [plumb].
 const FAR: f64 = 192.0;
 
 fn strided_private(stride: f64) -> Range {

@@ -27,10 +27,10 @@ const PROBE: &str = ".plumb-probe";
 const PROBE_TEXT: &[u8] = b"plumb";
 /// Others that probe at the same moment remove each other's file.
 const PROBE_TRIES: u32 = 5;
-/// An overlay without syncs (`volatile`) writes a page some time after it is asked to: so often the
-/// page is evicted before it counts as one that stays …
+/// An overlay without syncs (`volatile`) writes a page later than it is asked to. A page counts as
+/// one that stays after so many evictions …
 const EVICTIONS: u32 = 500;
-/// … with this between.
+/// … at this distance.
 const EVICTION_EVERY: Duration = Duration::from_millis(1);
 /// A sign is given after so many entries that were listed.
 const LISTED: usize = 1000;
@@ -59,8 +59,8 @@ pub struct Writable {
     pub path: PathBuf,
     /// Bytes that its file system still has for this user.
     pub free_bytes: u64,
-    /// It is an overlay's, and files stay in memory: the layer that keeps them is a tmpfs, which
-    /// the mount table of a container does not show.
+    /// The directory is an overlay whose files stay in memory: its upper layer is a tmpfs. The
+    /// mount table of a container does not show that layer.
     pub is_over_memory: bool,
 }
 
@@ -148,8 +148,8 @@ fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<bool> {
     }
 }
 
-/// Writes the text; of an overlay, which does not say where it keeps files, true if the page stays
-/// in memory although it was synced and evicted.
+/// Writes the text. An overlay does not say where it keeps files: true if the page of one stays in
+/// memory after it was synced and evicted.
 fn write_text(file: &mut File, signs: &Signs) -> io::Result<bool> {
     file.write_all(PROBE_TEXT)?;
     if file_system(file)?.name() != Some("overlay") {

@@ -38,7 +38,7 @@ pub struct Live<'run> {
     pub series: Series,
     /// Rounds that count, of whatever cases.
     pub tally: u32,
-    /// The same of each case.
+    /// Rounds that count and had the case, by case.
     counts: BTreeMap<CaseId, u32>,
     /// Cases that lacked rounds of a core that was alone at the last look.
     lacking: BTreeSet<CaseId>,
@@ -163,7 +163,7 @@ impl<'run> Live<'run> {
         self.left().filter(move |case| self.is_of(&case.id, part))
     }
 
-    /// Rounds that count and had the case.
+    /// Its rounds that count.
     fn count(&self, case: &CaseId) -> u32 {
         self.counts.get(case).copied().unwrap_or(0)
     }
@@ -277,7 +277,7 @@ impl<'run> Live<'run> {
         self.judge(&values(run, &self.series.experiment, &self.series.label()));
     }
 
-    /// What its figures ask for.
+    /// Sets what is missing, how wide it is and whether it has enough, by its figures.
     fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
         let lacking = figures.iter().filter(|(_, figure)| figure.nearly_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
@@ -326,7 +326,7 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// How a case ended that did not fail by itself and has so many rounds, and why.
+    /// How a case with so many rounds ended, unless it failed by itself, and why.
     fn ending(&self, rounds: u32, stopped: Stop) -> (Ending, String) {
         if self.tally == 0 {
             let reason = match (&self.last_void, stopped) {

@@ -97,8 +97,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Whether rounds are missing for a value of the core alone, and a few more would do: at least
-    /// half of them are there.
+    /// Whether a few more rounds would give a value of the core alone: at least half of those that
+    /// it needs are there, and not all.
     pub fn nearly_alone(&self) -> bool {
         (LEAST_ROUNDS / 2..LEAST_ROUNDS).contains(&self.alone)
     }

@@ -20,7 +20,7 @@ const READS_LEAST: u64 = 10_000;
 const MEAN_MARGIN: f64 = 3.0;
 /// The least upper end, in ns: reads that a memory below answered say nothing of what flash takes.
 const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
-/// The least upper end of a flush, in ns: many of those counted may have had nothing to do.
+/// The upper end of a flush is at least this, in ns: counted flushes may have had nothing to write.
 const FLUSH_LEAST_NS: f64 = 1e5;
 /// Least bytes while busy for a rate, and the least share of the rate that one stream gets.
 const BYTES_LEAST: u64 = 1 << 30;
@@ -65,7 +65,7 @@ pub fn flush_most(disk: Option<&Disk>) -> Option<(f64, String)> {
     Some(((MEAN_MARGIN * mean_ns).max(FLUSH_LEAST_NS), told))
 }
 
-/// An interval without what lies above.
+/// A range cut off at an upper limit.
 pub fn at_most(of: Range, most: f64) -> Range {
     range(of.low.min(most), of.likely.min(most), of.high.min(most))
 }

@@ -53,7 +53,7 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
     // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be
     // more: what that one counts is not all.
     let number = number.filter(|number| *number == mount.number);
-    // An overlay looks like any other, and the site knows what became of a file there.
+    // All overlays look alike in the mount table; the site tried whether a file stays in memory.
     let known = site.dir.as_ref().filter(|known| known.path == dir);
     let kind = match known.is_some_and(|known| is_memory(&known.file_system)) {
         true => Kind::Memory,
@@ -70,7 +70,7 @@ pub(in crate::fs) fn below(site: &Site) -> Option<Ground<'_>> {
     site.dir.as_ref().map(|dir| ground(site, &dir.path))
 }
 
-/// Why nothing of the directory for files is read from a device, or written past the page cache.
+/// Why direct and cold cases are absent: the directory for files is in memory.
 pub(in crate::fs) fn only_memory(site: &Site) -> Option<Skip> {
     // A disk of memory (zram) takes direct reads, and its pages can be evicted.
     let ground = below(site).filter(|at| at.kind == Kind::Memory && at.disk.is_none())?;
