@@ -1,5 +1,5 @@
-//! The program. All of it is in the library, which `packaging/build` builds for size, while the level
-//! of this crate is that of the passes at link time.
+//! The program calls the library, which `packaging/build` builds for size. The optimisation level of
+//! this crate decides the passes at link time.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -262,8 +262,8 @@ impl Site {
 pub struct DirFacts {
     /// Path.
     pub path: PathBuf,
-    /// File system type; empty if the mounts do not show it. Of an overlay that keeps its files in
-    /// memory the type below it: `tmpfs`.
+    /// File system type; empty if the mounts do not show it; `tmpfs` for an overlay that keeps its
+    /// files in memory.
     pub file_system: String,
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.

@@ -5,7 +5,7 @@
 
 mod counted;
 
-pub use counted::{at_most, flush_most};
+pub use counted::{at_most, flush_most, limited};
 
 use crate::fs::Pattern;
 use crate::{Law, around, range, scaled};

@@ -76,8 +76,8 @@ enum Part {
 }
 
 impl<'run> Live<'run> {
-    /// A series with what an earlier segment measured of it: the rounds of the run, and the cases
-    /// of its own that have data in each.
+    /// A series, and its rounds in earlier segments: the rounds of the run, and by round the cases
+    /// of the series that have data.
     pub fn new(
         work: &'run Work,
         series: Series,
@@ -277,7 +277,8 @@ impl<'run> Live<'run> {
         self.judge(&values(run, &self.series.experiment, &self.series.label()));
     }
 
-    /// Sets what is missing, how wide it is and whether it has enough, by its figures.
+    /// Judges its figures: which cases lack rounds of a core alone, the widest interval, and whether
+    /// it has enough rounds.
     fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
         let lacking = figures.iter().filter(|(_, figure)| figure.nearly_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();

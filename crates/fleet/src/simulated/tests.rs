@@ -167,7 +167,7 @@ fn a_node_that_is_lost_in_a_turn_of_several_suspects_costs_only_its_own_pairs() 
         let sweep = killed(at);
         let left = turns(&sweep);
         assert!(sweep.absents.iter().all(|of| !of.lost || of.rank == rank), "{:?}", sweep.absents);
-        // Where the turn before it is there, the plan of the look was the same.
+        // If the turn before is complete, the plan of this look was the same.
         if left.get(before.0) == Some(before.1) {
             let others = |of: &BTreeSet<(u32, u32)>| -> BTreeSet<(u32, u32)> {
                 of.iter().copied().filter(|(from, to)| ![*from, *to].contains(&rank)).collect()

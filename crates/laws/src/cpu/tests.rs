@@ -250,7 +250,7 @@ fn tenants_of_the_core_slow_what_its_width_limits() {
     let high = |site: &Site, body| loop_iteration(site, body).range.high;
     assert_eq!(high(&shared, LoopBody::Register), 2.0 * high(&alone, LoopBody::Register));
     assert_eq!(high(&shared, LoopBody::Memory), high(&alone, LoopBody::Memory));
-    // What was measured says more than what was given.
+    // A measurement replaces the given number of tenants.
     let known = Known::default();
     let measured = |site| call(Facts { site, known: Some(&known) }, CallWork::default()).range;
     assert_eq!(measured(&shared), measured(&alone));

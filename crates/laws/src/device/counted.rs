@@ -33,13 +33,9 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let mean_ns = since.read_ms as f64 * 1e6 / since.reads as f64;
         let most_ns = (MEAN_MARGIN * mean_ns).max(HIGH_LEAST_NS);
         let (reads, ms) = (since.reads, mean_ns / 1e6);
-        let told =
+        let because =
             format!("its {reads} reads since boot took {ms:.2} ms on average (/proc/diskstats)");
-        let within = |law: Law| {
-            let range = at_most(law.range, most_ns);
-            law.at(range).and(&told)
-        };
-        (random, next) = (within(random), within(next));
+        [random, next] = [random, next].map(|law| limited(law, most_ns, &because));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
     if bytes >= BYTES_LEAST && since.busy_ms > 0 {
@@ -53,16 +49,22 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     Reading { class, random, next, rate, sure }
 }
 
-/// The most that a flush takes, in ns, and what says so. A write into a cache takes no longer than
-/// a flush, which empties the cache. `None` where too few were counted.
+/// The upper limit of a flush, in ns, and its source. It limits a write into a cache too, because a
+/// flush empties the cache. `None` where the kernel counted too few.
 pub fn flush_most(disk: Option<&Disk>) -> Option<(f64, String)> {
     let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
     let mean_ns = ms as f64 * 1e6 / count as f64;
-    let told = format!(
+    let because = format!(
         "its {count} flushes since boot took {:.2} ms on average (/proc/diskstats)",
         mean_ns / 1e6
     );
-    Some(((MEAN_MARGIN * mean_ns).max(FLUSH_LEAST_NS), told))
+    Some(((MEAN_MARGIN * mean_ns).max(FLUSH_LEAST_NS), because))
+}
+
+/// A law whose range is cut off at an upper limit.
+pub fn limited(law: Law, most: f64, because: &str) -> Law {
+    let range = at_most(law.range, most);
+    law.at(range).and(because)
 }
 
 /// A range cut off at an upper limit.

@@ -181,8 +181,8 @@ impl<'law> Basis<'law> {
             _ if work.is_in_memory() => in_memory.clone(),
             _ => single(facts, request, &reading, &writing, rate, &in_memory),
         };
-        if let Some((_, told)) = flushed.filter(|_| !work.is_read() && !work.is_in_memory()) {
-            single = single.and(told);
+        if let Some((_, because)) = flushed.filter(|_| !work.is_read() && !work.is_in_memory()) {
+            single = single.and(because);
         }
         // What answered fs.read answers here too.
         let is_answered = measured.is_some() || streamed.is_some();

@@ -2,7 +2,7 @@
 //! twice, and which nowhere at all.
 
 use super::{Mode, Pattern, figures, middle, read_figures};
-use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, at_most, device, flush_most, term};
+use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device, flush_most, limited, term};
 use crate::{Facts, Law, around, product, range, scaled};
 use bench::experiment::Site;
 use bench::symbols;
@@ -109,12 +109,8 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let (write_ns, flush_ns) = of_class(class, turn_ns(site));
     let [write_ns, flush_ns] = [write_ns, flush_ns].map(|ns| scaled(ns, class.fitted(site)));
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
-    if let Some((most, told)) = flush_most(disk).filter(|_| !class.sure) {
-        let within = |law: Law| {
-            let range = at_most(law.range, most);
-            law.at(range).and(&told)
-        };
-        (write, flush) = (within(write), within(flush));
+    if let Some((most, because)) = flush_most(disk).filter(|_| !class.sure) {
+        [write, flush] = [write, flush].map(|law| limited(law, most, &because));
     }
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.

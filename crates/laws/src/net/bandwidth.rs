@@ -372,7 +372,7 @@ pub fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport())
 }
 
-/// How many threads' copies a transfer over loopback is compared with, and why.
+/// Number of threads whose copies limit a transfer over loopback, and the reason.
 fn at_once(site: &Site, flow: &Flow) -> (f64, &'static str) {
     let (streams, cpus) = (flow.streams as f64, site.cpus.len().max(1) as f64);
     match flow.is_same_cpu() {
