@@ -171,7 +171,12 @@ fn list(listing: &mut Listing, site: &Site) {
         }
         let first = work.series.cases.first().expect("a series has cases");
         let at = views.site(first);
-        match work.experiment.resolve(at, &known, work.series.clone()) {
+        // These ask for the rights of this process, which are no matter of the recorded host.
+        let resolved = match work.experiment.card().id {
+            "noise.wakeup" => Ok(work.series.clone()),
+            _ => work.experiment.resolve(at, &known, work.series.clone()),
+        };
+        match resolved {
             Err(_) => listing.line(&format!("unresolved\t{label}"), &[]),
             Ok(series) => {
                 for case in &series.cases {
