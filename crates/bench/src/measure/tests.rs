@@ -191,7 +191,10 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let thinned = samples[1].raw.samples();
     assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
     assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
-    assert!(samples[1].notes.len() > few.notes.len());
+    // Either record may have notes of what the machine did meanwhile.
+    let thinning = "50000 events: one in 3 is listed, all are in the histogram";
+    let thins = [0, 1].map(|at| samples[at].notes.iter().any(|note| note.starts_with(thinning)));
+    assert_eq!(thins, [false, true]);
     assert_eq!(histograms.len(), 1);
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(counted + histograms[0].above, 50_000);
