@@ -21,8 +21,9 @@ const QUESTIONS: [Question; 6] = [
     Question::BadNode,
 ];
 
-const HEAD: &str = "| nodes | question | sweeps | yes | share | 95 % interval | suspects left open \
-                    | figures again | pairs again | turns | s a sweep |\n|---|---|---|---|---|---|---|---|---|---|---|";
+const HEAD: &str = "| nodes | question | sweeps | yes | share | 95 % interval | seen | found of these \
+                    | suspects left open | figures again | pairs again | turns | s a sweep |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|";
 /// Ends of the groups by what is promised, in percent more time.
 const PROMISED: [f64; 6] = [8.0, 9.0, 10.0, 12.0, 20.0, f64::INFINITY];
 
@@ -78,9 +79,20 @@ fn line(size: u32, question: Question, answers: &[Answer], wall_s: f64) {
     let hits = answers.iter().filter(|answer| answer.happened).count();
     let (low, high) = wilson(hits, answers.len());
     let count = answers.len() as f64;
+    let seen = answers.iter().filter(|answer| !answer.is_named);
+    let found = seen.clone().filter(|answer| answer.happened).count();
+    let seen = seen.count();
+    let found = match question {
+        Question::Healthy | Question::BadNode | Question::Promised => String::new(),
+        _ => {
+            let (low, high) = wilson(found, seen.max(1));
+            let share = 100.0 * found as f64 / seen.max(1) as f64;
+            format!("{share:.2} %, {:.2} to {:.2} %", 100.0 * low, 100.0 * high)
+        }
+    };
     let mean = |of: fn(&Answer) -> usize| answers.iter().map(of).sum::<usize>() as f64 / count;
     println!(
-        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {:.2} + {:.2} + {:.2} | {:.0} | {:.0} | {:.0} | {:.2} |",
+        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {seen} | {found} | {:.2} + {:.2} + {:.2} | {:.0} | {:.0} | {:.0} | {:.2} |",
         100.0 * hits as f64 / count,
         100.0 * low,
         100.0 * high,

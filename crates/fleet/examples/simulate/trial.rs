@@ -37,6 +37,9 @@ pub struct Answer {
     pub repeated: [usize; 3],
     /// The figure that is bad, for questions of figures, and how bad the model says that it must be.
     pub figure: Option<(usize, Option<f64>)>,
+    /// Whether the report names what is bad as something that it cannot see: a hardware figure of a node
+    /// that is 10 % slower, or all figures of pairs of a path that carries half.
+    pub is_named: bool,
 }
 
 /// One sweep.
@@ -77,7 +80,14 @@ pub fn trial(question: Question, noise: &[Noise], size: u32, seed: u64) -> Answe
         Fault::Figure(..) => Some((figure, least(&judgement, &noise[figure].key))),
         _ => None,
     };
+    let links = judgement.detectable_links.iter();
+    let is_named = match fault {
+        Fault::Figure(..) => !figure.and_then(|(_, least)| least).is_some_and(|of| 0.9 * of <= 1.0),
+        Fault::Link(..) => !links.into_iter().any(|of| of.factor <= 2.0),
+        _ => false,
+    };
     Answer {
+        is_named,
         happened: happened(&judgement, noise, fault),
         open: open(&judgement),
         repeated: [fleet.repeated, fleet.pairs_repeated, fleet.turns],

@@ -87,7 +87,6 @@ impl Again {
 struct Repeated {
     /// Distances from the peers of the same repetition, by node.
     distances: BTreeMap<u32, Vec<f64>>,
-    all: Vec<Repeats>,
     /// Those of the peers, ascending.
     beside: Vec<f64>,
     /// How many peers were measured beside the suspects, in the median repetition; 0 where the first
@@ -97,9 +96,9 @@ struct Repeated {
 
 /// What figures have in common whose healthy nodes differ alike: stratum, kind, and whether it is
 /// their scatter.
-type Like = (usize, Kind, bool);
+pub(super) type Like = (usize, Kind, bool);
 
-fn like(first: &First, field: usize) -> Like {
+pub(super) fn like(first: &First, field: usize) -> Like {
     let topic = first.topic(field);
     (first.fields[field].stratum, topic.kind, topic.subject.is_scatter)
 }
@@ -107,14 +106,17 @@ fn like(first: &First, field: usize) -> Like {
 /// What healthy nodes differ by for good, over all figures of a kind, one standard error more than it
 /// seems. Of what they differed by once the scatter of the repetitions explains a part; where nothing
 /// was repeated all counts. The quiet figures, which say most, weigh most.
-fn lasting(first: &First, fields: &HashMap<usize, Repeated>) -> HashMap<Like, Variance> {
+pub(super) fn lasting(
+    first: &First,
+    scatter: impl Fn(usize) -> Option<f64>,
+) -> HashMap<Like, Variance> {
     let mut sums: HashMap<Like, (f64, f64, f64)> = HashMap::new();
     for (at, field) in first.fields.iter().enumerate() {
         let is_alone = first.topic(at).subject.role == Role::Alone;
         let Some(once) = field.variance().filter(|of| is_alone && of.variance > 0.0) else {
             continue;
         };
-        let scatter = fields.get(&at).and_then(Repeated::scatter).unwrap_or(0.0);
+        let scatter = scatter(at).unwrap_or(0.0);
         let weight = once.freedom / (2.0 * once.variance * once.variance);
         let (weights, sum, freedom) = sums.entry(like(first, at)).or_default();
         *weights += weight;
@@ -165,8 +167,8 @@ impl<'a> Second<'a> {
             let figures = figures.get(&first.topic(field).subject.key)?;
             Some((field, Repeated::new(first, field, figures, &suspects)))
         };
-        let fields = chosen.into_iter().filter_map(repeated).collect();
-        let lasting = lasting(first, &fields);
+        let fields: HashMap<usize, Repeated> = chosen.into_iter().filter_map(repeated).collect();
+        let lasting = lasting(first, |field| fields.get(&field).and_then(Repeated::scatter));
         Second { sweep, first, fields, lasting, pairs }
     }
 
@@ -348,8 +350,6 @@ impl Repeated {
             let beside = repeated.distances.iter().filter(|(rank, _)| !suspects.contains(rank));
             repeated.beside = sorted(&beside.flat_map(|(_, of)| of.clone()).collect::<Vec<f64>>());
         }
-        let all = repeated.distances.values().filter_map(|distances| Repeats::of(distances));
-        repeated.all = all.collect();
         repeated
     }
 
@@ -375,12 +375,19 @@ impl Repeated {
         if self.peers == 0 { 1.0 } else { 1.0 + OF_TRIMMED / self.peers as f64 }
     }
 
-    /// The variance of one repetition, from the nodes with the most repetitions.
+    /// The squared error of the trimmed mean of `count` repetitions, by the first ones of all nodes that
+    /// have as many: a peer that was measured longer for others says as much as before.
+    fn of_first(&self, count: usize) -> Option<Variance> {
+        let first = self.distances.values().filter_map(|distances| distances.get(..count));
+        pooled(&first.filter_map(Repeats::of).collect::<Vec<Repeats>>())
+    }
+
+    /// The variance of one repetition, from the number of repetitions that says most.
     fn scatter(&self) -> Option<f64> {
-        let mut counts: Vec<usize> = self.all.iter().map(|repeats| repeats.count).collect();
+        let mut counts: Vec<usize> = self.distances.values().map(Vec::len).collect();
         counts.sort_unstable();
         counts.dedup();
-        let of = |count: &usize| Some((*count, pooled(&self.all, *count)?));
+        let of = |count: &usize| Some((*count, self.of_first(*count)?));
         let most = counts.iter().filter_map(of).max_by(|a, b| a.1.freedom.total_cmp(&b.1.freedom));
         most.map(|(count, error)| count as f64 * error.variance / self.of_peers())
     }
@@ -390,7 +397,7 @@ impl Repeated {
     /// the rest lasts where it is plainly more than what figures of the kind say. `None` where too few
     /// repetitions say how much they scatter.
     fn error(&self, count: usize, others: Variance, lasting: Variance) -> Option<Variance> {
-        let scatter = pooled(&self.all, count).filter(|of| of.freedom >= LEAST_FREEDOM)?;
+        let scatter = self.of_first(count).filter(|of| of.freedom >= LEAST_FREEDOM)?;
         let once = count as f64 * scatter.variance / self.of_peers();
         let (rest, alike) = (others.variance - once, lasting.variance + once);
         let is_more = others.variance > alike * (1.0 + LARGER * (2.0 / others.freedom).sqrt());
@@ -399,5 +406,28 @@ impl Repeated {
             false => lasting,
         };
         Some(sum(&[Variance { variance: lasts.variance * self.of_peers(), ..lasts }, scatter]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A suspect that was shown at a look is not open again because its peers are measured on for others.
+    #[test]
+    fn what_peers_are_measured_later_leaves_the_error_of_an_earlier_look() {
+        let scattered = |count: u64| -> Vec<f64> {
+            (0..count).map(|at| ((at * 7919) % 13) as f64 / 100.0).collect()
+        };
+        let of = |peers: u64| Repeated {
+            distances: (0..6)
+                .map(|rank| (rank, scattered(if rank == 0 { 6 } else { peers })))
+                .collect(),
+            ..Repeated::default()
+        };
+        let (at_look, later) = (of(6).of_first(6).unwrap(), of(16).of_first(6).unwrap());
+        assert_eq!(at_look, later);
+        assert!(of(16).of_first(16).unwrap().variance < later.variance);
+        assert_eq!(of(16).of_first(17), None);
     }
 }

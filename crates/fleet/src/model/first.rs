@@ -28,6 +28,13 @@ pub(super) struct Topic {
     pub kind: Kind,
 }
 
+impl Topic {
+    /// Whether nodes measure it by themselves.
+    pub fn is_alone(&self) -> bool {
+        self.subject.role == Role::Alone
+    }
+}
+
 /// A node in a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Test {
@@ -53,6 +60,13 @@ pub(super) struct LinkTest {
     pub q: f64,
 }
 
+impl LinkTest {
+    /// Whether a link is a suspect by its first measurement alone.
+    pub fn stands_out(&self) -> bool {
+        self.q <= SUSPECT_RATE && self.residual >= LEAST_LINK.ln()
+    }
+}
+
 /// A node with several bad links that its level does not explain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flaky {
@@ -74,7 +88,8 @@ pub(super) struct First {
     /// Indices of the tests that are made again: what stands out, and what may be slower.
     pub chosen: Vec<usize>,
     pub links: Vec<LinkTest>,
-    /// Indices of the links that stand out, at most one a node.
+    /// Indices of the links that are measured again: what stands out, and what may carry half. At most
+    /// one a node.
     pub chosen_links: Vec<usize>,
     pub flaky: Vec<Flaky>,
     /// Nodes that stand out, and the ends of links that do.
@@ -207,11 +222,11 @@ impl First {
             let key = &self.fits[link.fit].key;
             [link.from, link.to].iter().any(|rank| explained.contains(&(*rank, key.clone())))
         };
-        let is_bad = |link: &LinkTest| link.q <= SUSPECT_RATE && link.residual >= LEAST_LINK.ln();
-        let mut bad: Vec<usize> = (0..self.links.len())
-            .filter(|at| is_bad(&self.links[*at]) && !is_explained(&self.links[*at]))
-            .collect();
-        bad.sort_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
+        let mut all: Vec<usize> = (0..self.links.len()).collect();
+        all.retain(|at| !is_explained(&self.links[*at]));
+        all.sort_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
+        let (mut bad, others): (Vec<usize>, Vec<usize>) =
+            all.into_iter().partition(|at| self.links[*at].stands_out());
         while let Some(rank) = self.most_accused(&bad) {
             let is_its = |at: &usize| [self.links[*at].from, self.links[*at].to].contains(&rank);
             let (links, others): (Vec<usize>, Vec<usize>) = bad.into_iter().partition(is_its);
@@ -219,6 +234,16 @@ impl First {
             bad = others;
             let links = links.into_iter().filter(|at| self.links[*at].fit == fit).collect();
             self.flaky.push(Flaky { rank, fit, links });
+        }
+        // At most one a node: as few as where the links stand out.
+        let ends = |at: &usize| [self.links[*at].from, self.links[*at].to];
+        let mut taken: BTreeSet<u32> = bad.iter().flat_map(ends).collect();
+        taken.extend(self.flaky.iter().map(|flaky| flaky.rank));
+        for at in others.into_iter().filter(|at| self.may_be_half(&self.links[*at])) {
+            if ends(&at).iter().all(|rank| !taken.contains(rank)) {
+                taken.extend(ends(&at));
+                bad.push(at);
+            }
         }
         self.chosen_links = bad;
     }
@@ -239,6 +264,7 @@ impl First {
         let nodes = chosen.filter(|test| self.stands_out(test)).map(|test| self.rank(test));
         let flaky = self.flaky.iter().map(|flaky| flaky.rank);
         let links = self.chosen_links.iter().map(|at| &self.links[*at]);
+        let links = links.filter(|link| link.stands_out());
         nodes.chain(flaky).chain(links.flat_map(|link| [link.from, link.to])).collect()
     }
 

@@ -30,9 +30,20 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     });
     let below = below(sweep, &first.place);
     let (standings, detectable) = (standings(&first), first.detectable());
+    let detectable_links = first.detectable_links();
     let subjects = first.topics.iter().map(|topic| topic.subject.clone()).collect();
     let First { strata, untested, .. } = first;
-    Judgement { strata, subjects, standings, verdicts, cleared, below, detectable, untested }
+    Judgement {
+        strata,
+        subjects,
+        standings,
+        verdicts,
+        cleared,
+        below,
+        detectable,
+        detectable_links,
+        untested,
+    }
 }
 
 /// Every node in every subject.
@@ -147,7 +158,7 @@ impl Bench<'_> {
             key: fit.key.clone(),
             role: if fit.is_shared { Role::Both } else { Role::Send },
             charge,
-            stands_out: true,
+            stands_out: test.stands_out(),
             first: (
                 test.residual,
                 test.z,

@@ -34,8 +34,8 @@ pub use peers::LEAST_PEERS;
 pub use strata::strata;
 pub use suspects::suspects;
 pub use verdict::{
-    At, Below, Charge, Detectable, Evidence, Judgement, LinkAgain, NodeAgain, Role, Standing,
-    Stratum, Subject, Suspects, Verdict,
+    At, Below, Charge, Detectable, DetectableLink, Evidence, Judgement, LinkAgain, NodeAgain, Role,
+    Standing, Stratum, Subject, Suspects, Verdict,
 };
 
 use crate::sweep::Estimate;

@@ -18,8 +18,6 @@ pub(super) struct Repeats {
     /// The squared error of that by these repetitions alone, and its degrees of freedom; none of one
     /// repetition.
     error: Option<Variance>,
-    /// How many there are.
-    pub count: usize,
 }
 
 impl Repeats {
@@ -38,15 +36,14 @@ impl Repeats {
         let freedom = left - 1.0;
         let error =
             (freedom > 0.0).then(|| Variance { variance: squares / (left * freedom), freedom });
-        Some(Repeats { mean, error, count })
+        Some(Repeats { mean, error })
     }
 }
 
-/// The squared error of the trimmed mean of `count` repetitions, over all that were repeated as often;
-/// `None` where none says it.
-pub(super) fn pooled(all: &[Repeats], count: usize) -> Option<Variance> {
-    let alike = all.iter().filter(|repeats| repeats.count == count);
-    let errors: Vec<Variance> = alike.filter_map(|repeats| repeats.error).collect();
+/// The squared error of the trimmed mean of one of these, which were all repeated as often; `None`
+/// where none says it.
+pub(super) fn pooled(all: &[Repeats]) -> Option<Variance> {
+    let errors: Vec<Variance> = all.iter().filter_map(|repeats| repeats.error).collect();
     let freedom: f64 = errors.iter().map(|error| error.freedom).sum();
     let sum: f64 = errors.iter().map(|error| error.freedom * error.variance).sum();
     (freedom > 0.0).then(|| Variance { variance: sum / freedom, freedom })
@@ -69,16 +66,16 @@ mod tests {
         // Of ten values two at each end go; R: mean(x, trim = 0.2), and Yuen's error.
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1000.0];
         let repeats = Repeats::of(&values).unwrap();
-        assert_eq!((repeats.mean, repeats.count), (5.5, 10));
+        assert_eq!(repeats.mean, 5.5);
         // Winsorised: 3 3 3 4 5 6 7 8 8 8, squares 42.5 about 5.5, over 6 times 5.
         let error = repeats.error.unwrap();
         assert!((error.variance - 42.5 / 30.0).abs() < 1e-12 && error.freedom == 5.0);
         assert_eq!(Repeats::of(&[4.0]).unwrap().error, None);
         assert_eq!(Repeats::of(&[]), None);
-        let same = [repeats, repeats, Repeats::of(&[1.0, 2.0]).unwrap()];
-        let pooled = pooled(&same, 10).unwrap();
+        let once = Repeats::of(&[4.0]).unwrap();
+        let pooled = pooled(&[repeats, repeats, once]).unwrap();
         assert!((pooled.variance - error.variance).abs() < 1e-12 && pooled.freedom == 10.0);
-        assert_eq!(super::pooled(&same, 3), None);
+        assert_eq!(super::pooled(&[once]), None);
         assert_eq!(sum(&[error, error]).freedom, 10.0);
     }
 }

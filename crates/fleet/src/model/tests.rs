@@ -26,6 +26,8 @@ struct Fleet {
     core: fn(u32) -> f64,
     /// How many times less a path carries.
     path: fn(u32, u32) -> f64,
+    /// How much pairs scatter, as a log.
+    pairs: f64,
     /// How many times more the rounds of a node scatter.
     scatter: fn(u32) -> f64,
     /// What the nodes are made of.
@@ -40,6 +42,7 @@ const HEALTHY: Fleet = Fleet {
     seed: 1,
     core: |_| 1.0,
     path: |_, _| 1.0,
+    pairs: 0.03,
     scatter: |_| 1.0,
     hardware: |_| "A",
     scale: 1.0,
@@ -132,7 +135,7 @@ impl Fleet {
                 key: key(if better == Better::Lower { "net.rtt" } else { "net.bandwidth" }),
                 unit: Unit::Ns,
                 better,
-                estimate: self.estimate(value, 1.0, 0.03, rng),
+                estimate: self.estimate(value, 1.0, self.pairs, rng),
                 predicted: None,
             });
         }
@@ -207,6 +210,24 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
     let sends =
         |verdict: &super::Verdict| verdict.role == Role::Send && verdict.charge == Charge::Slower;
     assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
+}
+
+#[test]
+fn pairs_that_scatter_hide_half_a_path_and_the_model_says_so() {
+    let least = |pairs: f64| -> Vec<f64> {
+        let judged = judge(&Fleet { pairs, ..HEALTHY }.sweep());
+        let links = judged.detectable_links.iter();
+        links
+            .map(|of| {
+                assert_ne!(judged.subjects[of.subject].role, Role::Alone);
+                of.factor
+            })
+            .collect()
+    };
+    let (quiet, noisy) = (least(0.03), least(0.3));
+    assert_eq!((quiet.len(), noisy.len()), (2, 2));
+    assert!(quiet.iter().all(|factor| (1.25..2.0).contains(factor)), "{quiet:?}");
+    assert!(noisy.iter().all(|factor| *factor > 2.0), "{noisy:?}");
 }
 
 #[test]

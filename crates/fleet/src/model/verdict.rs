@@ -188,6 +188,16 @@ pub struct Detectable {
     pub factor: f64,
 }
 
+/// How bad a link must be to be found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DetectableLink {
+    /// Index of the figure in [`Judgement::subjects`].
+    pub subject: usize,
+    /// A link that is this many times worse than its ends explain is found in 99 % of such sweeps.
+    pub factor: f64,
+}
+
 /// A node whose single-node figures phase 4 measures again: a suspect, or a healthy peer beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -268,6 +278,8 @@ pub struct Judgement {
     pub below: Vec<Below>,
     /// What each figure of nodes can show.
     pub detectable: Vec<Detectable>,
+    /// What each figure of pairs can show.
+    pub detectable_links: Vec<DetectableLink>,
     /// What could not be compared, and why, for a reader.
     pub untested: Vec<(Key, String)>,
 }

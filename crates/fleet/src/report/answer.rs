@@ -372,9 +372,10 @@ fn cannot_see(view: &View) -> String {
     match said.is_empty() {
         true => format!("differences between nodes: too few are alike{small}"),
         false => format!(
-            "nodes less than {} worse than their peers{}{small}",
+            "nodes less than {} worse than their peers{}{}{small}",
             said.join(", "),
-            noisy(view)
+            noisy(view),
+            hidden_links(view)
         ),
     }
 }
@@ -394,6 +395,28 @@ fn noisy(view: &View) -> String {
     match noisy.len() {
         0 => String::new(),
         count => format!("; 10 % in {count} of {all} hardware figures: {}", listed(&named)),
+    }
+}
+
+/// `; paths at half the rate in 1 of 2 figures of pairs: net.bandwidth (from 2.4 times worse)`.
+fn hidden_links(view: &View) -> String {
+    let all = &view.judgement.detectable_links;
+    let hidden = all.iter().filter(|of| of.factor > 2.0);
+    let named: Vec<String> = hidden
+        .map(|of| {
+            let subject = &view.judgement.subjects[of.subject];
+            format!("{} (from {:.1} times worse)", view.titles.subject(subject), of.factor)
+        })
+        .collect();
+    match named.len() {
+        0 => String::new(),
+        count => {
+            format!(
+                "; paths at half the rate in {count} of {} figures of pairs: {}",
+                all.len(),
+                listed(&named)
+            )
+        }
     }
 }
 
