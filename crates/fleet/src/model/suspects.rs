@@ -7,7 +7,7 @@ use crate::matchings::{Edge, turns};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
 use record::key::Key;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The measurements of the next look: those of each suspect that `known` neither shows nor clears.
 /// Later measurements change nothing, so a resumed sweep continues with the missing ones.
@@ -114,11 +114,19 @@ impl<'a> Standings<'a> {
 fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
     let mut plan = Plan::default();
-    for (at, found) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, of)| is_open(of)) {
+    let suspects = || first.chosen.iter().zip(&inquiry.nodes);
+    let end = |at: &usize| {
+        let subject = &first.topic(first.tests[*at].field).subject;
+        (first.rank(&first.tests[*at]), subject.role, &subject.key.experiment, &subject.key.case)
+    };
+    // An end that one metric of a case shows needs no pairs because of the case's other metrics.
+    let is_shown = |found: &Found| found.outcome == Outcome::Shown;
+    let shown: HashSet<_> = suspects().filter(|of| is_shown(of.1)).map(|of| end(of.0)).collect();
+    for (at, found) in suspects().filter(|(_, of)| is_open(of)) {
         let test = &first.tests[*at];
         let subject = &first.topic(test.field).subject;
         let rank = first.rank(test);
-        if subject.role != Role::Alone {
+        if subject.role != Role::Alone && !shown.contains(&end(at)) {
             let partners = partners.best(rank, &subject.key, None);
             let times = missing(found.again.count).div_ceil(partners.len().max(1) as u32);
             plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, times);

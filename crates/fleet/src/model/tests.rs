@@ -26,8 +26,8 @@ struct Fleet {
     core: fn(u32) -> f64,
     /// How many times less a path carries.
     path: fn(u32, u32) -> f64,
-    /// How much pairs scatter, as a log.
-    pairs: f64,
+    /// The metrics of pairs, and how much each scatters from pair to pair, as a log.
+    pairs: &'static [(&'static str, f64)],
     /// How many times more the rounds of a node scatter.
     scatter: fn(u32) -> f64,
     /// What the nodes are made of.
@@ -42,7 +42,7 @@ const HEALTHY: Fleet = Fleet {
     seed: 1,
     core: |_| 1.0,
     path: |_, _| 1.0,
-    pairs: 0.03,
+    pairs: &[("value", 0.03)],
     scatter: |_| 1.0,
     hardware: |_| "A",
     scale: 1.0,
@@ -124,7 +124,10 @@ impl Fleet {
 
     fn pair(&self, sweep: &mut Sweep, from: u32, to: u32, purpose: Purpose, rng: &mut Rng) {
         let contention = if purpose == Purpose::Matching { 1.2 } else { 1.0 };
-        for better in [Better::Lower, Better::Higher] {
+        let experiments = [("net.rtt", Better::Lower), ("net.bandwidth", Better::Higher)];
+        for ((experiment, better), (metric, scatter)) in
+            experiments.into_iter().flat_map(|of| self.pairs.iter().map(move |metric| (of, metric)))
+        {
             let slower = contention * (self.path)(from, to);
             let value = if better == Better::Lower { 100.0 * slower } else { 100.0 / slower };
             sweep.pairs.push(Pair {
@@ -132,10 +135,10 @@ impl Fleet {
                 purpose,
                 from: (self.rank)(from),
                 to: (self.rank)(to),
-                key: key(if better == Better::Lower { "net.rtt" } else { "net.bandwidth" }),
+                key: Key::new(experiment, &CaseId::new(), metric),
                 unit: Unit::Ns,
                 better,
-                estimate: self.estimate(value, 1.0, self.pairs, rng),
+                estimate: self.estimate(value, 1.0, *scatter, rng),
                 predicted: None,
             });
         }
@@ -214,7 +217,7 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
 
 #[test]
 fn pairs_that_scatter_hide_half_a_path_and_the_model_says_so() {
-    let least = |pairs: f64| -> Vec<f64> {
+    let least = |pairs| -> Vec<f64> {
         let judged = judge(&Fleet { pairs, ..HEALTHY }.sweep());
         let links = judged.detectable_links.iter();
         links
@@ -224,10 +227,26 @@ fn pairs_that_scatter_hide_half_a_path_and_the_model_says_so() {
             })
             .collect()
     };
-    let (quiet, noisy) = (least(0.03), least(0.3));
+    let (quiet, noisy) = (least(HEALTHY.pairs), least(&[("value", 0.3)]));
     assert_eq!((quiet.len(), noisy.len()), (2, 2));
     assert!(quiet.iter().all(|factor| (1.25..2.0).contains(factor)), "{quiet:?}");
     assert!(noisy.iter().all(|factor| *factor > 2.0), "{noisy:?}");
+}
+
+/// Nothing is measured for a metric that stays open, once another one of the case has shown the end.
+#[test]
+fn an_end_that_is_shown_is_not_measured_again_for_a_noisier_metric_of_the_case() {
+    let path = |from, to| if [from, to].contains(&3) { 2.0 } else { 1.0 };
+    let pairs = &[("value", 0.03), ("cpu", 0.3)];
+    let is_left = |seed| {
+        let judged = Fleet { seed, path, pairs, ..HEALTHY }.judged();
+        assert!(charges(&judged).contains(&(At::Node(3), Charge::Slower)), "seed {seed}");
+        judged.verdicts.iter().any(|of| {
+            let is_noisy = of.key.metric == "cpu" && of.charge == Charge::Suspect;
+            is_noisy && of.at == At::Node(3) && (1..LOOKS[3]).contains(&of.evidence.repetitions)
+        })
+    };
+    assert!((1..30).any(is_left));
 }
 
 #[test]
