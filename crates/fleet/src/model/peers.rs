@@ -86,7 +86,7 @@ pub(super) struct Field {
     /// The nodes in ascending order.
     pub rows: Vec<Row>,
     /// Typical variance by a node's own rounds.
-    own: f64,
+    pub own: f64,
     /// The typical scale of the kind, as a standard deviation.
     floor: f64,
     prior: Option<Prior>,

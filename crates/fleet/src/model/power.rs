@@ -97,7 +97,8 @@ impl First {
         let assumed = Variance { variance: assumed, freedom: f64::INFINITY };
         let lasting = if lasts.variance > assumed.variance { lasts } else { assumed };
         let of_peers = 1.0 + OF_TRIMMED / Suspects::PEERS as f64;
-        let scatter = wider * (once.variance - lasting.variance).max(0.0);
+        let own = self.fields[field].own;
+        let scatter = (wider * (once.variance - lasting.variance)).max(own);
         let repeated = OF_TRIMMED * of_peers * scatter / f64::from(LAST);
         sum(&[
             Variance { variance: lasting.variance * of_peers, ..lasting },
