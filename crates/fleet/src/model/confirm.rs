@@ -114,11 +114,10 @@ pub(super) fn lasting(
 ) -> HashMap<Like, Variance> {
     let mut alike: HashMap<Like, Vec<(Variance, f64)>> = HashMap::new();
     for (at, field) in first.fields.iter().enumerate() {
-        if let Some(once) = field.variance().filter(|of| of.variance > 0.0) {
-            if first.topic(at).is_alone() {
-                let scatter = scatter(at).unwrap_or(0.0);
-                alike.entry(like(first, at)).or_default().push((once, scatter));
-            }
+        let is_alone = first.topic(at).is_alone();
+        if let Some(once) = field.variance().filter(|of| is_alone && of.variance > 0.0) {
+            let scatter = scatter(at).unwrap_or(0.0);
+            alike.entry(like(first, at)).or_default().push((once, scatter));
         }
     }
     alike.into_iter().filter_map(|(like, all)| Some((like, pooled_lasting(&all)?))).collect()
