@@ -113,6 +113,18 @@ fn a_healthy_fleet_says_what_it_could_have_seen() {
 }
 
 #[test]
+fn figures_of_pairs_that_hide_half_a_path_are_named() {
+    let sweep = sweep(&Fleet::healthy(24));
+    let mut view = view(&sweep);
+    let all = view.judgement.detectable_links.len();
+    assert!(all > 0 && view.judgement.detectable_links.iter().all(|of| of.factor < 2.0));
+    view.judgement.detectable_links[0].factor = 2.44;
+    let text = markdown::whole(&build(&view, true));
+    let count = format!("paths at half the rate in 1 of {all} figures of pairs: net.");
+    assert!(text.contains(&count) && text.contains("(from 2.4 times worse)"), "{text}");
+}
+
+#[test]
 fn few_nodes_are_compared_with_the_prediction_alone() {
     let sweep = sweep(&Fleet::healthy(6));
     let view = view(&sweep);
