@@ -37,8 +37,8 @@ pub struct Answer {
     pub repeated: [usize; 3],
     /// The figure that is bad, for questions of figures, and how bad the model says that it must be.
     pub figure: Option<(usize, Option<f64>)>,
-    /// Whether the report names what is bad as something that it cannot see: a hardware figure of a node
-    /// that is 10 % slower, or all figures of pairs of a path that carries half.
+    /// Whether `CANNOT SEE` names the bad figure: a hardware figure in which a node is 10 % slower, or
+    /// all figures of pairs of a path at half its rate.
     pub is_named: bool,
 }
 

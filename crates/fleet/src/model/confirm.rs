@@ -25,7 +25,7 @@ const LARGER: f64 = 5.0;
 pub(super) const OF_TRIMMED: f64 = 1.15;
 /// Up to so many peers each is left out of what it is compared with.
 const FEW: usize = 64;
-/// Rounds of a mean whose weights follow from it.
+/// Iterations of a weighted mean whose weights depend on it.
 const WEIGHINGS: usize = 8;
 /// Repetitions of anything that is concluded from.
 const LEAST_AGAIN: usize = 2;
@@ -123,9 +123,9 @@ pub(super) fn lasting(
     alike.into_iter().filter_map(|(like, all)| Some((like, pooled_lasting(&all)?))).collect()
 }
 
-/// The mean of what scatter leaves of variances. The quiet figures, which say most, weigh most; but
-/// none weighs more than one that is just the mean, because of a few nodes the least variances are
-/// least by chance: weights by the variances themselves gave two thirds of what ten nodes differ by.
+/// The weighted mean of the variances less their scatter. Quiet figures weigh most. No weight exceeds
+/// that of a figure at the mean: with few nodes the smallest variances are small by chance, and
+/// weights by the variances alone gave two thirds of the difference between ten nodes.
 fn pooled_lasting(all: &[(Variance, f64)]) -> Option<Variance> {
     let seen: Vec<f64> = all.iter().map(|(once, _)| once.variance).collect();
     let mut lasting = median(&seen)?;
@@ -390,8 +390,8 @@ impl Repeated {
         if self.peers == 0 { 1.0 } else { 1.0 + OF_TRIMMED / self.peers as f64 }
     }
 
-    /// The squared error of the trimmed mean of `count` repetitions, by the first ones of all nodes that
-    /// have as many: a peer that was measured longer for others says as much as before.
+    /// The squared error of the trimmed mean of `count` repetitions, from the first `count` of every node
+    /// that has as many. Further repetitions of peers do not change it.
     fn of_first(&self, count: usize) -> Option<Variance> {
         let first = self.distances.values().filter_map(|distances| distances.get(..count));
         pooled(&first.filter_map(Repeats::of).collect::<Vec<Repeats>>())
@@ -427,10 +427,11 @@ impl Repeated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-    /// A suspect that was shown at a look is not open again because its peers are measured on for others.
+    /// Further repetitions of the peers, for other suspects, do not change the error at an earlier look.
     #[test]
-    fn what_peers_are_measured_later_leaves_the_error_of_an_earlier_look() {
+    fn later_repetitions_of_peers_leave_the_error_of_an_earlier_look() {
         let scattered = |count: u64| -> Vec<f64> {
             (0..count).map(|at| ((at * 7919) % 13) as f64 / 100.0).collect()
         };
@@ -444,5 +445,19 @@ mod tests {
         assert_eq!(at_look, later);
         assert!(of(16).of_first(16).unwrap().variance < later.variance);
         assert_eq!(of(16).of_first(17), None);
+    }
+    /// Ten nodes that differ alike in sixteen figures: their variances differ by chance alone.
+    #[test]
+    fn the_least_variances_of_few_nodes_do_not_decide_what_lasts() {
+        let chance = ChiSquared::new(9.0).unwrap();
+        let variance = |at: usize| chance.inverse_cdf((at as f64 + 0.5) / 16.0) / 9.0;
+        let all: Vec<(Variance, f64)> =
+            (0..16).map(|at| (Variance { variance: variance(at), freedom: 9.0 }, 0.0)).collect();
+        let lasting = pooled_lasting(&all).unwrap().variance;
+        assert!((0.8..1.1).contains(&lasting), "{lasting}");
+        let scattered: Vec<(Variance, f64)> = all.iter().map(|(once, _)| (*once, 0.5)).collect();
+        let rest = pooled_lasting(&scattered).unwrap().variance;
+        assert!(rest < lasting - 0.3, "{rest}");
+        assert_eq!(pooled_lasting(&[]), None);
     }
 }

@@ -35,8 +35,8 @@ const LASTING: f64 = 0.2;
 /// The same with what the repetitions leave uncertain: what the report says that it sees.
 const LASTS: f64 = 0.3;
 
-/// The share of figures that scatter more than a report that says what it sees takes into account: a
-/// variance of few nodes is uncertain.
+/// A variance from few nodes is uncertain. The report assumes one that only this share of figures
+/// exceeds.
 const UNLIKELY: f64 = 0.1;
 
 /// The rate at which the last look accuses falsely.
@@ -114,7 +114,7 @@ impl First {
 
     /// The least slowdowns that are found in 95 % of sweeps, figure by figure.
     pub fn detectable(&self) -> Vec<Detectable> {
-        // All of it lasts, as long as no repetition says how much is scatter.
+        // Without repetitions all of the difference counts as lasting.
         let lasting = lasting(self, |_| None);
         let of = |(at, field): (usize, &super::peers::Field)| {
             let topic = self.topic(at);
@@ -158,7 +158,7 @@ impl First {
     }
 }
 
-/// How many times what it seems a variance may be that is known with so many degrees of freedom.
+/// By how much a variance with so many degrees of freedom may exceed its estimate, as a factor.
 fn wider(freedom: f64) -> Option<f64> {
     Some(freedom / ChiSquared::new(freedom).ok()?.inverse_cdf(UNLIKELY))
 }

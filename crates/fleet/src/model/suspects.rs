@@ -119,7 +119,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
         let subject = &first.topic(first.tests[*at].field).subject;
         (first.rank(&first.tests[*at]), subject.role, &subject.key.experiment, &subject.key.case)
     };
-    // An end that one metric of a case shows needs no pairs because of the case's other metrics.
+    // One metric of a case has shown the end: its other metrics need no further pairs.
     let is_shown = |found: &Found| found.outcome == Outcome::Shown;
     let shown: HashSet<_> = suspects().filter(|of| is_shown(of.1)).map(|of| end(of.0)).collect();
     for (at, found) in suspects().filter(|(_, of)| is_open(of)) {
