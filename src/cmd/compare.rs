@@ -2,7 +2,7 @@
 
 mod fail_on;
 
-use crate::cmd::fail_on::{Rule, is_meant, parse};
+use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Against, Comparison, Measured, compare};
@@ -145,7 +145,7 @@ fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Fig
     if texts.is_empty() {
         return figures;
     }
-    let wanted = |figure: &Figure| is_meant(only, &figure.experiment, &figure.case);
+    let wanted = |figure: &Figure| only.means(FAMILIES, &figure.experiment, Some(&figure.case));
     figures.into_iter().filter(wanted).collect()
 }
 

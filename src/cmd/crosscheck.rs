@@ -13,9 +13,9 @@ use crosscheck::Conditions;
 use crosscheck::chosen::chosen;
 use crosscheck::turns::{self, Made, Observer, Setting};
 use record::crosscheck::{Began, CROSSCHECK};
-use record::event::{End, Event, Footer, Options};
+use record::event::{End, Event, Options};
 use record::run::Run;
-use session::header::{header, now};
+use session::header::{footer, header, now};
 use session::machine::Machine;
 use session::resume::add_to;
 use session::round::calibrate;
@@ -303,20 +303,6 @@ fn record(
     file.append(&calibration)?;
     run.push(calibration);
     Ok((file, run))
-}
-
-fn footer(begun: Instant, end: End) -> Footer {
-    let usage = metal::process::rusage_self();
-    Footer {
-        finished: now(),
-        elapsed_s: begun.elapsed().as_secs_f64(),
-        end,
-        counter_drift: None,
-        eta_after_first_pass_s: None,
-        session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-        session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
-        synced: Default::default(),
-    }
 }
 
 /// The directories of a crosscheck.

@@ -2,6 +2,7 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::doctor::UNMOUNTED;
+use crate::cmd::run::duration;
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
@@ -78,7 +79,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         counted(plan.stages.len(), "stage"),
         rounds.0,
         rounds.1,
-        humantime::format_duration(Duration::from_secs(plan.eta_s.ceil() as u64)),
+        duration(Duration::from_secs_f64(plan.eta_s)),
     ));
     Ok(output::page(&text)?)
 }

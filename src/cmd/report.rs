@@ -137,14 +137,7 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
         return Ok(run);
     }
     let selection = Selection::parse(selectors, FAMILIES).map_err(usage)?;
-    let wants = |id: &str, case: Option<&CaseId>| {
-        let family = FAMILIES.iter().find(|family| id.split('.').next() == Some(family.name));
-        family.zip(catalogue::find(id)).is_some_and(|(family, experiment)| {
-            let card = experiment.card();
-            selection.wants(family, card)
-                && case.is_none_or(|case| selection.wants_case(family, card, case))
-        })
-    };
+    let wants = |id: &str, case: Option<&CaseId>| selection.means(FAMILIES, id, case);
     let experiments = run.plan.as_mut().map(|plan| &mut plan.experiments);
     let Some(experiments) = experiments else {
         return Err(Failure::Usage(

@@ -372,6 +372,6 @@ pub(super) fn progress_bar() -> ProgressBar {
 }
 
 /// A time in whole seconds, rounded up.
-pub(super) fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
 }

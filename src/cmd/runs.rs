@@ -12,7 +12,6 @@ use session::store::Store;
 use session::store::index::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal};
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -80,7 +79,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Some(Command::List(args)) => list(&store, args.json),
         Some(Command::Delete(args)) => {
             let names = names(&store, &args.runs)?;
-            match args.yes || is_confirmed(&names)? {
+            let question = format!("Remove {}?", names.join(", "));
+            match args.yes || output::asked(&question)?.unwrap_or(true) {
                 true => delete(&store, &names, false),
                 false => Err(Failure::Usage("nothing was removed".to_owned())),
             }
@@ -247,17 +247,6 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(names)
-}
-
-/// Whether the user wants these runs to be removed; asked on a terminal alone.
-fn is_confirmed(names: &[String]) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(true);
-    }
-    output::diagnose(&format!("Remove {}? [y/N]", names.join(", ")));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(anyhow::Error::from)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Removes runs and prints which; reports those that cannot be removed at the end.

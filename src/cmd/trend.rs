@@ -81,15 +81,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
-    let runs: Vec<TrendRun> = runs
-        .iter()
-        .map(|(name, facts)| TrendRun {
-            name: name.clone(),
-            started: facts.started.clone(),
-            environment: facts.environment.clone(),
-        })
-        .collect();
-    let found = trends(runs, figures);
+    let found = trends(runs.iter().copied().map(run_of).collect(), figures);
     let what = match (&args.metric, args.key.as_str()) {
         (None, "*") => "all figures".to_owned(),
         (None, key) => key.to_owned(),
@@ -121,6 +113,15 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
     of.map(|(_, facts)| facts).ok_or_else(|| {
         Failure::Usage(format!("{name} is not a readable stored run; `plumb runs` lists them"))
     })
+}
+
+/// A run of a trend.
+pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
+    TrendRun {
+        name: name.clone(),
+        started: facts.started.clone(),
+        environment: facts.environment.clone(),
+    }
 }
 
 /// A figure over the runs that have it.

@@ -9,10 +9,9 @@ use crate::cmd::choice::PresetName;
 use crate::cmd::plan::busy_cpus;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
-use analysis::trend::{Chance, TrendRun, trends_by};
+use analysis::trend::{Chance, trends_by};
 use anyhow::Context as _;
 pub use args::Args;
-use child::Order;
 use metal::process::{rusage_children, rusage_self};
 use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
@@ -212,15 +211,11 @@ impl Watch {
     /// One measurement of a part, as a run of its own.
     fn measure(&mut self, part: &Part) -> Result<(), Failure> {
         let name = self.name(part);
-        let out = self.store.path(&name);
-        let order = Order {
-            args: self.args.of_run(part, &out),
-            store: &self.store.dir()?,
-            token: self.machine.as_ref().map(Machine::token),
-            cpu_max_s: self.state.kept.saved_s,
-        };
+        let args = self.args.of_run(part, &self.store.path(&name));
+        let (store, token) = (self.store.dir()?, self.machine.as_ref().map(Machine::token));
         let began = Instant::now();
-        let (ended, said) = order.run(&self.stop)?;
+        let saved_s = self.state.kept.saved_s;
+        let (ended, said) = child::run(&args, &store, token, saved_s, &self.stop)?;
         let cpu_s = self.spent_s();
         if ended != Ended::Complete {
             // What it measured is not comparable with whole measurements.
@@ -255,12 +250,8 @@ impl Watch {
         let listed: Vec<&(String, Facts)> = runs.iter().collect();
         let over = figures.iter().map(|(found, rows)| trend::over(found, rows, &listed));
         let figures = over.filter(|over| !over.points.is_empty()).collect();
-        let runs = runs.iter().map(|(name, facts)| TrendRun {
-            name: name.clone(),
-            started: facts.started.clone(),
-            environment: facts.environment.clone(),
-        });
-        let found = trends_by(runs.collect(), figures, &mut self.chance);
+        let runs = listed.into_iter().map(trend::run_of).collect();
+        let found = trends_by(runs, figures, &mut self.chance);
         for change in self.state.seen.search(&found) {
             self.voice.reports(&report::watch::change_line(&change))?;
         }

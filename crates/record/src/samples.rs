@@ -231,7 +231,7 @@ struct Line<'samples> {
     quantities: Cow<'samples, BTreeMap<String, f64>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     at: Cow<'samples, BTreeMap<String, Value>>,
-    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Cow<'samples, Notes>,
 }
 

@@ -38,33 +38,13 @@ use bench::experiment::{Known, Skip};
 use bench::link::{FromWorker, ToWorker};
 use record::case::{Case, Series};
 use record::event::{
-    Calibration, End, Ending, Event, Outcome, PeerHeader, PredictionEvent, PredictionKind, Segment,
-    Synced,
+    Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
 use record::key::{CaseId, Key, PLACEMENT};
 use record::run::Run;
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// A host at the far end, on which a worker is started for each round.
-pub trait FarHost {
-    /// Starts one, whose messages are not waited for any longer once a signal sets `stop`.
-    /// Errors: [`Interrupted`]; the host cannot be reached any more, or refuses.
-    fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
-
-    /// Says that this session lives, and that its next word comes within so long. Called between
-    /// rounds; a host that is lost is not reached again for that.
-    fn beat(&self, within: Duration, stop: &AtomicBool);
-
-    /// Whether both ends of a round have found each other at its address: what is sent there
-    /// without being asked for is sent only then.
-    fn met(&self) -> &Cell<bool>;
-
-    /// What the record's header says of it.
-    fn header(&self) -> PeerHeader;
-}
 
 /// A worker at the far end of a round, here or there.
 pub trait FarWorker {

@@ -137,7 +137,7 @@ pub fn measure(
     if let Some((mut worker, _)) = far {
         drained(worker.as_mut(), &mut events, &mut ended, stop)?;
         if let Some(remote) = site.peer.as_ref().and_then(|peer| setup.remotes.get(&peer.name)) {
-            remote.met().set(true);
+            remote.met.set(true);
         }
     }
     let in_order = live.work.once();
@@ -238,7 +238,7 @@ fn far_end<'a>(
 fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
-    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met().get()) else {
+    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met.get()) else {
         return Ok(());
     };
     let greeting = Case::new(CaseId::new().with(FAR, far).with("messages", 1_u64));
@@ -262,7 +262,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     })?;
     worker.order(&ToWorker::Drain)?;
     collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
-    remote.met().set(true);
+    remote.met.set(true);
     Ok(())
 }
 

@@ -4,19 +4,19 @@
 mod probe;
 mod remote;
 
-use crate::cmd::fleet::follow::{Progress, Tail};
-use crate::cmd::{Failure, output};
+use crate::cmd::Failure;
+use crate::cmd::fleet::follow::{Follower, say};
 use anyhow::{Context, Result};
 use fleet::hosts::Host;
 use probe::Found;
-use remote::Remote;
-use session::agent::ssh::quoted;
+use session::agent::ssh::{Carrier, quoted};
 use session::store::file::{self, There};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// After the sweep, and after a signal, nodes end by themselves within this time.
 const END: Duration = Duration::from_secs(20);
-/// What to do where a node's plumb is not found.
-const NO_PLUMB: &str = "name it with --plumb PATH, or send this one with --copy";
 
 /// A sweep over hosts.
 pub struct Sweep<'a> {
@@ -50,7 +48,10 @@ pub struct Sweep<'a> {
 struct Node<'a> {
     host: &'a Host,
     found: Found,
-    remote: Option<Remote>,
+    /// What runs there, once it was started.
+    remote: Option<Carrier>,
+    /// Its input, whose end ends it.
+    input: Option<ChildStdin>,
     was_started: bool,
     has_ended: bool,
 }
@@ -89,6 +90,7 @@ impl Sweep<'_> {
                     host,
                     found,
                     remote: None,
+                    input: None,
                     was_started: false,
                     has_ended: false,
                 }),
@@ -112,29 +114,22 @@ impl Sweep<'_> {
         let size = nodes.len();
         for (rank, node) in nodes.iter_mut().enumerate() {
             let command = self.command(node, rank, size, &meet);
-            let mut remote = Remote::start(node.host, &command, &node.found.plumb, NO_PLUMB)?;
+            let mut remote = remote::start(node.host, &command, &node.found.plumb)?;
+            let mut input = remote.input()?;
             // One that has ended is found below.
-            let _ = remote.says(&format!("{secret}\n"));
-            node.remote = Some(remote);
-            node.was_started = true;
+            let _ = input.write_all(format!("{secret}\n").as_bytes());
+            (node.remote, node.input, node.was_started) = (Some(remote), Some(input), true);
         }
-        let output = nodes[0].remote.as_mut().and_then(Remote::take_output);
-        let writer = std::thread::spawn(move || copy(output, record));
+        let output = nodes[0].remote.as_mut().map(Carrier::output).transpose()?;
+        let writer = std::thread::spawn(move || copy(output.map(File::from), record));
         let followed = self.follow(nodes, &writer, stop);
-        // Their input ends, and they with it.
-        for node in nodes.iter_mut() {
-            if let Some(remote) = &mut node.remote {
-                remote.ends_input();
-            }
-        }
+        nodes.iter_mut().for_each(|node| node.input = None);
         let end = Instant::now() + END;
-        let is_over = |node: &mut Node<'_>| node.remote.as_mut().is_none_or(Remote::is_over);
+        let is_over = |node: &mut Node<'_>| node.remote.as_mut().is_none_or(Carrier::is_over);
         while !nodes.iter_mut().all(is_over) && Instant::now() < end {
             sleep(LOOK);
         }
-        for node in nodes.iter_mut() {
-            node.remote = None;
-        }
+        nodes.iter_mut().for_each(|node| node.remote = None);
         let written = writer.join().map_err(|_| anyhow::anyhow!("the record's writer panicked"))?;
         written.with_context(|| format!("cannot write {}", self.out.display()))?;
         followed
@@ -180,15 +175,12 @@ impl Sweep<'_> {
         writer: &std::thread::JoinHandle<io::Result<()>>,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        let (mut tail, mut progress) = (Tail::new(self.out), Progress::default());
-        let mut line = String::new();
+        let mut follower = Follower::new(self.out);
         loop {
             // Before the record is read: what is there then is all.
             let is_written = writer.is_finished();
-            for text in tail.news()?.into_iter().filter_map(|event| progress.take(event)) {
-                say(&text);
-            }
-            if progress.has_ended {
+            follower.take_news()?;
+            if follower.progress.has_ended {
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
@@ -216,10 +208,7 @@ impl Sweep<'_> {
                 )
                 .into());
             }
-            if progress.line() != line {
-                line = progress.line();
-                say(&line);
-            }
+            follower.is_at(follower.progress.line());
             sleep(LOOK);
         }
     }
@@ -246,8 +235,4 @@ fn remove_copies(nodes: &[Node<'_>]) {
             probe::remove(node.host, dir, &never);
         }
     }
-}
-
-fn say(text: &str) {
-    output::diagnose(&format!("plumb: {text}"));
 }

@@ -29,38 +29,31 @@ const TICKS: f64 = 100.0;
 const SAID_MAX: usize = 64 << 10;
 const SIGTERM: i32 = 15;
 
-/// A run to start.
-pub(super) struct Order<'a> {
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// The store whose journal it uses.
-    pub store: &'a Path,
-    /// What it shares with this watch in the machine's lock.
-    pub token: Option<&'a str>,
-    /// CPU time after which it is ended, in seconds.
-    pub cpu_max_s: f64,
-}
-
-impl Order<'_> {
-    /// Runs it to its end; how it ended, and the last line that it said. Errors: it cannot be
-    /// started or waited for.
-    pub fn run(&self, stop: &AtomicBool) -> Result<(Ended, String)> {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("plumb")
-            .args(&self.args)
-            .env("PLUMB_STORE", self.store)
-            .envs(self.token.map(|token| (TOKEN, token)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let child = dying_with_parent(in_new_session(&mut command)).spawn();
-        let mut child = child.context("cannot start a run from /proc/self/exe")?;
-        let stderr = child.stderr.take().context("the run has no standard error")?;
-        let mut running = Running { child, stderr, said: Vec::new() };
-        let ended = running.watched(self.cpu_max_s, stop)?;
-        Ok((ended, running.last_line()))
-    }
+/// Runs plumb with these arguments to its end, or until it has used so much CPU time; how it ended,
+/// and the last line that it said. It uses the journal of the store, and shares the token with this
+/// watch in the machine's lock. Errors: it cannot be started or waited for.
+pub(super) fn run(
+    args: &[OsString],
+    store: &Path,
+    token: Option<&str>,
+    cpu_max_s: f64,
+    stop: &AtomicBool,
+) -> Result<(Ended, String)> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("plumb")
+        .args(args)
+        .env("PLUMB_STORE", store)
+        .envs(token.map(|token| (TOKEN, token)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = dying_with_parent(in_new_session(&mut command)).spawn();
+    let mut child = child.context("cannot start a run from /proc/self/exe")?;
+    let stderr = child.stderr.take().context("the run has no standard error")?;
+    let mut running = Running { child, stderr, said: Vec::new() };
+    let ended = running.watched(cpu_max_s, stop)?;
+    Ok((ended, running.last_line()))
 }
 
 struct Running {

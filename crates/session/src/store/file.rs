@@ -86,6 +86,7 @@ fn part(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
 /// but for a directory that cannot be opened for it or file systems that sync none.
 pub fn sync_directory(dir: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     match File::open(dir).and_then(|dir| dir.sync_all()) {
         Err(error) if [InvalidInput, PermissionDenied, Unsupported].contains(&error.kind()) => {
             Ok(())

@@ -34,8 +34,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 4;
+/// Version of the table; an index with a lower one is made again.
+const TABLES: i64 = 5;
 
 /// Stands in the header of a plumb index: `plmb`.
 const APPLICATION: i64 = 0x706c_6d62;
@@ -119,7 +119,7 @@ pub struct Row {
 }
 
 /// What is to be known of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct About {
     /// Unit of its values.
     pub unit: Unit,
@@ -159,32 +159,6 @@ pub struct Index<'open> {
     connection: &'open Connection,
 }
 
-impl Index<'_> {
-    /// Every distinct key, in order.
-    ///
-    /// # Errors
-    /// The index is damaged: it is then made again, and the question asked once more.
-    pub fn keys(&self) -> Result<Vec<Found>, Error> {
-        rows::keys(self.connection)
-    }
-
-    /// The figures of each of some keys, by the name of the stored run.
-    ///
-    /// # Errors
-    /// As [`Index::keys`].
-    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
-        rows::of_keys(self.connection, keys)
-    }
-
-    /// The figures of a stored run.
-    ///
-    /// # Errors
-    /// As [`Index::keys`].
-    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
-        rows::of_run(self.connection, name)
-    }
-}
-
 /// What an index is asked with, and what a record comes to.
 pub struct Ask<'ask> {
     /// The store.
@@ -206,9 +180,7 @@ pub struct Answer<T> {
 impl Ask<'_> {
     /// Brings the index up to date with the records, reading those that are new or have changed,
     /// and asks it. The stored records are listed in the order of their [`Age`]: oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be listed, or not even an index in memory answers.
+    /// Errors: the store cannot be listed, or not even an index in memory answers.
     pub fn answer<T>(
         &self,
         question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
