@@ -6,7 +6,7 @@
 use analysis::compare::Direction;
 use catalogue::FAMILIES;
 use record::key::CaseId;
-use session::select::{Selection, nearest};
+use session::select::{Selection, nearest, parted};
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -122,14 +122,8 @@ pub(crate) fn parse(texts: &[String], words: &[Word]) -> Result<Vec<Rule>, Strin
 }
 
 fn rule(text: &str, words: &[Word]) -> Result<Rule, String> {
-    let (condition, scope) = match text.split_once('@') {
-        Some((condition, scope)) => (condition, Some(scope)),
-        None => (text, None),
-    };
-    let (word, size) = match condition.split_once(':') {
-        Some((word, size)) => (word, Some(size)),
-        None => (condition, None),
-    };
+    let (condition, scope) = parted(text, '@');
+    let (word, size) = parted(condition, ':');
     let Some(&meant) = words.iter().find(|one| one.name() == word) else {
         let names: Vec<&str> = words.iter().map(|word| word.name()).collect();
         let near = nearest(word, names.iter().copied());

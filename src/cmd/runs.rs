@@ -5,6 +5,7 @@ mod export;
 use crate::cmd::{Failure, output, stored, usage};
 use crate::published;
 use record::crosscheck::CROSSCHECK;
+use record::event::End;
 use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             let question = format!("Remove {}?", names.join(", "));
             match args.yes || output::asked(&question)?.unwrap_or(true) {
                 true => delete(&store, &names, false),
-                false => Err(Failure::Usage("nothing was removed".to_owned())),
+                false => Err(Failure::usage("nothing was removed")),
             }
         }
         Some(Command::Prune(args)) => prune(&store, &args),
@@ -144,10 +145,11 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
 
 fn described(facts: &Facts) -> String {
     let is_crosscheck = facts.is_crosscheck();
-    let end = match facts.end.as_deref() {
-        Some("budget") => "time budget spent",
-        Some("interrupted") if !is_crosscheck => "interrupted; resumable",
-        Some(end) => end,
+    let end = match facts.end {
+        Some(End::Complete) => "complete",
+        Some(End::Budget) => "time budget spent",
+        Some(End::Interrupted) if is_crosscheck => "interrupted",
+        Some(End::Interrupted) => "interrupted; resumable",
         None if is_crosscheck => "killed",
         None => "killed; resumable",
     };
@@ -208,7 +210,7 @@ fn object(run: &Stored) -> Value {
         }
         State::Readable(facts) => {
             let [measured, skipped, failed] = facts.figures;
-            object["state"] = json!(facts.end.as_deref().unwrap_or("killed"));
+            object["state"] = facts.end.map_or(json!("killed"), |end| json!(end));
             object["started"] = json!(facts.started);
             object["host"] = json!(host(facts));
             object["identity"] = json!(facts.identity);
@@ -271,8 +273,8 @@ fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Fai
 
 fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     if args.keep.is_none() && args.older_than.is_none() {
-        return Err(Failure::Usage(
-            "name what to keep: type for example --keep 20 or --older-than 90d".to_owned(),
+        return Err(Failure::usage(
+            "name what to keep: type for example --keep 20 or --older-than 90d",
         ));
     }
     let stored = all(store)?;

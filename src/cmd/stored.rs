@@ -8,7 +8,7 @@ use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
 use analysis::{crosscheck, figures};
 use anyhow::Context as _;
-use record::event::{End, Ending, Header};
+use record::event::{Ending, Header};
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
@@ -194,14 +194,7 @@ fn content(path: &Path) -> Result<Content, String> {
         preset: run.header.options.preset.clone(),
         identity: run.header.identity.clone(),
         profile: run.header.profile.clone(),
-        end: run.footer.as_ref().map(|footer| {
-            let end = match footer.end {
-                End::Complete => "complete",
-                End::Budget => "budget",
-                End::Interrupted => "interrupted",
-            };
-            end.to_owned()
-        }),
+        end: run.footer.as_ref().map(|footer| footer.end),
         rounds: run.rounds.len(),
         figures: [Ending::Measured, Ending::Skipped, Ending::Failed].map(count),
         beside: beside(&run),

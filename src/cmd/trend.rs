@@ -6,7 +6,7 @@ use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
 use record::quantity::parse_integer;
 use report::{build, counted, html, markdown, terminal, trend};
-use session::select::{glob, nearest};
+use session::select::{glob, nearest, parted};
 use session::store::Store;
 use session::store::index::{Facts, Found, Row};
 use std::collections::BTreeMap;
@@ -181,13 +181,11 @@ impl Wanted {
             None => key.to_owned(),
         };
         let (selector, metric) = match text.rsplit_once(' ') {
-            Some((selector, metric)) => (selector.to_owned(), Some(metric.to_owned())),
-            None => (text.clone(), None),
+            Some((selector, metric)) => (selector, Some(metric.to_owned())),
+            None => (text.as_str(), None),
         };
-        let (pattern, rest) = match selector.split_once(':') {
-            Some((pattern, rest)) => (pattern, rest),
-            None => (selector.as_str(), ""),
-        };
+        let (pattern, rest) = parted(selector, ':');
+        let rest = rest.unwrap_or_default();
         let mut filter: Vec<(String, Vec<String>)> = Vec::new();
         for token in rest.split([',', '|']).filter(|token| !token.is_empty()) {
             match (token.split_once('='), filter.last_mut()) {

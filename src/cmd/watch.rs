@@ -62,9 +62,8 @@ impl Watch {
     /// Plans the rotation and takes up what an earlier start left.
     fn start(args: Args, stop: Arc<AtomicBool>) -> Result<Watch, Failure> {
         if args.preset == PresetName::Reports {
-            return Err(Failure::Usage(
-                "the published reports are not watched: type --preset quick, standard or thorough"
-                    .to_owned(),
+            return Err(Failure::usage(
+                "the published reports are not watched: type --preset quick, standard or thorough",
             ));
         }
         if let Some(file) = &args.textfile {
@@ -341,10 +340,9 @@ fn machine(voice: &Voice) -> Result<Option<Machine>, Failure> {
     });
     match taken {
         Ok((machine, true)) => Ok(Some(machine)),
-        Ok((_, false)) => Err(Failure::Usage(
+        Ok((_, false)) => Err(Failure::usage(
             "another plumb watch runs on this machine; stop it first (`systemctl stop \
-             plumb-watch.timer plumb-watch.service`), or read its textfile"
-                .to_owned(),
+             plumb-watch.timer plumb-watch.service`), or read its textfile",
         )),
         Err(error) => {
             voice.says(&format!("{UNSEEN}: {error:#}"));

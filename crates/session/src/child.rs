@@ -65,6 +65,20 @@ pub fn wait(
     }
 }
 
+/// How a child ended; none where it has not in this time, or cannot be waited for.
+pub fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + time;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
 /// A worker said nothing by the deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -337,19 +351,9 @@ impl Worker {
         if self.is_stuck {
             return None;
         }
-        let deadline = Instant::now() + REAP_TIME;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Ok(None) | Err(_) => {
-                    self.is_stuck = true;
-                    return None;
-                }
-            }
-        }
+        let status = ended_within(&mut self.child, REAP_TIME);
+        self.is_stuck = status.is_none();
+        status
     }
 }
 

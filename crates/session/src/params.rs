@@ -1,6 +1,6 @@
 //! Parameters: defaults by preset, `--set` applied, all checked against the card.
 
-use crate::select::{domain_text, near, nearest};
+use crate::select::{domain_text, near, nearest, parted};
 use crate::setup::Usage;
 use bench::experiment::{Card, Catalogue, Domain, Param, Params, Preset, Role, find};
 use record::key::Value;
@@ -125,10 +125,8 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
 
 /// The values of a range: by its step, else by the kind of its values. Errors: what to type.
 fn range(token: &str, low: &str, high: &str, unit: Unit) -> Result<Vec<u64>, String> {
-    let (high, step) = match high.split_once('/') {
-        Some((high, step)) => (high, Some(integer(step, unit)?)),
-        None => (high, None),
-    };
+    let (high, step) = parted(high, '/');
+    let step = step.map(|step| integer(step, unit)).transpose()?;
     let (low, high) = (integer(low, unit)?, integer(high, unit)?);
     let no_range = || format!("`{token}` is not a range: type low..high or low..high/step");
     let next = |value: &u64| match (step, unit) {

@@ -59,15 +59,10 @@ impl Work {
             stage: self.stage,
             once: self.once(),
             alone: self.alone(),
-            least: 0,
-            lacks_alone: false,
             share: 1.0,
             stated: self.cost,
             preparation: self.preparation,
-            observed: None,
-            rounds: 0,
-            width: None,
-            ended: false,
+            ..Claim::default()
         }
     }
 
@@ -83,10 +78,8 @@ pub struct Planned {
     pub plan: Plan,
     /// The series, in catalogue order.
     pub work: Vec<Work>,
-    /// The look from which on the stop rule is asked.
-    pub asked_from: u32,
-    /// Rounds that the cases of the quick preset have before widths decide.
-    pub ahead_until: u32,
+    /// The preset, whose rules the rounds follow.
+    pub preset: Preset,
     /// Cases that this site does not allow.
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
@@ -94,13 +87,7 @@ pub struct Planned {
 impl Planned {
     /// Nothing, in a preset.
     pub fn nothing(preset: Preset) -> Planned {
-        Planned {
-            plan: Plan::default(),
-            work: Vec::new(),
-            asked_from: preset.asked_from(),
-            ahead_until: preset.ahead_until(),
-            skipped: Vec::new(),
-        }
+        Planned { plan: Plan::default(), work: Vec::new(), preset, skipped: Vec::new() }
     }
 }
 

@@ -96,10 +96,7 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let (pattern, filter) = match body.split_once(':') {
-        Some((pattern, filter)) => (pattern, Some(filter)),
-        None => (body, None),
-    };
+    let (pattern, filter) = parted(body, ':');
     let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
     let matched: Vec<&dyn AnyExperiment> = families
         .iter()
@@ -129,6 +126,11 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
         rule.filter = parse_filter(filter, first.card())?;
     }
     Ok(rule)
+}
+
+/// What stands before the first of a letter, and behind it where there is one.
+pub fn parted(text: &str, at: char) -> (&str, Option<&str>) {
+    text.split_once(at).map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
 
 fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, Usage> {

@@ -39,17 +39,17 @@ pub struct Args {
     /// With --hosts: send this binary to hosts that have no plumb or another version; the copy is
     /// removed at the end
     #[arg(long, requires = "hosts")]
-    copy: bool,
+    pub(super) copy: bool,
     /// With --hosts: port at which the nodes meet
     #[arg(long, value_name = "PORT", default_value_t = MEET_PORT)]
-    port: u16,
+    pub(super) port: u16,
     /// The record of the sweep [default: a new file in this directory]
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
     /// With --hosts: keep each node's own record there, in this directory of its host [default: not
     /// kept]
     #[arg(long, value_name = "DIR", requires = "hosts")]
-    records: Option<String>,
+    pub(super) records: Option<String>,
     /// With --slurm: after the report, take the nodes that are confirmed to be slower or unstable out
     /// of service. Shows what it does, and asks first
     #[arg(long, requires = "slurm")]
@@ -93,14 +93,6 @@ fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Fail
     args.sweep.recipe(hosts.len() as u32, "ssh", false)?;
     let mut words = args.sweep.arguments();
     words.extend(args.job.node.iter().cloned());
-    let sweep = ssh::Sweep {
-        hosts: &hosts,
-        plumb: &plumb,
-        copy: args.copy,
-        out: &out,
-        port: args.port,
-        records: args.records.as_deref(),
-        sweep: &words,
-    };
+    let sweep = ssh::Sweep { hosts: &hosts, args, plumb: &plumb, out: &out, options: &words };
     sweep.run(stop)
 }

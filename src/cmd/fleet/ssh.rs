@@ -6,6 +6,7 @@ mod remote;
 
 use crate::cmd::Failure;
 use crate::cmd::fleet::follow::{Follower, say};
+use crate::cmd::fleet::run;
 use anyhow::{Context, Result};
 use fleet::hosts::Host;
 use probe::Found;
@@ -30,18 +31,14 @@ const END: Duration = Duration::from_secs(20);
 pub struct Sweep<'a> {
     /// The hosts; the first one that answers is rank 0.
     pub hosts: &'a [Host],
+    /// What else was typed.
+    pub args: &'a run::Args,
     /// The plumb there.
     pub plumb: &'a str,
-    /// Whether this binary is sent to hosts that have none, or another version.
-    pub copy: bool,
     /// The record here, which rank 0 writes over its connection.
     pub out: &'a Path,
-    /// Port at which nodes meet.
-    pub port: u16,
-    /// Directory of each host that keeps its record.
-    pub records: Option<&'a str>,
     /// Options for each node.
-    pub sweep: &'a [String],
+    pub options: &'a [String],
 }
 
 /// A host that takes part.
@@ -79,7 +76,7 @@ impl Sweep<'_> {
     /// The hosts that can take part; a line for each of the others.
     fn nodes(&self, stop: &AtomicBool) -> Result<Vec<Node<'_>>> {
         let own = std::env::current_exe().context("cannot find this binary")?;
-        let copied = self.copy.then_some(own.as_path());
+        let copied = self.args.copy.then_some(own.as_path());
         say(&format!("asking {} hosts", self.hosts.len()));
         let mut nodes = Vec::new();
         for (host, found) in
@@ -108,8 +105,8 @@ impl Sweep<'_> {
             record.with_context(|| format!("cannot create {shown}; name a new file with --out"))?;
         let secret = session::agent::key::Key::random()?.digits();
         let meet = match nodes[0].found.address.parse::<Ipv6Addr>() {
-            Ok(v6) => format!("[{v6}]:{}", self.port),
-            Err(_) => format!("{}:{}", nodes[0].found.address, self.port),
+            Ok(v6) => format!("[{v6}]:{}", self.args.port),
+            Err(_) => format!("{}:{}", nodes[0].found.address, self.args.port),
         };
         let size = nodes.len();
         for (rank, node) in nodes.iter_mut().enumerate() {
@@ -153,12 +150,12 @@ impl Sweep<'_> {
         if rank == 0 {
             words.extend(["--out".to_owned(), "-".to_owned()]);
         }
-        words.extend(self.sweep.iter().cloned());
+        words.extend(self.options.iter().cloned());
         let mut command = quoted(&node.found.plumb);
         for word in &words {
             let _ = write!(command, " {}", quoted(word));
         }
-        let records = self.records.map_or("\"$dir\"".to_owned(), quoted);
+        let records = self.args.records.as_deref().map_or("\"$dir\"".to_owned(), quoted);
         let copy = node.found.copy.as_deref().map(quoted).unwrap_or_default();
         // The node ends with its connection, and then the shell that waits for it.
         let script = format!(

@@ -98,8 +98,8 @@ impl SweepArgs {
     /// a sweep does not offer.
     pub fn recipe(&self, size: u32, starter: &str, simulated: bool) -> Result<Recipe, Failure> {
         if self.preset == PresetName::Reports {
-            return Err(Failure::Usage(
-                "a sweep has no preset `reports`: type quick, standard or thorough".to_owned(),
+            return Err(Failure::usage(
+                "a sweep has no preset `reports`: type quick, standard or thorough",
             ));
         }
         let pair_selectors = match self.pairs.is_empty() {

@@ -3,13 +3,14 @@
 
 use super::message::printable;
 use super::url::Ssh;
+use crate::child::ended_within;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// ssh gives up reaching the host after so long.
 const SSH_CONNECT_S: u32 = 10;
@@ -156,17 +157,17 @@ impl Carrier {
 
     /// Its exit code, once it has ended; it is given a moment.
     pub fn code(&mut self) -> Option<i32> {
-        self.reap(REAP_TIME / 4).and_then(|status| status.code())
+        ended_within(&mut self.child, REAP_TIME / 4).and_then(|status| status.code())
     }
 
     /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after
     /// a moment for its last words.
     pub fn last_words(&mut self) -> String {
         // The exit status of one that was killed here says nothing about the cause.
-        let status = self.reap(REAP_TIME / 4);
+        let status = ended_within(&mut self.child, REAP_TIME / 4);
         if status.is_none() {
             self.kill();
-            self.reap(REAP_TIME);
+            ended_within(&mut self.child, REAP_TIME);
         }
         self.listen();
         let said = String::from_utf8_lossy(&self.said);
@@ -185,25 +186,12 @@ impl Carrier {
         // The group may already be gone.
         let _ = metal::process::kill_group(self.child.id());
     }
-
-    fn reap(&mut self, within: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + within;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Ok(None) | Err(_) => return None,
-            }
-        }
-    }
 }
 
 impl Drop for Carrier {
     fn drop(&mut self) {
         self.kill();
-        self.reap(REAP_TIME);
+        ended_within(&mut self.child, REAP_TIME);
     }
 }
 
@@ -266,7 +254,7 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, MISSING, arguments, quoted, told};
+    use super::{Carrier, MISSING, arguments, ended_within, quoted, told};
     use crate::agent::url::{PeerUrl, Way};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
@@ -345,7 +333,7 @@ mod tests {
         let words = stays.last_words();
         assert!(words.ends_with("; moved") && !words.contains("SIG"), "{words}");
         let mut ends = Carrier::exec("kill -TERM $$").expect("a shell");
-        ends.reap(PATIENCE).expect("it ends");
+        ended_within(&mut ends.child, PATIENCE).expect("it ends");
         assert!(ends.last_words().contains("SIGTERM"));
     }
 }

@@ -23,6 +23,7 @@ mod tests;
 
 use super::{Age, Store, began};
 use record::crosscheck::CROSSCHECK;
+use record::event::End;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -73,8 +74,8 @@ pub struct Facts {
     pub identity: String,
     /// `release` or `debug`.
     pub profile: String,
-    /// How it ended: `complete`, `budget` or `interrupted`; `None` if it was killed.
-    pub end: Option<String>,
+    /// How it ended; `None` if it was killed.
+    pub end: Option<End>,
     /// Rounds, also void ones.
     pub rounds: usize,
     /// Figures measured, skipped and failed.
@@ -224,23 +225,21 @@ impl Ask<'_> {
                 Ok(connection) => connection,
                 Err(refused) => return Ok(Err(refused)),
             };
-            match rows::prepare(&mut connection) {
-                Ok(Prepared::Current) => {}
+            let asked = match rows::prepare(&mut connection) {
+                Ok(Prepared::Current) => self.current(&mut connection, question, LOOKS)?,
                 Ok(Prepared::Newer) => return Ok(Err(Refused::Newer)),
                 Ok(Prepared::Foreign) => {
                     return Ok(Err(Refused::foreign("it is not plumb's, or damaged")));
                 }
-                Err(error) if is_damage(&error) && !is_last => {
-                    notes.push(damaged(path, &error));
-                    opened = reset(connection);
-                    continue;
-                }
-                Err(error) => return Ok(Err(Refused::Failed(error))),
-            }
-            match self.current(&mut connection, question, LOOKS)? {
+                Err(error) => Err(error),
+            };
+            match asked {
                 Ok(value) => return Ok(Ok(value)),
                 Err(error) if is_damage(&error) && !is_last => {
-                    notes.push(damaged(path, &error));
+                    notes.push(format!(
+                        "the index {} was damaged ({error}); plumb rebuilds it from the records",
+                        path.display()
+                    ));
                     opened = reset(connection);
                 }
                 Err(error) => return Ok(Err(Refused::Failed(error))),
@@ -366,13 +365,6 @@ fn reset(connection: Connection) -> Result<Connection, Refused> {
     };
     all(&connection).map_err(Refused::Failed)?;
     Ok(connection)
-}
-
-fn damaged(path: &Path, error: &Error) -> String {
-    format!(
-        "the index {} was damaged ({error}); plumb rebuilds it from the records",
-        path.display()
-    )
 }
 
 fn is_read_only(error: &Error) -> bool {
