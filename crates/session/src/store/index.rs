@@ -35,8 +35,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Version of the table; an index with a lower one is made again.
-const TABLES: i64 = 5;
+/// Version of the tables; an index with a lower one is made again.
+const TABLES: i64 = 4;
 
 /// Stands in the header of a plumb index: `plmb`.
 const APPLICATION: i64 = 0x706c_6d62;
@@ -120,7 +120,7 @@ pub struct Row {
 }
 
 /// What is to be known of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Unit of its values.
     pub unit: Unit,
@@ -160,6 +160,32 @@ pub struct Index<'open> {
     connection: &'open Connection,
 }
 
+impl Index<'_> {
+    /// Every distinct key, in order.
+    ///
+    /// # Errors
+    /// The index is damaged: it is then made again, and the question asked once more.
+    pub fn keys(&self) -> Result<Vec<Found>, Error> {
+        rows::keys(self.connection)
+    }
+
+    /// The figures of each of some keys, by the name of the stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+        rows::of_keys(self.connection, keys)
+    }
+
+    /// The figures of a stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
+        rows::of_run(self.connection, name)
+    }
+}
+
 /// What an index is asked with, and what a record comes to.
 pub struct Ask<'ask> {
     /// The store.
@@ -181,7 +207,9 @@ pub struct Answer<T> {
 impl Ask<'_> {
     /// Brings the index up to date with the records, reading those that are new or have changed,
     /// and asks it. The stored records are listed in the order of their [`Age`]: oldest first.
-    /// Errors: the store cannot be listed, or not even an index in memory answers.
+    ///
+    /// # Errors
+    /// The store cannot be listed, or not even an index in memory answers.
     pub fn answer<T>(
         &self,
         question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
@@ -225,21 +253,23 @@ impl Ask<'_> {
                 Ok(connection) => connection,
                 Err(refused) => return Ok(Err(refused)),
             };
-            let asked = match rows::prepare(&mut connection) {
-                Ok(Prepared::Current) => self.current(&mut connection, question, LOOKS)?,
+            match rows::prepare(&mut connection) {
+                Ok(Prepared::Current) => {}
                 Ok(Prepared::Newer) => return Ok(Err(Refused::Newer)),
                 Ok(Prepared::Foreign) => {
                     return Ok(Err(Refused::foreign("it is not plumb's, or damaged")));
                 }
-                Err(error) => Err(error),
-            };
-            match asked {
+                Err(error) if is_damage(&error) && !is_last => {
+                    notes.push(damaged(path, &error));
+                    opened = reset(connection);
+                    continue;
+                }
+                Err(error) => return Ok(Err(Refused::Failed(error))),
+            }
+            match self.current(&mut connection, question, LOOKS)? {
                 Ok(value) => return Ok(Ok(value)),
                 Err(error) if is_damage(&error) && !is_last => {
-                    notes.push(format!(
-                        "the index {} was damaged ({error}); plumb rebuilds it from the records",
-                        path.display()
-                    ));
+                    notes.push(damaged(path, &error));
                     opened = reset(connection);
                 }
                 Err(error) => return Ok(Err(Refused::Failed(error))),
@@ -365,6 +395,13 @@ fn reset(connection: Connection) -> Result<Connection, Refused> {
     };
     all(&connection).map_err(Refused::Failed)?;
     Ok(connection)
+}
+
+fn damaged(path: &Path, error: &Error) -> String {
+    format!(
+        "the index {} was damaged ({error}); plumb rebuilds it from the records",
+        path.display()
+    )
 }
 
 fn is_read_only(error: &Error) -> bool {

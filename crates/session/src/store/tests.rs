@@ -2,14 +2,13 @@
 
 use super::file::copy_whole;
 use super::{Locked, RecordFile, Store, TRIES, check_removable, location, lock_between, read};
-use crate::header;
 use record::codec;
-use record::event::{End, Event, Header};
+use record::event::{End, Event, Footer};
+use serde_json::json;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
@@ -18,8 +17,17 @@ fn store() -> (TempDir, Store) {
     (dir, store)
 }
 
-fn footer() -> Event {
-    Event::Footer(header::footer(Instant::now(), End::Interrupted))
+fn footer() -> Footer {
+    Footer {
+        finished: String::new(),
+        elapsed_s: 1.0,
+        end: End::Interrupted,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: 1.0,
+        session_peak_bytes: 1,
+        synced: Default::default(),
+    }
 }
 
 /// A record of which only the beginning is known.
@@ -93,9 +101,10 @@ fn a_store_that_others_may_write_is_read_only() {
 fn a_record_that_is_gone_takes_no_event() {
     let (dir, store) = store();
     let (_, mut file) = store.create("a").expect("makes");
-    file.append(&footer()).expect("writes");
+    let segment = Event::Footer(footer());
+    file.append(&segment).expect("writes");
     fs::remove_dir_all(dir.path()).expect("removes");
-    let told = format!("{:#}", file.append(&footer()).expect_err("it is gone"));
+    let told = format!("{:#}", file.append(&segment).expect_err("it is gone"));
     assert!(told.contains("was removed"), "{told}");
 }
 
@@ -194,15 +203,23 @@ fn a_run_that_never_began_leaves_nothing() {
 fn without_locks_only_a_run_that_has_ended_may_go() {
     let (_dir, store) = store();
     let path = store.path("a");
-    let header = Header { format: record::FORMAT, ..Header::default() };
-    let mut record = Vec::new();
-    codec::write(&mut record, &Event::Header(Box::new(header))).expect("writes");
+    let header = json!({
+        "event": "header", "format": record::FORMAT, "plumb": "", "rustc": "", "profile": "", "target": "",
+        "target_features": "", "run": "", "started": "", "seed": 1, "cpus": [], "identity": "", "host": null,
+        "options": {"selectors": [], "preset": "", "budget_s": 1.0, "precision": 1.0, "set": [], "cpus": null,
+            "dir": null},
+        "environment": {},
+        "calibration": {"source": "", "counter_hz": 1.0, "counter_error": 0.0, "windows_hz": [],
+            "resolution_ns": 1.0, "pair_cost_ns": 1.0, "vdso_falls_back": false, "core_hz": 1.0,
+            "core_source": "", "multiply_cycles": null, "cpu": 0, "notes": []},
+    });
+    let mut record = format!("{header}\n").into_bytes();
     fs::write(&path, &record).expect("writes");
     assert!(read(&path).is_ok_and(|read| read.run.footer.is_none()));
     assert!(check_removable(Locked::Held, &path).is_ok());
     let told = check_removable(Locked::Untold, &path).expect_err("it may be under way");
     assert!(told.to_string().contains("is incomplete"), "{told}");
-    codec::write(&mut record, &footer()).expect("writes");
+    codec::write(&mut record, &Event::Footer(footer())).expect("writes");
     fs::write(&path, &record).expect("writes");
     assert!(check_removable(Locked::Untold, &path).is_ok());
 }

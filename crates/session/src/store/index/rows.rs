@@ -1,44 +1,55 @@
-//! The table of the index, and what goes into it and comes out.
+//! The tables of the index, and what goes into them and comes out.
 
 use super::super::{Store, is_being_written};
-use super::{
-    APPLICATION, About, Content, Facts, Found, Index, Row, State, Stored, TABLES, is_damage,
-};
+use super::{APPLICATION, About, Content, Facts, Found, Row, State, Stored, TABLES, is_damage};
 use anyhow::Context;
 use host::fnv1a;
 use record::key::Key;
 use rusqlite::config::DbConfig;
-use rusqlite::types::{Type, Value};
-use rusqlite::{Connection, Error, OpenFlags, TransactionBehavior, params, params_from_iter};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, Row as Line, TransactionBehavior, params, params_from_iter};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// A line per record: every answer is looked for in all figures, or in those of one run.
-const CREATE: &str = "
+/// A key is written once; its figures by key, then run: a trend reads one stretch.
+const CREATE: &str = r#"
 CREATE TABLE runs (
+    id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     size_bytes INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL,
     analysis TEXT NOT NULL,
     facts TEXT,
     error TEXT,
-    -- How many figures it has, and a digest of them; and one of all of this.
+    -- Its figures: how many, and the sum of their digests; and a digest of all of this.
     count INTEGER NOT NULL,
-    sum INTEGER NOT NULL,
-    digest INTEGER NOT NULL,
-    figures TEXT NOT NULL
+    figures INTEGER NOT NULL,
+    digest INTEGER NOT NULL
 );
-";
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY,
+    experiment TEXT NOT NULL,
+    "case" TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    about TEXT NOT NULL,
+    UNIQUE (experiment, "case", metric, about)
+);
+CREATE TABLE figures (
+    key INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    value REAL NOT NULL,
+    low REAL,
+    high REAL,
+    rounds BLOB NOT NULL,
+    PRIMARY KEY (key, run)
+) WITHOUT ROWID;
+CREATE INDEX figures_of_run ON figures (run);
+"#;
 
-/// Tables of this and of earlier versions.
 const DROP: &str = "DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS keys; \
                     DROP TABLE IF EXISTS runs;";
-
-/// Writes a line in place of the one of its name.
-const PUT: &str = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-const COLUMNS: usize = 10;
 
 /// A record of the store, with the facts that show whether it changed.
 #[derive(Debug)]
@@ -99,7 +110,7 @@ pub(super) enum Prepared {
 /// Makes the tables of an older index, or of none, anew. Errors: those of SQLite; a schema that is
 /// not what plumb made is damage.
 pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
-    match pragma(connection, "application_id") {
+    match application(connection) {
         Ok(APPLICATION) => {}
         // There is nothing in it: SQLite makes a file before it writes in it.
         Ok(0) if is_empty(connection).unwrap_or(false) => {}
@@ -113,7 +124,7 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
     if version < TABLES {
         create(connection)?;
     }
-    check_schema(connection)?;
+    check_schema(connection, "main")?;
     Ok(Prepared::Current)
 }
 
@@ -134,6 +145,10 @@ fn is_empty(connection: &Connection) -> Result<bool, Error> {
     Ok(count == 0 && pragma(connection, "user_version")? == 0)
 }
 
+fn application(connection: &Connection) -> Result<i64, Error> {
+    pragma(connection, "application_id")
+}
+
 /// Makes the tables, empty; what another process has made meanwhile stays.
 pub(super) fn create(connection: &mut Connection) -> Result<(), Error> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -146,17 +161,18 @@ pub(super) fn create(connection: &mut Connection) -> Result<(), Error> {
     change.commit()
 }
 
-/// Checks that the table of a database is plumb's, and that there is nothing else in it.
-fn check_schema(connection: &Connection) -> Result<(), Error> {
-    let schema = |connection: &Connection| -> Result<Vec<[Option<String>; 3]>, Error> {
-        let all = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name";
-        let mut query = connection.prepare(all)?;
+/// Checks that the tables of a database are plumb's, and that there is nothing else in it.
+fn check_schema(connection: &Connection, name: &str) -> Result<(), Error> {
+    let schema = |connection: &Connection, name: &str| -> Result<Vec<[Option<String>; 3]>, Error> {
+        let mut query = connection.prepare(&format!(
+            "SELECT type, name, sql FROM {name}.sqlite_schema ORDER BY type, name"
+        ))?;
         let lines = query.query_map([], |line| Ok([line.get(0)?, line.get(1)?, line.get(2)?]))?;
         lines.collect()
     };
     let own = Connection::open_in_memory()?;
     own.execute_batch(CREATE)?;
-    match schema(connection)? == schema(&own)? {
+    match schema(connection, name)? == schema(&own, "main")? {
         true => Ok(()),
         false => Err(damage("its tables are not plumb's")),
     }
@@ -169,22 +185,36 @@ fn damage(what: &'static str) -> Error {
 
 /// Takes over an index that can be read but not written. On an error nothing is taken.
 pub(super) fn copy(connection: &mut Connection, from: &Path) -> Result<(), Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let kept = Connection::open_with_flags(from, flags)?;
-    harden(&kept)?;
-    let of = (pragma(&kept, "application_id")?, pragma(&kept, "user_version")?);
-    if of != (APPLICATION, TABLES) {
-        return Ok(());
-    }
-    check_schema(&kept)?;
-    let mut query = kept.prepare("SELECT * FROM runs")?;
-    let mut lines = query.query([])?;
-    let change = connection.transaction()?;
-    while let Some(line) = lines.next()? {
-        let values = (0..COLUMNS).map(|at| line.get(at)).collect::<Result<Vec<Value>, _>>()?;
-        change.execute(PUT, params_from_iter(values))?;
-    }
-    change.commit()
+    let uri = format!("file:{}?mode=ro", percent(from));
+    let copied = (|| {
+        connection.execute("ATTACH ?1 AS kept", [&uri])?;
+        let of_plumb = [("application_id", APPLICATION), ("user_version", TABLES)];
+        for (name, value) in of_plumb {
+            if pragma(connection, &format!("kept.{name}"))? != value {
+                return Ok(());
+            }
+        }
+        check_schema(connection, "kept")?;
+        let change = connection.transaction()?;
+        for table in ["runs", "keys", "figures"] {
+            change
+                .execute_batch(&format!("INSERT INTO main.{table} SELECT * FROM kept.{table}"))?;
+        }
+        change.commit()
+    })();
+    // Where it was never attached there is nothing to let go of.
+    let _ = connection.execute_batch("DETACH kept");
+    copied
+}
+
+/// A path in a URI of SQLite.
+fn percent(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
+    let letters = path.as_os_str().as_bytes().iter().map(|&byte| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    });
+    letters.collect()
 }
 
 /// The records with what the index says of them, and what in it is not as they are.
@@ -194,7 +224,7 @@ pub(super) fn compare<'listed>(
     analysis: &str,
 ) -> Result<(Vec<Stored>, Vec<Stale<'listed>>), Error> {
     let mut query = connection.prepare(
-        "SELECT name, size_bytes, modified_ns, analysis, facts, error, count, sum, digest FROM runs",
+        "SELECT name, size_bytes, modified_ns, analysis, facts, error, count, figures, digest FROM runs",
     )?;
     let lines = query.query_map([], |line| {
         let name: String = line.get(0)?;
@@ -244,9 +274,16 @@ pub(super) fn remove(connection: &mut Connection, name: &str, store: &Store) -> 
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // One that came since the records were listed stays.
     if !path.exists() || is_being_written(&path) {
-        change.execute("DELETE FROM runs WHERE name = ?1", [name])?;
+        remove_rows(&change, name)?;
     }
     change.commit()
+}
+
+fn remove_rows(connection: &Connection, name: &str) -> Result<(), Error> {
+    connection
+        .execute("DELETE FROM figures WHERE run = (SELECT id FROM runs WHERE name = ?1)", [name])?;
+    connection.execute("DELETE FROM runs WHERE name = ?1", [name])?;
+    Ok(())
 }
 
 /// Writes what a record says in place of what it said.
@@ -256,102 +293,186 @@ pub(super) fn put(
     analysis: &str,
     content: &Result<Content, String>,
 ) -> Result<(), Error> {
+    let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    remove_rows(&change, &record.name)?;
     let error = content.as_ref().err();
     let content = content.as_ref().ok();
     let facts = content.map(|content| text(&content.facts));
     // Of two figures of one key the last one stays.
     let rows = content.map_or(&[][..], |content| &content.figures);
-    let rows: BTreeMap<&Key, &Row> = rows.iter().map(|row| (&row.key, row)).collect();
-    let rows: Vec<Kept> = rows.into_values().map(kept).collect();
-    let figures = text(&rows);
-    let (count, sum) = counted(rows.len(), &figures);
+    let figures: BTreeMap<_, _> = rows.iter().map(Figure::of).collect();
+    let (count, sum) = figures.iter().fold((0, 0), |sum, (key, figure)| figure.counted(key, sum));
     let of = (record.size_bytes, record.modified_ns, analysis);
     let digest = digest(&(&record.name, of, &facts, error, (count, sum)));
-    let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let line = params![record.name, of.0, of.1, of.2, facts, error, count, sum, digest, figures];
-    change.execute(PUT, line)?;
+    change.execute(
+        "INSERT INTO runs (name, size_bytes, modified_ns, analysis, facts, error, count, figures, \
+         digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![record.name, of.0, of.1, of.2, facts, error, count, sum, digest],
+    )?;
+    put_figures(&change, change.last_insert_rowid(), &figures)?;
     change.commit()
 }
 
-/// A figure as the table has it: its numbers by their bits, which JSON keeps, whatever they are.
-type Kept = (Key, About, u64, Option<[u64; 2]>, Vec<u64>);
+/// A key in the tables: experiment, case, metric, and what is to be known of it.
+type KeyTexts = [String; 4];
 
-fn kept(row: &Row) -> Kept {
-    let ci = row.ci.map(|(low, high)| [low, high].map(f64::to_bits));
-    let rounds = row.rounds.iter().map(|value| value.to_bits()).collect();
-    (row.key.clone(), row.about, row.value.to_bits(), ci, rounds)
+fn texts(key: &Key, metric: &About) -> KeyTexts {
+    [key.experiment.clone(), text(&key.case), key.metric.clone(), text(metric)]
+}
+
+fn found([experiment, case, metric, about]: &KeyTexts) -> Result<Found, Error> {
+    let (experiment, metric) = (experiment.clone(), metric.clone());
+    Ok((Key { experiment, case: parsed(1, case)?, metric }, parsed(3, about)?))
+}
+
+/// A figure as the tables have it.
+struct Figure {
+    value: f64,
+    ci: Option<(f64, f64)>,
+    rounds: Vec<u8>,
+}
+
+impl Figure {
+    fn of(row: &Row) -> (KeyTexts, Self) {
+        let figure = Figure {
+            value: row.value,
+            // SQLite has no such number.
+            ci: row.ci.filter(|(low, high)| !low.is_nan() && !high.is_nan()),
+            rounds: row.rounds.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        };
+        (texts(&row.key, &row.about), figure)
+    }
+
+    fn read(line: &Line<'_>) -> Result<(KeyTexts, Self), Error> {
+        let figure = Figure {
+            value: line.get(4)?,
+            ci: line.get::<_, Option<f64>>(5)?.zip(line.get(6)?),
+            rounds: line.get(7)?,
+        };
+        Ok(([line.get(0)?, line.get(1)?, line.get(2)?, line.get(3)?], figure))
+    }
+
+    fn row(&self, key: &KeyTexts) -> Result<Row, Error> {
+        let (values, rest) = self.rounds.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(damage("its length is not a multiple of eight"));
+        }
+        let (key, about) = found(key)?;
+        let rounds = values.iter().map(|value| f64::from_le_bytes(*value)).collect();
+        Ok(Row { key, about, value: self.value, ci: self.ci, rounds })
+    }
+
+    /// The count and the digests of figures, in any order, with this one.
+    fn counted(&self, key: &KeyTexts, (count, sum): (i64, i64)) -> (i64, i64) {
+        let numbers = [Some(self.value), self.ci.map(|ci| ci.0), self.ci.map(|ci| ci.1)];
+        let mut bytes = key.join("\0").into_bytes();
+        for number in numbers {
+            // SQLite keeps no sign of a zero.
+            bytes.extend(number.map_or([0xff; 8], |number| (number + 0.0).to_le_bytes()));
+        }
+        bytes.extend(&self.rounds);
+        (count + 1, sum.wrapping_add(fnv1a(&bytes).cast_signed()))
+    }
+}
+
+fn put_figures(
+    connection: &Connection,
+    run: i64,
+    figures: &BTreeMap<KeyTexts, Figure>,
+) -> Result<(), Error> {
+    let mut add_key = connection.prepare(
+        "INSERT OR IGNORE INTO keys (experiment, \"case\", metric, about) \
+         VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    let mut find_key = connection.prepare(
+        "SELECT id FROM keys \
+         WHERE experiment = ?1 AND \"case\" = ?2 AND metric = ?3 AND about = ?4",
+    )?;
+    let mut add = connection.prepare(
+        "INSERT INTO figures (key, run, value, low, high, rounds) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (key, figure) in figures {
+        add_key.execute(params_from_iter(key))?;
+        let id: i64 = find_key.query_row(params_from_iter(key), |line| line.get(0))?;
+        let (low, high) = figure.ci.unzip();
+        add.execute(params![id, run, figure.value, low, high, figure.rounds])?;
+    }
+    Ok(())
+}
+
+/// All figures, or those of a run, with the run's name; then checks for each run that they were
+/// all it has, and as they were written.
+fn each(
+    connection: &Connection,
+    run: Option<&str>,
+    mut take: impl FnMut(&str, &KeyTexts, &Figure) -> Result<(), Error>,
+) -> Result<(), Error> {
+    // Not by the index of names, which may be damaged: as they are compared with the records.
+    let of = run.map_or("", |_| "WHERE +name = ?1");
+    let mut sums: HashMap<String, (i64, i64)> = HashMap::new();
+    let mut query = connection.prepare(&format!(
+        "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name FROM figures \
+         JOIN keys ON keys.id = figures.key JOIN runs ON runs.id = figures.run {of}"
+    ))?;
+    let mut lines = query.query(params_from_iter(run))?;
+    while let Some(line) = lines.next()? {
+        let (key, figure) = Figure::read(line)?;
+        let name: String = line.get(8)?;
+        take(&name, &key, &figure)?;
+        let sum = sums.entry(name).or_default();
+        *sum = figure.counted(&key, *sum);
+    }
+    let mut query = connection.prepare(&format!("SELECT name, count, figures FROM runs {of}"))?;
+    let mut lines = query.query(params_from_iter(run))?;
+    while let Some(line) = lines.next()? {
+        let sum = sums.remove(&line.get::<_, String>(0)?).unwrap_or_default();
+        if sum != (line.get(1)?, line.get(2)?) {
+            return Err(damage("the figures of a run are not what was written"));
+        }
+    }
+    Ok(())
+}
+
+/// Every distinct key with its metric, in order.
+pub(super) fn keys(connection: &Connection) -> Result<Vec<Found>, Error> {
+    let mut all: HashSet<KeyTexts> = HashSet::new();
+    each(connection, None, |_, key, _| {
+        if !all.contains(key) {
+            all.insert(key.clone());
+        }
+        Ok(())
+    })?;
+    let mut keys: Vec<Found> = all.iter().map(found).collect::<Result<_, _>>()?;
+    keys.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(keys)
+}
+
+/// The figures of each of some keys, by the name of the run.
+pub(super) fn of_keys(
+    connection: &Connection,
+    keys: &[Found],
+) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+    let places = keys.iter().enumerate().map(|(at, (key, metric))| (texts(key, metric), at));
+    let places: HashMap<KeyTexts, usize> = places.collect();
+    let mut of_keys = vec![BTreeMap::new(); keys.len()];
+    each(connection, None, |run, key, figure| {
+        if let Some(at) = places.get(key) {
+            of_keys[*at].insert(run.to_owned(), figure.row(key)?);
+        }
+        Ok(())
+    })?;
+    Ok(of_keys)
 }
 
 /// The figures of a run, by key.
-fn rows_of(figures: &str) -> Result<Vec<Row>, Error> {
-    let kept: Vec<Kept> = parsed(0, figures)?;
-    let row = |(key, about, value, ci, rounds): Kept| Row {
-        key,
-        about,
-        value: f64::from_bits(value),
-        ci: ci.map(|ci| ci.map(f64::from_bits).into()),
-        rounds: rounds.into_iter().map(f64::from_bits).collect(),
-    };
-    Ok(kept.into_iter().map(row).collect())
-}
-
-/// How many figures a text has, and its digest.
-fn counted(count: usize, figures: &str) -> (i64, i64) {
-    (i64::try_from(count).unwrap_or(i64::MAX), fnv1a(figures.as_bytes()).cast_signed())
-}
-
-impl Index<'_> {
-    /// Every distinct key with its metric, in order. Errors: the index is damaged: it is then made
-    /// again, and the question asked once more.
-    pub fn keys(&self) -> Result<Vec<Found>, Error> {
-        let mut all = HashSet::new();
-        self.each(None, |_, rows| all.extend(rows.into_iter().map(|row| (row.key, row.about))))?;
-        let mut keys: Vec<Found> = all.into_iter().collect();
-        keys.sort_by(|one, other| one.0.cmp(&other.0));
-        Ok(keys)
-    }
-
-    /// The figures of each of some keys, by the name of the stored run. Errors: as
-    /// [`Index::keys`].
-    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
-        let places = keys.iter().enumerate().map(|(at, (key, about))| ((key, *about), at));
-        let places: HashMap<(&Key, About), usize> = places.collect();
-        let mut of_keys = vec![BTreeMap::new(); keys.len()];
-        self.each(None, |run, rows| {
-            for row in rows {
-                if let Some(at) = places.get(&(&row.key, row.about)) {
-                    of_keys[*at].insert(run.clone(), row);
-                }
-            }
-        })?;
-        Ok(of_keys)
-    }
-
-    /// The figures of a stored run, by key. Errors: as [`Index::keys`].
-    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
-        let mut rows = Vec::new();
-        self.each(Some(name), |_, of_run| rows = of_run)?;
-        Ok(rows)
-    }
-
-    /// The figures of each run, or those of one, with the run's name, once they are found to be as
-    /// they were written.
-    fn each(&self, run: Option<&str>, mut take: impl FnMut(String, Vec<Row>)) -> Result<(), Error> {
-        // Not by the index of names, which may be damaged: as they are compared with the records.
-        let of = run.map_or("", |_| "WHERE +name = ?1");
-        let all = format!("SELECT name, figures, count, sum FROM runs {of}");
-        let mut query = self.connection.prepare(&all)?;
-        let mut lines = query.query(params_from_iter(run))?;
-        while let Some(line) = lines.next()? {
-            let figures: String = line.get(1)?;
-            let rows = rows_of(&figures)?;
-            if counted(rows.len(), &figures) != (line.get(2)?, line.get(3)?) {
-                return Err(damage("the figures of a run are not what was written"));
-            }
-            take(line.get(0)?, rows);
-        }
+pub(super) fn of_run(connection: &Connection, name: &str) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    each(connection, Some(name), |_, key, figure| {
+        rows.push(figure.row(key)?);
         Ok(())
-    }
+    })?;
+    rows.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(rows)
 }
 
 /// A digest of what JSON has.
