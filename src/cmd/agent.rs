@@ -71,9 +71,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return new_key(file);
     }
     if args.data.is_some_and(|data| data.is_unspecified()) {
-        return Err(Failure::Usage(
-            "--data takes the address at which peers reach this host, not the wildcard address"
-                .to_owned(),
+        return Err(Failure::usage(
+            "--data takes the address at which peers reach this host, not the wildcard address",
         ));
     }
     let stop = stop_flag()?;
@@ -88,9 +87,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     match (args.listen, &args.key_file) {
         (Some(at), Some(file)) => listen(&office, at, file),
-        (Some(_), None) => Err(Failure::Usage(
-            "--listen needs a key: type --key-file FILE (`plumb agent --new-key FILE` makes one)"
-                .to_owned(),
+        (Some(_), None) => Err(Failure::usage(
+            "--listen needs a key: type --key-file FILE (`plumb agent --new-key FILE` makes one)",
         )),
         (None, _) => on_stdio(&office),
     }
@@ -134,10 +132,9 @@ fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failur
 
 fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
     if io::stdin().is_terminal() {
-        return Err(Failure::Usage(
+        return Err(Failure::usage(
             "an agent does not talk to a terminal: `plumb run --peer ssh://HOST` starts one, or listen \
-             for sessions with --listen and --key-file (`plumb agent --help`)"
-                .to_owned(),
+             for sessions with --listen and --key-file (`plumb agent --help`)",
         ));
     }
     // The streams of the process, without the library's buffers.

@@ -121,6 +121,23 @@ fn seed(text: &str) -> Result<u64, String> {
 }
 
 impl Choice {
+    /// Of selectors and a preset, with nothing else chosen.
+    pub fn of(selectors: Vec<String>, preset: PresetName) -> Choice {
+        Choice {
+            selectors,
+            preset,
+            budget: None,
+            precision: 2.0,
+            seed: None,
+            set: Vec::new(),
+            cpu: None,
+            dir: None,
+            peer: Vec::new(),
+            key_file: None,
+            host_tree: None,
+        }
+    }
+
     /// As it stands in the record.
     fn options(&self) -> Options {
         let (mut selectors, mut set) = match self.preset {

@@ -2,7 +2,7 @@
 
 mod fail_on;
 
-use crate::cmd::fail_on::{Rule, is_meant, parse};
+use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Against, Comparison, Measured, compare};
@@ -28,12 +28,7 @@ use session::select::Selection;
 /// 4 % for os and io figures, which a noisy machine exceeds. Runs of a published machine are shown
 /// side by side, without findings.
 #[derive(clap::Args)]
-#[command(after_long_help = EXAMPLES)]
-#[command(
-    after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
-    usage error, no common figure, or a rule without a tested figure; 3 failure; 5 undecided: most \
-    figures of a rule cannot show a change of its size."
-)]
+#[command(after_help = EXIT_CODES, after_long_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub struct Args {
     /// The base run: `last`, the start of its name (`plumb runs` lists them), `published/NAME`, or
     /// the path of its record
@@ -60,11 +55,11 @@ pub struct Args {
     schema: bool,
 }
 
-const EXAMPLES: &str =
-    "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 usage error, no \
+const EXIT_CODES: &str = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 usage error, no \
 common figure, or a rule without a tested figure; 3 failure; 5 undecided: most figures of a rule \
-cannot show a change of its size.
+cannot show a change of its size.";
 
+const EXAMPLES: &str = "\
 Examples:
   plumb compare last                        the last run against the one before it, same machine
   plumb compare before.jsonl after.jsonl
@@ -109,13 +104,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .map(|(figures, run)| Measured { run, figures: selected(figures, &args.only, &only) })
         .collect();
     let Some(comparison) = compare(&measured, &history) else {
-        return Err(Failure::Usage("name two runs to compare".to_owned()));
+        return Err(Failure::usage("name two runs to compare"));
     };
     print(&args, &comparison)?;
     let is_apart = |against: &Against| against.figures.is_empty() && against.nearest.is_empty();
     if comparison.against.iter().all(is_apart) {
-        return Err(Failure::Usage(
-            "the runs have no common figure; `plumb report RUN` shows what each has".to_owned(),
+        return Err(Failure::usage(
+            "the runs have no common figure; `plumb report RUN` shows what each has",
         ));
     }
     judge(&comparison, &rules)
@@ -145,7 +140,7 @@ fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Fig
     if texts.is_empty() {
         return figures;
     }
-    let wanted = |figure: &Figure| is_meant(only, &figure.experiment, &figure.case);
+    let wanted = |figure: &Figure| only.means(FAMILIES, &figure.experiment, Some(&figure.case));
     figures.into_iter().filter(wanted).collect()
 }
 

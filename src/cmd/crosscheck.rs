@@ -13,9 +13,9 @@ use crosscheck::Conditions;
 use crosscheck::chosen::chosen;
 use crosscheck::turns::{self, Made, Observer, Setting};
 use record::crosscheck::{Began, CROSSCHECK};
-use record::event::{End, Event, Footer, Options};
+use record::event::{End, Event, Options};
 use record::run::Run;
-use session::header::{header, now};
+use session::header::{footer, header, now};
 use session::machine::Machine;
 use session::resume::add_to;
 use session::round::calibrate;
@@ -93,21 +93,12 @@ Examples:
   plumb crosscheck --into last --report lab-report.html
   PATH=/opt/lmbench/bin:$PATH plumb crosscheck lmbench";
 
-/// Turns of a preset.
-fn pairs(preset: Preset) -> u32 {
+/// Turns of a preset, and how long a rival runs in one turn, in seconds.
+fn pace(preset: Preset) -> (u32, f64) {
     match preset {
-        Preset::Rehearsal => 1,
-        Preset::Quick | Preset::Standard => 9,
-        Preset::Thorough => 15,
-    }
-}
-
-/// How long a rival runs in one turn, in seconds.
-fn seconds(preset: Preset) -> f64 {
-    match preset {
-        Preset::Rehearsal => 0.2,
-        Preset::Quick | Preset::Standard => 1.0,
-        Preset::Thorough => 2.0,
+        Preset::Rehearsal => (1, 0.2),
+        Preset::Quick | Preset::Standard => (9, 1.0),
+        Preset::Thorough => (15, 2.0),
     }
 }
 
@@ -134,7 +125,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         store: store.dir()?,
         token: machine.as_ref().map(|machine| machine.token().to_owned()).unwrap_or_default(),
         rivals,
-        pairs: args.pairs.unwrap_or(pairs(args.preset.into())),
+        pairs: args.pairs.unwrap_or(pace(args.preset.into()).0),
         limit: args.limit,
     };
     let outcome = if args.list {
@@ -305,20 +296,6 @@ fn record(
     Ok((file, run))
 }
 
-fn footer(begun: Instant, end: End) -> Footer {
-    let usage = metal::process::rusage_self();
-    Footer {
-        finished: now(),
-        elapsed_s: begun.elapsed().as_secs_f64(),
-        end,
-        counter_drift: None,
-        eta_after_first_pass_s: None,
-        session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-        session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
-        synced: Default::default(),
-    }
-}
-
 /// The directories of a crosscheck.
 struct Work {
     scratch: WorkDir,
@@ -351,7 +328,7 @@ impl Work {
             in_memory: self.in_memory.as_ref().map(|work| work.path().to_owned()),
             version: String::new(),
             preset,
-            seconds: seconds(preset),
+            seconds: pace(preset).1,
             ports: [0; 4],
             is_root: metal::process::geteuid() == 0,
         }

@@ -410,42 +410,24 @@ mod tests {
 
     #[test]
     fn each_disturbance_is_seen_and_its_absence_too() {
-        let governor = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0\n== sys/devices/system/cpu/cpu0/cpufreq/scaling_governor\n";
-        for (name, tree, said) in [
-            ("governor", format!("{governor}powersave\n"), Said::Disturbs("powersave".into())),
-            ("governor", format!("{governor}performance\n"), Said::Fine("performance".into())),
-            ("governor", String::new(), Said::Unknown),
-            (
-                "transparent huge pages",
-                "== sys/kernel/mm/transparent_hugepage/enabled\n[always] madvise never\n".into(),
-                Said::Disturbs("always".into()),
-            ),
-            (
-                "clock source",
-                "== sys/devices/system/clocksource/clocksource0/current_clocksource\nhpet\n".into(),
-                Said::Disturbs("hpet".into()),
-            ),
-            (
-                "clock source",
-                "== sys/devices/system/clocksource/clocksource0/current_clocksource\ntsc\n".into(),
-                Said::Fine("tsc".into()),
-            ),
-            (
-                "swap",
-                "== proc/meminfo\nSwapTotal: 8 kB\nSwapFree: 4 kB\n".into(),
-                Said::Disturbs("4 KiB in use".into()),
-            ),
-            (
-                "swap",
-                "== proc/meminfo\nSwapTotal: 0 kB\nSwapFree: 0 kB\n".into(),
-                Said::Fine("none".into()),
-            ),
-            (
-                "same-page merging",
-                "== sys/kernel/mm/ksm/run\n1\n".into(),
-                Said::Disturbs("running".into()),
-            ),
+        let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+        let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let pages = "sys/kernel/mm/transparent_hugepage/enabled";
+        let disturbs = |text: &str| Said::Disturbs(text.into());
+        let fine = |text: &str| Said::Fine(text.into());
+        for (name, file, text, said) in [
+            ("governor", governor, "powersave", disturbs("powersave")),
+            ("governor", governor, "performance", fine("performance")),
+            ("governor", clock, "tsc", Said::Unknown),
+            ("transparent huge pages", pages, "[always] madvise never", disturbs("always")),
+            ("clock source", clock, "hpet", disturbs("hpet")),
+            ("clock source", clock, "tsc", fine("tsc")),
+            ("swap", "proc/meminfo", "SwapTotal: 8 kB\nSwapFree: 4 kB", disturbs("4 KiB in use")),
+            ("swap", "proc/meminfo", "SwapTotal: 0 kB\nSwapFree: 0 kB", fine("none")),
+            ("same-page merging", "sys/kernel/mm/ksm/run", "1", disturbs("running")),
         ] {
+            let cpu = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0";
+            let tree = format!("{cpu}\n== {file}\n{text}\n");
             assert_eq!(check(name, &tree), said, "{name}: {tree}");
         }
     }

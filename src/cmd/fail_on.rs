@@ -6,7 +6,7 @@
 use analysis::compare::Direction;
 use catalogue::FAMILIES;
 use record::key::CaseId;
-use session::select::{Selection, nearest};
+use session::select::{Selection, nearest, parted};
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Rule {
 
     /// Whether a figure is in its scope.
     pub(crate) fn means(&self, experiment: &str, case: &CaseId) -> bool {
-        self.scope.as_ref().is_none_or(|scope| is_meant(scope, experiment, case))
+        self.scope.as_ref().is_none_or(|scope| scope.means(FAMILIES, experiment, Some(case)))
     }
 
     /// Whether a finding is of this kind and size: its direction, and the ratio to the base.
@@ -96,22 +96,23 @@ impl Rule {
     }
 }
 
-/// Whether a selection means a case; never one of an experiment that this plumb does not know.
-pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -> bool {
-    FAMILIES.iter().any(|family| {
-        family
-            .experiments
-            .iter()
-            .map(|one| one.card())
-            .filter(|card| card.id == experiment)
-            .any(|card| selection.wants(family, card) && selection.wants_case(family, card, case))
-    })
+/// What came of a rule in one comparison or several, in figures of its scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// What meets it.
+    pub(crate) met: usize,
+    /// Figures that were tested.
+    pub(crate) tested: usize,
+    /// Figures that both runs have.
+    pub(crate) common: usize,
+    /// Figures of the base run that the new one has not, or in another unit.
+    pub(crate) missing: usize,
+    /// Tested figures in which a change of the rule's size would be no finding.
+    pub(crate) blind: usize,
 }
 
 /// Parses rules with the words that a command offers; `never` stands alone.
-///
-/// # Errors
-/// What is wrong, and what to type.
+/// Errors: what is wrong, and what to type.
 pub(crate) fn parse(texts: &[String], words: &[Word]) -> Result<Vec<Rule>, String> {
     let rules: Vec<Rule> = texts.iter().map(|text| rule(text, words)).collect::<Result<_, _>>()?;
     match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
@@ -121,14 +122,8 @@ pub(crate) fn parse(texts: &[String], words: &[Word]) -> Result<Vec<Rule>, Strin
 }
 
 fn rule(text: &str, words: &[Word]) -> Result<Rule, String> {
-    let (condition, scope) = match text.split_once('@') {
-        Some((condition, scope)) => (condition, Some(scope)),
-        None => (text, None),
-    };
-    let (word, size) = match condition.split_once(':') {
-        Some((word, size)) => (word, Some(size)),
-        None => (condition, None),
-    };
+    let (condition, scope) = parted(text, '@');
+    let (word, size) = parted(condition, ':');
     let Some(&meant) = words.iter().find(|one| one.name() == word) else {
         let names: Vec<&str> = words.iter().map(|word| word.name()).collect();
         let near = nearest(word, names.iter().copied());

@@ -113,6 +113,11 @@ pub fn usage(error: impl Into<anyhow::Error>) -> Failure {
 }
 
 impl Failure {
+    /// What was typed makes no sense, in these words.
+    fn usage(text: &str) -> Failure {
+        Failure::Usage(text.to_owned())
+    }
+
     fn code(&self) -> u8 {
         match self {
             Failure::Finding => 1,

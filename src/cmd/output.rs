@@ -56,6 +56,18 @@ pub fn diagnose(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(text));
 }
 
+/// Whether the user agrees; `None` where there is no terminal to ask at. Errors: the answer cannot be
+/// read.
+pub fn asked(question: &str) -> anyhow::Result<Option<bool>> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    diagnose(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str())))
+}
+
 /// The text with a space for all that steers a terminal, but for ends of lines, tabs and the
 /// commands of a report's colours.
 fn coloured(text: &str) -> String {

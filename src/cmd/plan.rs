@@ -2,6 +2,7 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::doctor::UNMOUNTED;
+use crate::cmd::run::duration;
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
@@ -78,7 +79,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         counted(plan.stages.len(), "stage"),
         rounds.0,
         rounds.1,
-        humantime::format_duration(Duration::from_secs(plan.eta_s.ceil() as u64)),
+        duration(Duration::from_secs_f64(plan.eta_s)),
     ));
     Ok(output::page(&text)?)
 }
@@ -138,20 +139,12 @@ fn short(values: &str) -> String {
 
 /// The predictions of its cases.
 fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
-    let mut text = String::new();
     let works = || setup.planned.work.iter().filter(|work| work.series.experiment == planned.id);
-    for work in works() {
-        for case in &work.series.cases {
-            predictions(&mut text, work.experiment, &setup.site_for(case), case, false);
-        }
-    }
-    if let Some(work) = works().next() {
-        for case in &planned.derived {
-            let case = Case::new(case.clone());
-            predictions(&mut text, work.experiment, &setup.site_for(&case), &case, true);
-        }
-    }
-    text
+    let Some(first) = works().next() else { return String::new() };
+    let derived = planned.derived.iter().cloned().map(Case::new);
+    let measured = works().flat_map(|work| work.series.cases.iter().cloned());
+    let all = measured.map(|case| (case, false)).chain(derived.map(|case| (case, true)));
+    all.map(|(case, is_derived)| predictions(setup, first.experiment, &case, is_derived)).collect()
 }
 
 /// A reason with the way out, where there is one.
@@ -269,24 +262,19 @@ fn peer_text(peer: &Peer) -> String {
 }
 
 fn predictions(
-    text: &mut String,
+    setup: &Setup,
     experiment: &dyn AnyExperiment,
-    site: &Site,
     case: &Case,
-    derived: bool,
-) {
-    for metric in experiment.card().metrics.iter().filter(|metric| metric.derived == derived) {
-        let seen = Case { id: case.id.unplaced(), at: case.at.clone() };
-        let prediction = experiment.predict(site, None, &seen, metric);
-        if let Some(prediction) = prediction {
-            text.push_str(&format!(
-                "  {} {}: {}\n",
-                case.id,
-                metric.name,
-                stated(&prediction, metric)
-            ));
-        }
-    }
+    is_derived: bool,
+) -> String {
+    let site = setup.site_for(case);
+    let seen = Case { id: case.id.unplaced(), at: case.at.clone() };
+    let metrics = experiment.card().metrics.iter().filter(|metric| metric.derived == is_derived);
+    let lines = metrics.filter_map(|metric| {
+        let prediction = experiment.predict(&site, None, &seen, metric)?;
+        Some(format!("  {} {}: {}\n", case.id, metric.name, stated(&prediction, metric)))
+    });
+    lines.collect()
 }
 
 fn stated(prediction: &Prediction, metric: &Metric) -> String {

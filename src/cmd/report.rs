@@ -137,18 +137,11 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
         return Ok(run);
     }
     let selection = Selection::parse(selectors, FAMILIES).map_err(usage)?;
-    let wants = |id: &str, case: Option<&CaseId>| {
-        let family = FAMILIES.iter().find(|family| id.split('.').next() == Some(family.name));
-        family.zip(catalogue::find(id)).is_some_and(|(family, experiment)| {
-            let card = experiment.card();
-            selection.wants(family, card)
-                && case.is_none_or(|case| selection.wants_case(family, card, case))
-        })
-    };
+    let wants = |id: &str, case: Option<&CaseId>| selection.means(FAMILIES, id, case);
     let experiments = run.plan.as_mut().map(|plan| &mut plan.experiments);
     let Some(experiments) = experiments else {
-        return Err(Failure::Usage(
-            "the run ended before it wrote its plan; nothing can be selected".to_owned(),
+        return Err(Failure::usage(
+            "the run ended before it wrote its plan; nothing can be selected",
         ));
     };
     experiments.retain(|planned| wants(&planned.id, None));
@@ -173,7 +166,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Ok(output::print(json::SCHEMA)?);
     }
     if args.tidy && args.format != Format::Csv {
-        return Err(Failure::Usage("--tidy works only with --format csv: type both".to_owned()));
+        return Err(Failure::usage("--tidy works only with --format csv: type both"));
     }
     let run = if args.redact { stored::redacted(&args.run)? } else { stored::open(&args.run)? };
     let run = selected(run, &args.selectors)?;

@@ -8,7 +8,7 @@ use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use clap::ValueEnum as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::event::{End, Ending, Event, Options, Outcome};
+use record::event::{End, Ending, Options, Outcome, PlannedExperiment};
 use record::run::Run;
 use session::child::STOPPING;
 use session::live::OVER_BUDGET;
@@ -18,7 +18,7 @@ use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, Full, RecordFile, Store};
-use session::{self, Observer, Progress};
+use session::{self, Progress};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,8 +59,8 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.choice.host_tree.is_some() {
-        return Err(Failure::Usage(
-            "a recorded machine cannot be measured; `plumb plan` plans for it".to_owned(),
+        return Err(Failure::usage(
+            "a recorded machine cannot be measured; `plumb plan` plans for it",
         ));
     }
     if let Some(page) = &args.report {
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         true => nothing_yet(continued),
         false => failure,
     };
-    let (mut setup, file, resumed) = begun.map_err(or_stopped)?;
+    let (mut setup, mut file, resumed) = begun.map_err(or_stopped)?;
     let path = file.path().to_owned();
     if args.report.as_deref().is_some_and(|page| same(page, &path)) {
         return Err(Failure::Usage(format!(
@@ -109,15 +109,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let work = setup.make_dirs(&store, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
     let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
-    let mut sink = Sink { file, bar };
     say(format!(
         "{} series, expected time {}; the record is {}",
         setup.planned.work.len(),
         duration(Duration::from_secs_f64(setup.planned.plan.eta_s)),
         path.display()
     ));
-    let finished = session::run(&setup, &mut sink, &stop, resumed);
-    sink.bar.finish_and_clear();
+    let mut shown = |progress: &Progress| show(&bar, progress);
+    let finished = session::run(&setup, &mut file, &mut shown, &stop, resumed);
+    bar.finish_and_clear();
+    if finished.as_ref().is_ok_and(|finished| finished.is_full) {
+        output::diagnose(&format!("plumb: {Full}; the run ends"));
+    }
     remove(work, finished.as_ref().map_or(&[], |finished| &finished.hanging));
     let run = match finished.map(|finished| finished.run) {
         Err(error) if session::is_interrupt(&error) => {
@@ -304,64 +307,37 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
             command(&path.to_string_lossy(), &run.header.options)
         )));
     }
+    let has_failed = |planned: &&PlannedExperiment| {
+        let own = run.outcomes.iter().filter(|outcome| outcome.experiment == planned.id);
+        let mut tried = own.filter(|outcome| outcome.outcome != Ending::Skipped).peekable();
+        tried.peek().is_some() && tried.all(|outcome| outcome.outcome == Ending::Failed)
+    };
     let experiments = run.plan.iter().flat_map(|plan| &plan.experiments);
-    let failed: Vec<&str> = experiments
-        .filter(|planned| {
-            let mut outcomes = run
-                .outcomes
-                .iter()
-                .filter(|outcome| {
-                    outcome.experiment == planned.id && outcome.outcome != Ending::Skipped
-                })
-                .peekable();
-            outcomes.peek().is_some() && outcomes.all(|outcome| outcome.outcome == Ending::Failed)
-        })
-        .map(|planned| planned.id.as_str())
-        .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Failed(anyhow::anyhow!(
+    let failed: Vec<&str> =
+        experiments.filter(has_failed).map(|planned| planned.id.as_str()).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(anyhow::anyhow!(
             "every case of {} failed; the report says why",
             failed.join(", ")
-        )))
+        ))),
     }
 }
 
-/// Stores events and shows progress.
-struct Sink {
-    file: RecordFile,
-    bar: ProgressBar,
-}
-
-impl Observer for Sink {
-    fn event(&mut self, event: &Event) -> Result<()> {
-        let appended = self.file.append(event);
-        if let Some(full) = appended.as_ref().err().and_then(|error| error.downcast_ref::<Full>()) {
-            self.bar.suspend(|| output::diagnose(&format!("plumb: {full}; the run ends")));
-        }
-        appended
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn progress(&mut self, progress: &Progress) {
-        let whole = progress.elapsed + progress.left;
-        self.bar.set_length(whole.as_secs().max(1));
-        self.bar.set_position(progress.elapsed.as_secs());
-        self.bar.set_message(format!(
-            "{} ({}), round {} of {}, {} left",
-            progress.series,
-            progress.cases,
-            progress.round,
-            progress.look,
-            duration(progress.left)
-        ));
-        // Drawn here and never by a timer: no thread wakes while a round is timed.
-        self.bar.tick();
-    }
+/// Shows progress. Drawn here and never by a timer: no thread wakes while a round is timed.
+fn show(bar: &ProgressBar, progress: &Progress) {
+    let whole = progress.elapsed + progress.left;
+    bar.set_length(whole.as_secs().max(1));
+    bar.set_position(progress.elapsed.as_secs());
+    bar.set_message(format!(
+        "{} ({}), round {} of {}, {} left",
+        progress.series,
+        progress.cases,
+        progress.round,
+        progress.look,
+        duration(progress.left)
+    ));
+    bar.tick();
 }
 
 /// On a terminal only; indicatif hides it elsewhere.
@@ -372,6 +348,6 @@ pub(super) fn progress_bar() -> ProgressBar {
 }
 
 /// A time in whole seconds, rounded up.
-pub(super) fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
 }

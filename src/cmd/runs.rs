@@ -5,6 +5,7 @@ mod export;
 use crate::cmd::{Failure, output, stored, usage};
 use crate::published;
 use record::crosscheck::CROSSCHECK;
+use record::event::End;
 use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use session::store::Store;
 use session::store::index::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal};
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -80,9 +80,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Some(Command::List(args)) => list(&store, args.json),
         Some(Command::Delete(args)) => {
             let names = names(&store, &args.runs)?;
-            match args.yes || is_confirmed(&names)? {
+            let question = format!("Remove {}?", names.join(", "));
+            match args.yes || output::asked(&question)?.unwrap_or(true) {
                 true => delete(&store, &names, false),
-                false => Err(Failure::Usage("nothing was removed".to_owned())),
+                false => Err(Failure::usage("nothing was removed")),
             }
         }
         Some(Command::Prune(args)) => prune(&store, &args),
@@ -144,10 +145,11 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
 
 fn described(facts: &Facts) -> String {
     let is_crosscheck = facts.is_crosscheck();
-    let end = match facts.end.as_deref() {
-        Some("budget") => "time budget spent",
-        Some("interrupted") if !is_crosscheck => "interrupted; resumable",
-        Some(end) => end,
+    let end = match facts.end {
+        Some(End::Complete) => "complete",
+        Some(End::Budget) => "time budget spent",
+        Some(End::Interrupted) if is_crosscheck => "interrupted",
+        Some(End::Interrupted) => "interrupted; resumable",
         None if is_crosscheck => "killed",
         None => "killed; resumable",
     };
@@ -208,7 +210,7 @@ fn object(run: &Stored) -> Value {
         }
         State::Readable(facts) => {
             let [measured, skipped, failed] = facts.figures;
-            object["state"] = json!(facts.end.as_deref().unwrap_or("killed"));
+            object["state"] = facts.end.map_or(json!("killed"), |end| json!(end));
             object["started"] = json!(facts.started);
             object["host"] = json!(host(facts));
             object["identity"] = json!(facts.identity);
@@ -249,17 +251,6 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Whether the user wants these runs to be removed; asked on a terminal alone.
-fn is_confirmed(names: &[String]) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(true);
-    }
-    output::diagnose(&format!("Remove {}? [y/N]", names.join(", ")));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(anyhow::Error::from)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
 /// Removes runs and prints which; reports those that cannot be removed at the end.
 fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Failure> {
     let mut refused = Vec::new();
@@ -282,8 +273,8 @@ fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Fai
 
 fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     if args.keep.is_none() && args.older_than.is_none() {
-        return Err(Failure::Usage(
-            "name what to keep: type for example --keep 20 or --older-than 90d".to_owned(),
+        return Err(Failure::usage(
+            "name what to keep: type for example --keep 20 or --older-than 90d",
         ));
     }
     let stored = all(store)?;

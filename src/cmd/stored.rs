@@ -8,7 +8,7 @@ use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
 use analysis::{crosscheck, figures};
 use anyhow::Context as _;
-use record::event::{End, Ending, Header};
+use record::event::{Ending, Header};
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
@@ -23,9 +23,7 @@ use std::path::Path;
 const DAMAGED_SHOWN: usize = 10;
 
 /// The run of a name.
-///
-/// # Errors
-/// There is none, there are several, or it cannot be read.
+/// Errors: there is none, there are several, or it cannot be read.
 pub fn open(name: &str) -> Result<Run, Failure> {
     if let Some(run) = published::run(name) {
         return Ok(run);
@@ -36,9 +34,7 @@ pub fn open(name: &str) -> Result<Run, Failure> {
 
 /// The run of a record, and the length of the record's whole lines in bytes. What was lost is
 /// reported.
-///
-/// # Errors
-/// It cannot be read.
+/// Errors: it cannot be read.
 pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
     let recording = store::read(path).map_err(usage)?;
     if recording.torn {
@@ -47,13 +43,18 @@ pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
             path.display()
         ));
     }
-    for Damaged { line, lost } in recording.run.damaged.iter().take(DAMAGED_SHOWN) {
+    report_damage(path, &recording.run.damaged);
+    Ok((with_keys(recording.run), recording.whole_bytes))
+}
+
+/// Names lines of a record that are damaged.
+pub fn report_damage(path: &Path, damaged: &[Damaged]) {
+    for Damaged { line, lost } in damaged.iter().take(DAMAGED_SHOWN) {
         output::diagnose(&format!(
             "plumb: line {line} of {} is damaged; lost: {lost}",
             path.display()
         ));
     }
-    Ok((with_keys(recording.run), recording.whole_bytes))
 }
 
 /// The run with key figures: a record of before there were any has those of the cards.
@@ -69,9 +70,7 @@ fn with_keys(mut run: Run) -> Run {
 }
 
 /// The run of a name without what names its machine or user.
-///
-/// # Errors
-/// As [`open`].
+/// Errors: as [`open`].
 pub fn redacted(name: &str) -> Result<Run, Failure> {
     if let Some(run) = published::run(name) {
         return Ok(run);
@@ -96,9 +95,7 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
 
 /// The last stored run and, before it, the one before it on the same machine (and by the same
 /// profile of plumb).
-///
-/// # Errors
-/// There are no two, or the store cannot be listed.
+/// Errors: there are no two, or the store cannot be listed.
 pub fn last_two() -> Result<[String; 2], Failure> {
     type Run = (String, [String; 2]);
     let runs: Vec<Run> = ask(&Store::here(), |_, stored| {
@@ -163,9 +160,7 @@ pub fn history(compared: &[&Run]) -> History {
 }
 
 /// Asks the index of a store, brought up to date; its notes go to standard error.
-///
-/// # Errors
-/// The store cannot be listed.
+/// Errors: the store cannot be listed.
 pub fn ask<T>(
     store: &Store,
     question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, rusqlite::Error>,
@@ -199,14 +194,7 @@ fn content(path: &Path) -> Result<Content, String> {
         preset: run.header.options.preset.clone(),
         identity: run.header.identity.clone(),
         profile: run.header.profile.clone(),
-        end: run.footer.as_ref().map(|footer| {
-            let end = match footer.end {
-                End::Complete => "complete",
-                End::Budget => "budget",
-                End::Interrupted => "interrupted",
-            };
-            end.to_owned()
-        }),
+        end: run.footer.as_ref().map(|footer| footer.end),
         rounds: run.rounds.len(),
         figures: [Ending::Measured, Ending::Skipped, Ending::Failed].map(count),
         beside: beside(&run),

@@ -6,7 +6,7 @@ use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
 use record::quantity::parse_integer;
 use report::{build, counted, html, markdown, terminal, trend};
-use session::select::{glob, nearest};
+use session::select::{glob, nearest, parted};
 use session::store::Store;
 use session::store::index::{Facts, Found, Row};
 use std::collections::BTreeMap;
@@ -81,15 +81,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
-    let runs: Vec<TrendRun> = runs
-        .iter()
-        .map(|(name, facts)| TrendRun {
-            name: name.clone(),
-            started: facts.started.clone(),
-            environment: facts.environment.clone(),
-        })
-        .collect();
-    let found = trends(runs, figures);
+    let found = trends(runs.iter().copied().map(run_of).collect(), figures);
     let what = match (&args.metric, args.key.as_str()) {
         (None, "*") => "all figures".to_owned(),
         (None, key) => key.to_owned(),
@@ -121,6 +113,15 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
     of.map(|(_, facts)| facts).ok_or_else(|| {
         Failure::Usage(format!("{name} is not a readable stored run; `plumb runs` lists them"))
     })
+}
+
+/// A run of a trend.
+pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
+    TrendRun {
+        name: name.clone(),
+        started: facts.started.clone(),
+        environment: facts.environment.clone(),
+    }
 }
 
 /// A figure over the runs that have it.
@@ -180,13 +181,11 @@ impl Wanted {
             None => key.to_owned(),
         };
         let (selector, metric) = match text.rsplit_once(' ') {
-            Some((selector, metric)) => (selector.to_owned(), Some(metric.to_owned())),
-            None => (text.clone(), None),
+            Some((selector, metric)) => (selector, Some(metric.to_owned())),
+            None => (text.as_str(), None),
         };
-        let (pattern, rest) = match selector.split_once(':') {
-            Some((pattern, rest)) => (pattern, rest),
-            None => (selector.as_str(), ""),
-        };
+        let (pattern, rest) = parted(selector, ':');
+        let rest = rest.unwrap_or_default();
         let mut filter: Vec<(String, Vec<String>)> = Vec::new();
         for token in rest.split([',', '|']).filter(|token| !token.is_empty()) {
             match (token.split_once('='), filter.last_mut()) {

@@ -9,10 +9,9 @@ use crate::cmd::choice::PresetName;
 use crate::cmd::plan::busy_cpus;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
-use analysis::trend::{Chance, TrendRun, trends_by};
+use analysis::trend::{Chance, trends_by};
 use anyhow::Context as _;
 pub use args::Args;
-use child::Order;
 use metal::process::{rusage_children, rusage_self};
 use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
@@ -63,9 +62,8 @@ impl Watch {
     /// Plans the rotation and takes up what an earlier start left.
     fn start(args: Args, stop: Arc<AtomicBool>) -> Result<Watch, Failure> {
         if args.preset == PresetName::Reports {
-            return Err(Failure::Usage(
-                "the published reports are not watched: type --preset quick, standard or thorough"
-                    .to_owned(),
+            return Err(Failure::usage(
+                "the published reports are not watched: type --preset quick, standard or thorough",
             ));
         }
         if let Some(file) = &args.textfile {
@@ -212,15 +210,11 @@ impl Watch {
     /// One measurement of a part, as a run of its own.
     fn measure(&mut self, part: &Part) -> Result<(), Failure> {
         let name = self.name(part);
-        let out = self.store.path(&name);
-        let order = Order {
-            args: self.args.of_run(part, &out),
-            store: &self.store.dir()?,
-            token: self.machine.as_ref().map(Machine::token),
-            cpu_max_s: self.state.kept.saved_s,
-        };
+        let args = self.args.of_run(part, &self.store.path(&name));
+        let (store, token) = (self.store.dir()?, self.machine.as_ref().map(Machine::token));
         let began = Instant::now();
-        let (ended, said) = order.run(&self.stop)?;
+        let saved_s = self.state.kept.saved_s;
+        let (ended, said) = child::run(&args, &store, token, saved_s, &self.stop)?;
         let cpu_s = self.spent_s();
         if ended != Ended::Complete {
             // What it measured is not comparable with whole measurements.
@@ -255,12 +249,8 @@ impl Watch {
         let listed: Vec<&(String, Facts)> = runs.iter().collect();
         let over = figures.iter().map(|(found, rows)| trend::over(found, rows, &listed));
         let figures = over.filter(|over| !over.points.is_empty()).collect();
-        let runs = runs.iter().map(|(name, facts)| TrendRun {
-            name: name.clone(),
-            started: facts.started.clone(),
-            environment: facts.environment.clone(),
-        });
-        let found = trends_by(runs.collect(), figures, &mut self.chance);
+        let runs = listed.into_iter().map(trend::run_of).collect();
+        let found = trends_by(runs, figures, &mut self.chance);
         for change in self.state.seen.search(&found) {
             self.voice.reports(&report::watch::change_line(&change))?;
         }
@@ -350,10 +340,9 @@ fn machine(voice: &Voice) -> Result<Option<Machine>, Failure> {
     });
     match taken {
         Ok((machine, true)) => Ok(Some(machine)),
-        Ok((_, false)) => Err(Failure::Usage(
+        Ok((_, false)) => Err(Failure::usage(
             "another plumb watch runs on this machine; stop it first (`systemctl stop \
-             plumb-watch.timer plumb-watch.service`), or read its textfile"
-                .to_owned(),
+             plumb-watch.timer plumb-watch.service`), or read its textfile",
         )),
         Err(error) => {
             voice.says(&format!("{UNSEEN}: {error:#}"));

@@ -88,10 +88,6 @@ impl Table {
 }
 
 impl Column {
-    const fn new(name: &'static str, holds: Type, about: &'static str) -> Column {
-        Column { name, holds, is_required: false, about, at: "" }
-    }
-
     /// The same, and every row has it.
     const fn required(self) -> Column {
         Column { is_required: true, ..self }
@@ -128,29 +124,20 @@ impl Column {
     }
 }
 
-const fn text(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Text, about)
+/// Makes columns of each type.
+macro_rules! columns {
+    ($($make:ident $holds:ident),*) => {
+        $(const fn $make(name: &'static str, about: &'static str) -> Column {
+            Column { name, holds: Type::$holds, is_required: false, about, at: "" }
+        })*
+    };
 }
 
-const fn integer(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Integer, about)
-}
+columns! { text Text, integer Integer, real Real, flag Flag, time_of Time, json Json }
 
-const fn real(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Real, about)
-}
-
-const fn flag(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Flag, about)
-}
-
-const fn time_of(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Time, about)
-}
-
-const fn json(name: &'static str, about: &'static str) -> Column {
-    Column::new(name, Type::Json, about)
-}
+const EXPERIMENT: &str = "experiment, for example memory.latency";
+const PARAMS: &str = "parameters of the case, as name=value joined by commas";
+const PARAMS_JSON: &str = "the same as an object: params_json ->> 'level'";
 
 /// A text in quotes, so that an empty one is no absent one. A backslash stands before a quote and
 /// before a backslash: psql before version 18 takes a line of `\.` for the end of the file, even

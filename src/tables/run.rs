@@ -1,6 +1,7 @@
 //! The tables of runs.
 
-use super::{Table, Writer, digest, integer, json, real, text, time_of};
+use super::{EXPERIMENT, PARAMS, PARAMS_JSON, Table, Writer};
+use super::{digest, integer, json, real, text, time_of};
 use record::key::CaseId;
 use record::run::Run;
 use report::json::{FlatFigure, flat};
@@ -50,10 +51,6 @@ pub const RUN: Table = Table {
     root: None,
     indexes: &[&["machine", "started"], &["host", "started"], &["name"]],
 };
-
-const EXPERIMENT: &str = "experiment, for example memory.latency";
-const PARAMS: &str = "parameters of the case, as name=value joined by commas";
-const PARAMS_JSON: &str = "the same as an object: params_json ->> 'level'";
 
 /// A figure of a run.
 pub const FIGURE: Table = Table {

@@ -1,7 +1,8 @@
 //! The tables of sweeps over a fleet.
 
 use super::run::object;
-use super::{Table, Writer, digest, flag, integer, json, real, text, time_of};
+use super::{PARAMS, PARAMS_JSON, Table, Writer};
+use super::{digest, flag, integer, json, real, text, time_of};
 use fleet::read::Sweep;
 use record::key::CaseId;
 use serde_json::{Value, json};
@@ -38,8 +39,6 @@ pub const SWEEP: Table = Table {
 
 const SWEEP_ID: &str = "sweep.id";
 const EXPERIMENT: &str = "experiment, for example net.bandwidth";
-const PARAMS: &str = "parameters of the case, as name=value joined by commas";
-const PARAMS_JSON: &str = "the same as an object: params_json ->> 'level'";
 
 /// A node of a sweep.
 pub const NODE: Table = Table {
@@ -144,66 +143,6 @@ pub const ABSENT: Table = Table {
     indexes: &[],
 };
 
-/// Writes the rows of a sweep; none if they are written already. Errors: what writing reports.
-pub fn push<Out: Write>(writer: &mut Writer<Out>, sweep: &Sweep) -> io::Result<()> {
-    let about = about(sweep);
-    let id = about["id"].clone();
-    if !writer.is_new(&id) {
-        return Ok(());
-    }
-    writer.push(&SWEEP, &about)?;
-    for node in sweep.nodes.values() {
-        let mut row = of_sweep(&id, node);
-        let facts = row["stratum"].take();
-        row["stratum"] = json!(digest(&[&facts.to_string()]));
-        row["stratum_facts"] = facts;
-        writer.push(&NODE, &row)?;
-    }
-    for figure in &sweep.figures {
-        writer.push(&FIGURE, &with_params(of_sweep(&id, figure), &figure.key.case))?;
-    }
-    for pair in &sweep.pairs {
-        writer.push(&PAIR, &with_params(of_sweep(&id, pair), &pair.key.case))?;
-    }
-    for (number, absent) in sweep.absents.iter().enumerate() {
-        writer.push(&ABSENT, &numbered(of_sweep(&id, absent), number))?;
-    }
-    verdicts(writer, sweep, &id)
-}
-
-/// The object of an event, with the sweep that it belongs to.
-fn of_sweep(sweep: &Value, event: &impl serde::Serialize) -> Value {
-    let mut row = object(event);
-    row["sweep"] = sweep.clone();
-    row
-}
-
-fn with_params(mut row: Value, case: &CaseId) -> Value {
-    row["params"] = json!(case.to_string());
-    row
-}
-
-fn numbered(mut row: Value, number: usize) -> Value {
-    row["number"] = json!(number + 1);
-    row
-}
-
-fn about(sweep: &Sweep) -> Value {
-    let mut row = object(&sweep.header);
-    let header = &sweep.header;
-    row["name"] = json!(header.id);
-    row["id"] = json!(digest(&[&header.id, &header.seed.to_string(), &header.started]));
-    row["outcome"] = json!(match &sweep.end {
-        Some(end) if end.interrupted => "interrupted",
-        Some(_) => "complete",
-        None => "killed",
-    });
-    row["wall_s"] = json!(sweep.end.as_ref().map(|end| end.wall_s));
-    row["bytes"] = json!(sweep.whole_bytes);
-    row["exported_by"] = json!(env!("CARGO_PKG_VERSION"));
-    row
-}
-
 /// What the model says of a sweep.
 pub const VERDICT: Table = Table {
     name: "verdict",
@@ -238,10 +177,66 @@ pub const VERDICT: Table = Table {
     indexes: &[&["sweep", "rank"]],
 };
 
-fn verdicts<Out: Write>(writer: &mut Writer<Out>, sweep: &Sweep, id: &Value) -> io::Result<()> {
+/// Writes the rows of a sweep; none if they are written already. Errors: what writing reports.
+pub fn push<Out: Write>(writer: &mut Writer<Out>, sweep: &Sweep) -> io::Result<()> {
+    let about = about(sweep);
+    let id = about["id"].clone();
+    if !writer.is_new(&id) {
+        return Ok(());
+    }
+    writer.push(&SWEEP, &about)?;
+    for node in sweep.nodes.values() {
+        let mut row = of_sweep(&id, node);
+        let facts = row["stratum"].take();
+        row["stratum"] = json!(digest(&[&facts.to_string()]));
+        row["stratum_facts"] = facts;
+        writer.push(&NODE, &row)?;
+    }
+    for figure in &sweep.figures {
+        writer.push(&FIGURE, &with_params(of_sweep(&id, figure), &figure.key.case))?;
+    }
+    for pair in &sweep.pairs {
+        writer.push(&PAIR, &with_params(of_sweep(&id, pair), &pair.key.case))?;
+    }
+    for (number, absent) in sweep.absents.iter().enumerate() {
+        writer.push(&ABSENT, &numbered(of_sweep(&id, absent), number))?;
+    }
     for (number, verdict) in fleet::model::verdicts(sweep).iter().enumerate() {
-        let row = numbered(of_sweep(id, verdict), number);
+        let row = numbered(of_sweep(&id, verdict), number);
         writer.push(&VERDICT, &with_params(row, &verdict.key.case))?;
     }
     Ok(())
+}
+
+/// The object of an event, with the sweep that it belongs to.
+fn of_sweep(sweep: &Value, event: &impl serde::Serialize) -> Value {
+    let mut row = object(event);
+    row["sweep"] = sweep.clone();
+    row
+}
+
+fn with_params(mut row: Value, case: &CaseId) -> Value {
+    row["params"] = json!(case.to_string());
+    row
+}
+
+fn numbered(mut row: Value, number: usize) -> Value {
+    row["number"] = json!(number + 1);
+    row
+}
+
+fn about(sweep: &Sweep) -> Value {
+    let mut row = object(&sweep.header);
+    let header = &sweep.header;
+    row["name"] = json!(header.id);
+    row["id"] = json!(digest(&[&header.id, &header.seed.to_string(), &header.started]));
+    row["outcome"] = json!(match &sweep.end {
+        Some(end) if end.interrupted => "interrupted",
+        Some(_) => "complete",
+        None => "killed",
+    });
+    row["wall_s"] = json!(sweep.end.as_ref().map(|end| end.wall_s));
+    row["bytes"] = json!(sweep.whole_bytes);
+    row["exported_by"] = json!(env!("CARGO_PKG_VERSION"));
+    row
 }

@@ -55,7 +55,7 @@ pub enum Event {
 }
 
 /// What measured, on what machine, when and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`crate::FORMAT`] of the writer.
     pub format: u32,

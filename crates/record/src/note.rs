@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// What kind of thing a note says. Decisions are made by it, never by the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,21 +130,6 @@ impl Notes {
         self.0.push(note.into());
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Takes the last one away.
-    pub fn pop(&mut self) -> Option<Note> {
-        self.0.pop()
-    }
-
-    /// Takes all away.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Whether any is of this kind.
     pub fn has(&self, kind: NoteKind) -> bool {
         self.of(kind).is_some()
@@ -159,17 +144,19 @@ impl Notes {
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|note| note.text.clone()).collect()
     }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Note> {
-        self.0.iter_mut()
-    }
 }
 
 impl Deref for Notes {
-    type Target = [Note];
+    type Target = Vec<Note>;
 
-    fn deref(&self) -> &[Note] {
+    fn deref(&self) -> &Vec<Note> {
         &self.0
+    }
+}
+
+impl DerefMut for Notes {
+    fn deref_mut(&mut self) -> &mut Vec<Note> {
+        &mut self.0
     }
 }
 

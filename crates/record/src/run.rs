@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// A run, event by event, with look-ups. Samples, histograms and traces of void rounds are kept in
 /// the file but not here. Only [`Run::push`] changes predictions, derived values and outcomes:
 /// they are found by their places.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// First line.
     pub header: Header,
@@ -126,24 +126,7 @@ impl ByCase {
 impl Run {
     /// A run with only a header.
     pub fn new(header: Header) -> Self {
-        Run {
-            header,
-            plan: None,
-            segments: Vec::new(),
-            learnt: Vec::new(),
-            predictions: Vec::new(),
-            rounds: Vec::new(),
-            samples: Vec::new(),
-            histograms: Vec::new(),
-            traces: Vec::new(),
-            derived: Vec::new(),
-            outcomes: Vec::new(),
-            crosscheck: Crosscheck::default(),
-            footer: None,
-            damaged: Vec::new(),
-            pending: Pending::default(),
-            places: Places::default(),
-        }
+        Run { header, ..Run::default() }
     }
 
     /// Takes the next event. Samples count once their round event says so.
@@ -318,13 +301,8 @@ mod tests {
     }
 
     fn run_of(events: &[Value]) -> Run {
-        let header: Header = serde_json::from_value(json!({"format": 1, "plumb": "", "rustc": "",
-            "profile": "", "target": "", "target_features": "", "run": "", "started": "",
-            "seed": 1, "cpus": [0], "identity": "", "host": null, "environment": {},
-            "options": {"selectors": [], "preset": "quick", "budget_s": 1.0, "precision": 0.01,
-                "set": [], "cpus": null, "dir": null},
-            "calibration": calibration()}))
-        .unwrap();
+        let calibration = serde_json::from_value(calibration()).unwrap();
+        let header = Header { format: 1, calibration, ..Header::default() };
         let mut run = Run::new(header);
         for event in events {
             run.push(crate::codec::event(event.to_string().as_bytes()).unwrap());

@@ -15,7 +15,7 @@ const MOST_PLACES: i32 = 9;
 const FAR_APART: f64 = 50.0;
 
 /// A value and its interval.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
     /// `91.2 ns`.
     pub value: String,
@@ -31,11 +31,7 @@ pub struct Shown {
 /// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
     let Some((low, high)) = finite(value, ends) else {
-        return Shown {
-            value: render(value, unit),
-            interval: String::new(),
-            plus_minus: String::new(),
-        };
+        return Shown { value: render(value, unit), ..Shown::default() };
     };
     let (factor, name) = scale(value, unit);
     let of_value = |places: usize| {

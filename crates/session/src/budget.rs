@@ -72,7 +72,7 @@ impl Rules<'_> {
 }
 
 /// What a series asks of the budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Claim<'run> {
     /// Family of its experiment.
     pub family: &'run str,

@@ -2,12 +2,13 @@
 //! one order.
 
 use crate::FarWorker;
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
 use host::oom::Kills;
 use host::refused;
+use metal::wait::{Want, any_unless};
 use record::key::CaseId;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,6 +44,40 @@ pub const STOPPING: [i32; 4] = {
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
+
+/// Waits for `whom` until one of some is ready, or until then: which of them are. Errors:
+/// [`Interrupted`]; what poll(2) reports.
+pub fn wait(
+    whom: &str,
+    wants: &[Want<'_>],
+    until: Option<Instant>,
+    stop: &AtomicBool,
+) -> Result<Vec<bool>> {
+    let stopped = || stop.load(Ordering::Relaxed);
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match any_unless(wants, left, &STOPPING, stopped) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                ensure!(!stopped(), Interrupted);
+            }
+            ready => return ready.with_context(|| format!("cannot wait for {whom}")),
+        }
+    }
+}
+
+/// How a child ended; none where it has not in this time, or cannot be waited for.
+pub fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + time;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
 
 /// A worker said nothing by the deadline.
 #[derive(Debug, thiserror::Error)]
@@ -169,41 +204,6 @@ impl Worker {
         }
     }
 
-    /// Sends an order. Errors: the worker is gone.
-    pub fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
-        // One that died before it read is reported like one that died later: by its end.
-        send(stdin, message).map_err(|_| self.last_words())
-    }
-
-    /// Waits for the next message but for those that say what memory is taken for and what may
-    /// hang, which are kept. Once its files may hang, the deadline is that of the worker's signs,
-    /// of which every message is one, and so is in the last part of its time that it reads or
-    /// writes. Errors: [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its
-    /// status and last words, or [`OutOfMemory`]).
-    pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
-        loop {
-            let until = self.files.until.unwrap_or(deadline);
-            let message = match self.receive(until, stop)? {
-                Some(message) => message,
-                None if self.files.until.is_none() => return Err(self.late()),
-                None => match self.last_chance(stop)? {
-                    Some(message) => message,
-                    None => continue,
-                },
-            };
-            self.heard();
-            match message {
-                FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
-                FromWorker::MayHangIn(case) => {
-                    self.files.case = Some(case);
-                    self.wait_on();
-                }
-                other => return Ok(other),
-            }
-        }
-    }
-
     /// Its time is nearly over: unless it still says something, or reads or writes, it hangs.
     fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let before = self.moved();
@@ -289,28 +289,11 @@ impl Worker {
     /// as [`Worker::next`], but for the deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let stopped = || stop.load(Ordering::Relaxed);
-            match metal::wait::readable_unless(stdout.as_fd(), left, &STOPPING, stopped) {
-                Ok(true) => break,
-                Ok(false) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if stopped() {
-                        bail!(Interrupted);
-                    }
-                }
-                Err(error) => return Err(error).context("cannot wait for the worker"),
-            }
+        if !wait("the worker", &[Want::Readable(stdout.as_fd())], Some(deadline), stop)?[0] {
+            return Ok(None);
         }
-        self.read().map(Some)
-    }
-
-    /// The message that waits, or is being written.
-    fn read(&mut self) -> Result<FromWorker> {
-        let stdout = self.child.stdout.as_mut();
-        match receive(stdout.context("the worker's output is closed")?) {
-            Ok(Some(message)) => Ok(message),
+        match receive(stdout) {
+            Ok(Some(message)) => Ok(Some(message)),
             Ok(None) => Err(self.last_words()),
             Err(error) => Err(self.last_words().context(error)),
         }
@@ -368,29 +351,44 @@ impl Worker {
         if self.is_stuck {
             return None;
         }
-        let deadline = Instant::now() + REAP_TIME;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Ok(None) | Err(_) => {
-                    self.is_stuck = true;
-                    return None;
-                }
-            }
-        }
+        let status = ended_within(&mut self.child, REAP_TIME);
+        self.is_stuck = status.is_none();
+        status
     }
 }
 
 impl FarWorker for Worker {
     fn order(&mut self, message: &ToWorker) -> Result<()> {
-        Worker::order(self, message)
+        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
+        // One that died before it read is reported like one that died later: by its end.
+        send(stdin, message).map_err(|_| self.last_words())
     }
 
+    /// Messages that say what memory is taken for and what may hang are kept. Once its files may
+    /// hang, the deadline is that of the worker's signs, of which every message is one, and so is in
+    /// the last part of its time that it reads or writes. Errors: also [`Hung`]; a worker that died
+    /// has its status and last words, or [`OutOfMemory`].
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
-        Worker::next(self, deadline, stop)
+        loop {
+            let until = self.files.until.unwrap_or(deadline);
+            let message = match self.receive(until, stop)? {
+                Some(message) => message,
+                None if self.files.until.is_none() => return Err(self.late()),
+                None => match self.last_chance(stop)? {
+                    Some(message) => message,
+                    None => continue,
+                },
+            };
+            self.heard();
+            match message {
+                FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
+                FromWorker::MayHangIn(case) => {
+                    self.files.case = Some(case);
+                    self.wait_on();
+                }
+                other => return Ok(other),
+            }
+        }
     }
 }
 

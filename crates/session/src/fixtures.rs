@@ -165,11 +165,12 @@ fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric:
 /// One rehearsal of everything that an experiment offers on this machine. Every measured metric
 /// that has a prediction must get samples.
 pub fn smoke(experiment: &dyn AnyExperiment) -> Vec<Samples> {
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| rehearse(experiment));
-        work.join().expect("does not panic")
-    })
+    apart(|| rehearse(experiment))
+}
+
+/// Does something in a thread of its own, because the bench pins it.
+fn apart<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(act).join().expect("does not panic"))
 }
 
 /// What a rehearsal in a directory gave.
@@ -225,35 +226,24 @@ pub fn rehearse_in(
     preset: Preset,
     set: &[(&str, &str)],
 ) -> Rehearsed {
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| rehearse_files(experiment, site, preset, set));
-        work.join().expect("does not panic")
-    })
-}
-
-fn rehearse_files(
-    experiment: &dyn AnyExperiment,
-    site: &Site,
-    preset: Preset,
-    set: &[(&str, &str)],
-) -> Rehearsed {
-    let dir = &site.dir.as_ref().expect("a directory").path;
-    let calibration = calibrated(site.cpus[0]);
-    let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
-    for series in resolved(experiment, site, preset, set) {
-        if experiment.is_prepared(&series) {
-            let files = experiment
-                .prepare(&series, dir, &mut || ())
-                .unwrap_or_else(|error| panic!("{}: {error:#}", experiment.card().id));
-            assert!(files.iter().all(|file| file.starts_with(dir)));
+    apart(|| {
+        let dir = &site.dir.as_ref().expect("a directory").path;
+        let calibration = calibrated(site.cpus[0]);
+        let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
+        for series in resolved(experiment, site, preset, set) {
+            if experiment.is_prepared(&series) {
+                let files = experiment
+                    .prepare(&series, dir, &mut || ())
+                    .unwrap_or_else(|error| panic!("{}: {error:#}", experiment.card().id));
+                assert!(files.iter().all(|file| file.starts_with(dir)));
+            }
+            let (samples, _, _, done) = round(experiment, site, &calibration, &series);
+            rehearsed.samples.extend(samples);
+            let failed = done.failed.into_iter();
+            rehearsed.failed.extend(failed.map(|failed| (failed.case, failed.reason)));
         }
-        let (samples, _, _, done) = round(experiment, site, &calibration, &series);
-        rehearsed.samples.extend(samples);
-        let failed = done.failed.into_iter();
-        rehearsed.failed.extend(failed.map(|failed| (failed.case, failed.reason)));
-    }
-    rehearsed
+        rehearsed
+    })
 }
 
 fn rehearse(experiment: &dyn AnyExperiment) -> Vec<Samples> {

@@ -1,9 +1,9 @@
-//! The first line of a record.
+//! The first line of a record, and the last one.
 
 use crate::setup::Setup;
 use anyhow::{Context, Result};
-use record::event::{Calibration, Header, PeerHeader};
-use std::time::SystemTime;
+use record::event::{Calibration, End, Footer, Header, PeerHeader};
+use std::time::{Instant, SystemTime};
 
 /// What built the binary that runs.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,23 @@ pub fn now() -> String {
 pub(super) fn peers(setup: &Setup) -> Vec<PeerHeader> {
     let remotes = setup.remotes.values();
     remotes.map(|remote| remote.header()).collect()
+}
+
+/// The last line of a record whose last part began then, and what the process took for it.
+pub fn footer(began: Instant, end: End) -> Footer {
+    let usage = metal::process::rusage_self();
+    Footer {
+        finished: now(),
+        elapsed_s: began.elapsed().as_secs_f64(),
+        end,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
+        // Not `ru_maxrss` where it can be helped: it survives exec, so it would show the peak of the
+        // program that started plumb.
+        session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
+        synced: Default::default(),
+    }
 }
 
 /// The header of a record, which is written before the clocks are calibrated.

@@ -1,8 +1,8 @@
 //! What a session keeps: its record reaches the disk, and has an end.
 
 use crate::Session;
-use crate::header::now;
-use crate::round;
+use crate::header::footer;
+use crate::round::counter_drift;
 use anyhow::Result;
 use record::event::{End, Event, Footer};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ impl Session<'_> {
     /// Has everything so far reach the disk. Between rounds only: a disk that writes disturbs them.
     pub(super) fn sync(&mut self) -> Result<()> {
         let begun = Instant::now();
-        self.observer.sync()?;
+        self.file.sync()?;
         self.synced.times += 1;
         self.synced.seconds += begun.elapsed().as_secs_f64();
         self.synced_at = Instant::now();
@@ -27,23 +27,12 @@ impl Session<'_> {
     }
 
     pub(super) fn footer(&mut self, end: End) -> Result<()> {
-        let drift = if end == End::Interrupted {
-            None
-        } else {
-            round::counter_drift(self.setup, &self.calibration, self.stop)
-        };
-        let usage = metal::process::rusage_self();
+        let measured = (end != End::Interrupted).then_some(&self.calibration);
         let footer = Footer {
-            finished: now(),
-            elapsed_s: self.started.elapsed().as_secs_f64(),
-            end,
-            counter_drift: drift,
+            counter_drift: measured.and_then(|of| counter_drift(self.setup, of, self.stop)),
             eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
-            session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-            // Not `ru_maxrss` where it can be helped: it survives exec, so it would show the peak
-            // of the program that started plumb.
-            session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
             synced: self.synced,
+            ..footer(self.started, end)
         };
         self.emit(Event::Footer(footer))?;
         self.sync()

@@ -32,39 +32,20 @@ use crate::header::{header, now, peers};
 use crate::live::{Live, Stop, measured_cases};
 use crate::plan::Work;
 use crate::setup::Setup;
-use crate::store::Full;
+use crate::store::{Full, RecordFile};
 use anyhow::{Context, Result};
-use bench::experiment::{Known, Skip};
+use bench::experiment::{AnyExperiment, Known, Skip};
 use bench::link::{FromWorker, ToWorker};
 use record::case::{Case, Series};
 use record::event::{
-    Calibration, End, Ending, Event, Outcome, PeerHeader, PredictionEvent, PredictionKind, Segment,
-    Synced,
+    Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
 use record::key::{CaseId, Key, PLACEMENT};
+use record::metric::Metric;
 use record::run::Run;
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// A host at the far end, on which a worker is started for each round.
-pub trait FarHost {
-    /// Starts one, whose messages are not waited for any longer once a signal sets `stop`.
-    /// Errors: [`Interrupted`]; the host cannot be reached any more, or refuses.
-    fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
-
-    /// Says that this session lives, and that its next word comes within so long. Called between
-    /// rounds; a host that is lost is not reached again for that.
-    fn beat(&self, within: Duration, stop: &AtomicBool);
-
-    /// Whether both ends of a round have found each other at its address: what is sent there
-    /// without being asked for is sent only then.
-    fn met(&self) -> &Cell<bool>;
-
-    /// What the record's header says of it.
-    fn header(&self) -> PeerHeader;
-}
 
 /// A worker at the far end of a round, here or there.
 pub trait FarWorker {
@@ -93,22 +74,11 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// The receiver of the events. No message is printed while a round is timed.
-pub trait Observer {
-    /// An event happened; it is to be stored. Errors: it could not be stored: the run ends.
-    fn event(&mut self, event: &Event) -> Result<()>;
-
-    /// All events so far are to reach the disk. Errors: they cannot be kept: the run ends.
-    fn sync(&mut self) -> Result<()>;
-
-    /// A round starts.
-    fn progress(&mut self, progress: &Progress);
-}
-
 /// A run under way.
 pub struct Session<'run> {
     setup: &'run Setup,
-    observer: &'run mut dyn Observer,
+    file: &'run mut RecordFile,
+    show: &'run mut dyn FnMut(&Progress),
     stop: &'run AtomicBool,
     run: Run,
     calibration: Calibration,
@@ -132,14 +102,18 @@ pub struct Finished {
     pub run: Run,
     /// Work directories that hung.
     pub hanging: Vec<PathBuf>,
+    /// Whether its record had room for nothing more.
+    pub is_full: bool,
 }
 
-/// Runs a plan; with `resumed`, continues that run. Errors: the clocks cannot be calibrated, or an
+/// Runs a plan into a record; with `resumed`, continues that run. `show` is called before each round:
+/// no message is printed while one is timed. Errors: the clocks cannot be calibrated, or an
 /// event cannot be stored. What fails inside a round is an outcome, not an error; an interruption
 /// ends the run cleanly with [`End::Interrupted`].
 pub fn run(
     setup: &Setup,
-    observer: &mut dyn Observer,
+    file: &mut RecordFile,
+    show: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
     resumed: Option<Run>,
 ) -> Result<Finished> {
@@ -155,7 +129,8 @@ pub fn run(
     let mut session = Session {
         rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
         setup,
-        observer,
+        file,
+        show,
         stop,
         run,
         calibration: Calibration::default(),
@@ -172,13 +147,11 @@ pub fn run(
         session.emit(Event::Header(Box::new(session.run.header.clone())))?;
     }
     session.calibrate()?;
-    let end = match session.announce().and_then(|()| session.stages()) {
-        // The observer has room for the end alone.
-        Err(error) if error.is::<Full>() => End::Interrupted,
-        end => end?,
-    };
-    session.footer(end)?;
-    Ok(Finished { run: session.run, hanging: session.hanging.given_up() })
+    let ended = session.announce().and_then(|()| session.stages());
+    // It has room for the end alone.
+    let is_full = ended.as_ref().is_err_and(|error| error.is::<Full>());
+    session.footer(if is_full { End::Interrupted } else { ended? })?;
+    Ok(Finished { run: session.run, hanging: session.hanging.given_up(), is_full })
 }
 
 /// Measuring time of the segments so far.
@@ -197,7 +170,7 @@ fn spent(run: &Run) -> Duration {
 
 impl<'run> Session<'run> {
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.observer.event(&event).context("cannot write the record")?;
+        self.file.append(&event).context("cannot write the record")?;
         self.run.push(event);
         Ok(())
     }
@@ -226,10 +199,10 @@ impl<'run> Session<'run> {
             self.emit(Event::Plan(Box::new(setup.planned.plan.clone())))?;
         }
         for work in &setup.planned.work {
-            self.predict(work, &work.series.cases, None)?;
+            self.predict(work.experiment, &work.series.cases, false, None)?;
         }
         for (experiment, derived) in derived_cases(setup) {
-            self.predict_derived(experiment, &derived, None)?;
+            self.predict(experiment, &derived, true, None)?;
         }
         for (card, case, skip) in &setup.planned.skipped {
             let told = |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
@@ -241,26 +214,19 @@ impl<'run> Session<'run> {
         self.sync()
     }
 
-    fn predict(&mut self, work: &Work, cases: &[Case], known: Option<&Known>) -> Result<()> {
-        let card = work.experiment.card();
-        for case in cases {
-            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
-                self.predict_one(work.experiment, case, metric, known)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn predict_derived(
+    /// Predicts the metrics of cases that are derived, or those that are measured.
+    fn predict(
         &mut self,
-        experiment: &'static dyn bench::experiment::AnyExperiment,
-        cases: &[CaseId],
+        experiment: &'static dyn AnyExperiment,
+        cases: &[Case],
+        is_derived: bool,
         known: Option<&Known>,
     ) -> Result<()> {
+        let metrics = experiment.card().metrics.iter();
+        let metrics: Vec<_> = metrics.filter(|metric| metric.derived == is_derived).collect();
         for case in cases {
-            let case = Case::new(case.clone());
-            for metric in experiment.card().metrics.iter().filter(|metric| metric.derived) {
-                self.predict_one(experiment, &case, metric, known)?;
+            for metric in &metrics {
+                self.predict_one(experiment, case, metric, known)?;
             }
         }
         Ok(())
@@ -268,9 +234,9 @@ impl<'run> Session<'run> {
 
     fn predict_one(
         &mut self,
-        experiment: &'static dyn bench::experiment::AnyExperiment,
+        experiment: &'static dyn AnyExperiment,
         case: &Case,
-        metric: &record::metric::Metric,
+        metric: &Metric,
         known: Option<&Known>,
     ) -> Result<()> {
         let of = match known {
@@ -407,14 +373,14 @@ impl<'run> Session<'run> {
 
     fn predict_from(&mut self, lives: &[Live<'run>], known: &Known) -> Result<()> {
         for live in lives.iter().filter(|live| live.tally == 0) {
-            self.predict(live.work, &live.series.cases, Some(known))?;
+            self.predict(live.work.experiment, &live.series.cases, false, Some(known))?;
         }
         for (experiment, derived) in derived_cases(self.setup) {
             let here = lives
                 .iter()
                 .any(|live| live.tally == 0 && live.work.series.experiment == experiment.card().id);
             if here {
-                self.predict_derived(experiment, &derived, Some(known))?;
+                self.predict(experiment, &derived, true, Some(known))?;
             }
         }
         Ok(())
@@ -453,21 +419,14 @@ fn told_why(skip: &Skip) -> String {
 }
 
 /// Experiments of the plan with the cases that they may derive.
-fn derived_cases(
-    setup: &Setup,
-) -> Vec<(&'static dyn bench::experiment::AnyExperiment, Vec<CaseId>)> {
-    setup
-        .planned
-        .plan
-        .experiments
-        .iter()
-        .filter(|planned| !planned.derived.is_empty())
-        .filter_map(|planned| {
-            let work =
-                setup.planned.work.iter().find(|work| work.series.experiment == planned.id)?;
-            Some((work.experiment, planned.derived.clone()))
-        })
-        .collect()
+fn derived_cases(setup: &Setup) -> Vec<(&'static dyn AnyExperiment, Vec<Case>)> {
+    let planned = &setup.planned;
+    let some = planned.plan.experiments.iter().filter(|one| !one.derived.is_empty());
+    let of = some.filter_map(|one| {
+        let work = planned.work.iter().find(|work| work.series.experiment == one.id)?;
+        Some((work.experiment, one.derived.iter().cloned().map(Case::new).collect()))
+    });
+    of.collect()
 }
 
 /// Whether an error says that a signal asked to end.

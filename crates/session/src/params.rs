@@ -1,17 +1,12 @@
 //! Parameters: defaults by preset, `--set` applied, all checked against the card.
 
-use crate::select::{domain_text, near, nearest};
-use bench::experiment::{Card, Domain, Family, Param, Params, Preset, Role};
+use crate::select::{domain_text, near, nearest, parted};
+use crate::setup::Usage;
+use bench::experiment::{Card, Catalogue, Domain, Param, Params, Preset, Role, find};
 use record::key::Value;
 use record::quantity::parse_integer;
 use record::unit::Unit;
 use std::collections::BTreeSet;
-use thiserror::Error;
-
-/// A setting that cannot be meant, with what to type instead.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct BadSetting(pub String);
 
 /// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host (`host.…`)
 /// are separated by [`Settings::parse`].
@@ -25,41 +20,36 @@ pub struct Settings {
 impl Settings {
     /// Parses what `--set` was given. Errors: an unknown experiment or parameter, or a value
     /// outside its domain.
-    pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSetting> {
+    pub fn parse(texts: &[String], families: Catalogue) -> Result<Self, Usage> {
         let mut settings = Settings::default();
         for text in texts {
             let (path, values) = text.split_once('=').ok_or_else(|| {
-                BadSetting(format!("`{text}` sets nothing: type ID.PARAM=VALUE, for example memory.latency.footprint=64KiB"))
+                Usage(format!("`{text}` sets nothing: type ID.PARAM=VALUE, for example memory.latency.footprint=64KiB"))
             })?;
             if let Some(fact) = path.strip_prefix("host.") {
                 settings.facts.push((fact.to_owned(), values.to_owned()));
                 continue;
             }
             let (id, name) = path.rsplit_once('.').ok_or_else(|| {
-                BadSetting(format!("`{path}` is not a parameter: type ID.PARAM=VALUE"))
+                Usage(format!("`{path}` is not a parameter: type ID.PARAM=VALUE"))
             })?;
-            let card = families
-                .iter()
-                .flat_map(|family| family.experiments)
-                .map(|experiment| experiment.card())
-                .find(|card| card.id == id)
-                .ok_or_else(|| {
-                    BadSetting(format!(
-                        "`{text}`: unknown experiment `{id}`{} `plumb list` shows all",
-                        near(id, families)
-                    ))
-                })?;
-            settings = settings.with(card, name, values)?;
+            let experiment = find(families, id).ok_or_else(|| {
+                Usage(format!(
+                    "`{text}`: unknown experiment `{id}`{} `plumb list` shows all",
+                    near(id, families)
+                ))
+            })?;
+            settings = settings.with(experiment.card(), name, values)?;
         }
         Ok(settings)
     }
 
     /// The same with a parameter of a card set, as `--set` takes it. Errors: an unknown parameter,
     /// or a value outside its domain.
-    pub fn with(mut self, card: &Card, name: &str, values: &str) -> Result<Self, BadSetting> {
+    pub fn with(mut self, card: &Card, name: &str, values: &str) -> Result<Self, Usage> {
         let param = find_param(card, name)?;
         let values = parse_values(values, param)
-            .map_err(|reason| BadSetting(format!("{}.{name}: {reason}", card.id)))?;
+            .map_err(|reason| Usage(format!("{}.{name}: {reason}", card.id)))?;
         let entry = (card.id.to_owned(), name.to_owned(), values);
         self.entries.push(entry);
         Ok(self)
@@ -135,10 +125,8 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
 
 /// The values of a range: by its step, else by the kind of its values. Errors: what to type.
 fn range(token: &str, low: &str, high: &str, unit: Unit) -> Result<Vec<u64>, String> {
-    let (high, step) = match high.split_once('/') {
-        Some((high, step)) => (high, Some(integer(step, unit)?)),
-        None => (high, None),
-    };
+    let (high, step) = parted(high, '/');
+    let step = step.map(|step| integer(step, unit)).transpose()?;
     let (low, high) = (integer(low, unit)?, integer(high, unit)?);
     let no_range = || format!("`{token}` is not a range: type low..high or low..high/step");
     let next = |value: &u64| match (step, unit) {
@@ -213,10 +201,10 @@ fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> 
     }
 }
 
-fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, BadSetting> {
+fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, Usage> {
     card.params.iter().find(|param| param.name == name).ok_or_else(|| {
         let names: Vec<&str> = card.params.iter().map(|param| param.name).collect();
-        BadSetting(format!(
+        Usage(format!(
             "{} has no parameter `{name}`{} it has {}",
             card.id,
             nearest(name, names.iter().copied()),

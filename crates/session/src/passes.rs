@@ -5,33 +5,21 @@ use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
 use crate::machine::Machine;
-use crate::plan::Work;
+use crate::plan::{Planned, Work};
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
+use bench::link::Done;
 use bench::measure::clock_step;
-use record::event::{Event, FailedCase, Learnt, Round, RoundStatus, Unusable, Width};
+use record::event::{Event, Learnt, Round, RoundStatus, Unusable, Width};
 use stats::width::{self, Learned, TOO_FAST};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Why a round counts as disturbed beside which another plumb measured.
 pub const BESIDE: &str = "another plumb on this machine";
 
 /// What one round came to.
-type Measured = (Vec<Event>, RoundStatus, Ended);
-
-/// The round as its workers saw it.
-#[derive(Debug, Default)]
-pub struct Ended {
-    /// Length of the window, in ns.
-    pub window_ns: f64,
-    /// CPUs that measured.
-    pub cpus: Vec<usize>,
-    /// Environment deltas by name.
-    pub environment: BTreeMap<String, f64>,
-    /// Cases that failed while the round went on; of a void round those that it gives up for good.
-    pub failed: Vec<FailedCase>,
-}
+type Measured = (Vec<Event>, RoundStatus, Done);
 
 /// The width probe's readings in samples.
 fn readings(event: &Event) -> Vec<f64> {
@@ -97,7 +85,7 @@ impl<'run> Session<'run> {
         live.tried += 1;
         let n = live.tried;
         let look = if live.work.once() { 1 } else { self.rules().look_after(live.rounds()) };
-        self.observer.progress(&Progress {
+        (self.show)(&Progress {
             series: live.series.label(),
             cases: match live.series.cases.as_slice() {
                 [only] if !only.id.0.is_empty() => only.id.to_string(),
@@ -186,7 +174,7 @@ impl<'run> Session<'run> {
     /// The round of a series, or why it is void; `None` if a signal ended it.
     fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
         let void = |reason: String, failed| {
-            let ended = Ended { failed, ..Ended::default() };
+            let ended = Done { failed, ..Done::default() };
             Some((Vec::new(), RoundStatus::Void(reason), ended))
         };
         if let Some(reason) = self.hanging.ends(self.setup, live) {
@@ -218,14 +206,13 @@ impl<'run> Session<'run> {
 
     /// When looks come. A goal that every interval meets asks for one interval and no more.
     pub(super) fn rules(&self) -> Rules<'run> {
-        let looks = &self.setup.planned.plan.looks;
-        let goal = self.setup.options.precision;
+        let Planned { plan, preset, .. } = &self.setup.planned;
+        let (looks, goal) = (&plan.looks, self.setup.options.precision);
         let first = looks.first().copied().filter(|_| goal >= 1.0);
-        let planned = &self.setup.planned;
         Rules {
             looks,
-            asked_from: first.unwrap_or(planned.asked_from),
-            ahead_until: first.unwrap_or(planned.ahead_until),
+            asked_from: first.unwrap_or(preset.asked_from()),
+            ahead_until: first.unwrap_or(preset.ahead_until()),
             goal,
         }
     }

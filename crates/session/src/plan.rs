@@ -5,6 +5,7 @@ mod demands;
 use crate::budget::Claim;
 use crate::params::Settings;
 use crate::select::{Selection, domain_text};
+use crate::setup::Usage;
 use bench::device;
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
@@ -17,12 +18,6 @@ use record::key::{CaseId, PLACEMENT, Value};
 use record::view::View;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use thiserror::Error;
-
-/// A selection that leaves nothing to measure.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct NothingToDo(pub String);
 
 /// What a round costs the session beside its worker's own stated time: seen here, a round of one
 /// short window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
@@ -64,15 +59,10 @@ impl Work {
             stage: self.stage,
             once: self.once(),
             alone: self.alone(),
-            least: 0,
-            lacks_alone: false,
             share: 1.0,
             stated: self.cost,
             preparation: self.preparation,
-            observed: None,
-            rounds: 0,
-            width: None,
-            ended: false,
+            ..Claim::default()
         }
     }
 
@@ -88,10 +78,8 @@ pub struct Planned {
     pub plan: Plan,
     /// The series, in catalogue order.
     pub work: Vec<Work>,
-    /// The look from which on the stop rule is asked.
-    pub asked_from: u32,
-    /// Rounds that the cases of the quick preset have before widths decide.
-    pub ahead_until: u32,
+    /// The preset, whose rules the rounds follow.
+    pub preset: Preset,
     /// Cases that this site does not allow.
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
@@ -99,13 +87,7 @@ pub struct Planned {
 impl Planned {
     /// Nothing, in a preset.
     pub fn nothing(preset: Preset) -> Planned {
-        Planned {
-            plan: Plan::default(),
-            work: Vec::new(),
-            asked_from: preset.asked_from(),
-            ahead_until: preset.ahead_until(),
-            skipped: Vec::new(),
-        }
+        Planned { plan: Plan::default(), work: Vec::new(), preset, skipped: Vec::new() }
     }
 }
 
@@ -135,7 +117,7 @@ pub fn plan(
     preset: Preset,
     budget: Duration,
     site: &Site,
-) -> Result<Planned, NothingToDo> {
+) -> Result<Planned, Usage> {
     let of = |family: &'static Family| family.experiments.iter().map(move |e| (family, *e));
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = families
         .iter()
@@ -181,10 +163,10 @@ pub fn plan(
     }
     if planned.work.is_empty() && planned.skipped.is_empty() {
         let nothing = "no experiment matches the selectors: `plumb list` shows all";
-        return Err(NothingToDo(nothing.to_owned()));
+        return Err(Usage(nothing.to_owned()));
     }
     if let Some(excess) = planned.plan.excess() {
-        return Err(NothingToDo(format!("the plan has {excess}: narrow it by selectors or --set")));
+        return Err(Usage(format!("the plan has {excess}: narrow it by selectors or --set")));
     }
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
@@ -281,7 +263,7 @@ fn entry(experiment: &'static dyn AnyExperiment) -> PlannedExperiment {
 }
 
 /// The sites at which an experiment is offered: this one, or one for each of its far ends.
-fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, NothingToDo> {
+fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Usage> {
     if !card.params.iter().any(|param| param.name == FAR) {
         return Ok(vec![site.clone()]);
     }
@@ -294,7 +276,7 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
         Some(values) => values.iter().filter_map(Value::text).collect(),
     };
     if let Some(unknown) = wanted.iter().find(|far| !names().any(|name| name == **far)) {
-        return Err(NothingToDo(format!(
+        return Err(Usage(format!(
             "{}: unknown far end `{unknown}` ({}): add it with --peer {}URL",
             card.id,
             names().collect::<Vec<_>>().join(", "),
@@ -393,7 +375,7 @@ fn offer(
     selection: &Selection,
     params: &Params,
     site: &Site,
-) -> Result<Result<Offer, Skip>, NothingToDo> {
+) -> Result<Result<Offer, Skip>, Usage> {
     let card = experiment.card();
     if let Some(skip) = lacks(card, site) {
         return Ok(Err(skip));
@@ -424,7 +406,7 @@ fn offer(
         offer.skipped.retain(|(case, _)| is_wanted(case));
         offer.series.retain(|series| !series.cases.is_empty());
         if offer.series.is_empty() && offer.skipped.is_empty() {
-            return Err(NothingToDo(format!(
+            return Err(Usage(format!(
                 "no case of {} passes the filter with this preset: `plumb plan {}` shows its cases, \
                  `--set {}.PARAM=VALUE` makes others ({})",
                 card.id,

@@ -3,12 +3,11 @@
 use crate::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::live::Live;
-use crate::passes::Ended;
 use crate::setup::Setup;
 use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
-use bench::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
+use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use bench::measure::whole_core;
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Event, FailedCase};
@@ -88,7 +87,7 @@ pub fn measure(
     n: u32,
     seed: u64,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Ended)> {
+) -> Result<(Vec<Event>, Done)> {
     // What can do without a directory does without one that hangs.
     let dir = directory::of(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
     let site = setup.site_of(&live.work.series);
@@ -137,7 +136,7 @@ pub fn measure(
     if let Some((mut worker, _)) = far {
         drained(worker.as_mut(), &mut events, &mut ended, stop)?;
         if let Some(remote) = site.peer.as_ref().and_then(|peer| setup.remotes.get(&peer.name)) {
-            remote.met().set(true);
+            remote.met.set(true);
         }
     }
     let in_order = live.work.once();
@@ -153,7 +152,7 @@ pub fn measure(
 fn drained(
     worker: &mut dyn FarWorker,
     events: &mut Vec<Event>,
-    ended: &mut Ended,
+    ended: &mut Done,
     stop: &AtomicBool,
 ) -> Result<()> {
     worker.order(&ToWorker::Drain)?;
@@ -238,7 +237,7 @@ fn far_end<'a>(
 fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
-    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met().get()) else {
+    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met.get()) else {
         return Ok(());
     };
     let greeting = Case::new(CaseId::new().with(FAR, far).with("messages", 1_u64));
@@ -262,7 +261,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     })?;
     worker.order(&ToWorker::Drain)?;
     collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
-    remote.met().set(true);
+    remote.met.set(true);
     Ok(())
 }
 
@@ -288,7 +287,7 @@ fn collect(
     worker: &mut dyn FarWorker,
     mut deadline: Instant,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Ended)> {
+) -> Result<(Vec<Event>, Done)> {
     let mut events = Vec::new();
     let patience = deadline.saturating_duration_since(Instant::now());
     loop {
@@ -297,15 +296,7 @@ fn collect(
             FromWorker::Histogram(histogram) => events.push(Event::Histogram(histogram)),
             FromWorker::Trace(trace) => events.push(Event::Trace(trace)),
             FromWorker::Alive(_) => deadline = Instant::now() + patience,
-            FromWorker::Done(done) => {
-                let ended = Ended {
-                    window_ns: done.window_ns,
-                    cpus: done.cpus,
-                    environment: done.environment,
-                    failed: done.failed,
-                };
-                return Ok((events, ended));
-            }
+            FromWorker::Done(done) => return Ok((events, done)),
             FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other @ (FromWorker::Calibrated(_)
             | FromWorker::Prepared(_)
@@ -343,7 +334,7 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
 
 /// Why a round counts as disturbed (METHOD §4): what happened around its worker, and around the one
 /// at its far end, where that has one. Counters that could not be read disturb nothing.
-pub fn disturbances(ended: &Ended) -> Vec<String> {
+pub fn disturbances(ended: &Done) -> Vec<String> {
     let near = deltas(ended.window_ns, ended.cpus.len(), &ended.environment, "");
     let mut reasons = Vec::new();
     if ended.window_ns > 0.0 {

@@ -1,14 +1,9 @@
 //! Selectors: which experiments and cases a user asked for.
 
+use crate::setup::Usage;
 use bench::experiment::{AnyExperiment, Card, Domain, Family, Role};
 use record::key::{CaseId, Value};
 use record::quantity::parse_integer;
-use thiserror::Error;
-
-/// A selector that cannot be meant, with what to type instead.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct BadSelector(pub String);
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +28,7 @@ impl Selection {
     /// Parses selectors (`family`, `id`, `id:param=v1,v2|lo..hi,param2=…`, globs, `!negation`)
     /// against the catalogue. Errors: a selector that matches nothing, or a filter on what the
     /// experiment does not have.
-    pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSelector> {
+    pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, Usage> {
         let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
         Ok(Selection { rules })
     }
@@ -54,6 +49,17 @@ impl Selection {
         let mut positive = self.rules.iter().filter(|rule| !rule.negated).peekable();
         let asked = positive.peek().is_none() || positive.any(|rule| meant(&rule));
         asked && !self.rules.iter().filter(|rule| rule.negated).any(|rule| meant(&rule))
+    }
+
+    /// Whether an experiment, or a case of it, is wanted; never one that is not in the catalogue.
+    pub fn means(&self, families: &[&Family], id: &str, case: Option<&CaseId>) -> bool {
+        families.iter().any(|family| {
+            let mut cards = family.experiments.iter().map(|one| one.card());
+            cards.find(|card| card.id == id).is_some_and(|card| {
+                self.wants(family, card)
+                    && case.is_none_or(|case| self.wants_case(family, card, case))
+            })
+        })
     }
 
     /// Whether a selector names parameters of this experiment's cases.
@@ -85,15 +91,12 @@ impl Allowed {
     }
 }
 
-fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
+fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
     let (negated, body) = match text.strip_prefix('!') {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let (pattern, filter) = match body.split_once(':') {
-        Some((pattern, filter)) => (pattern, Some(filter)),
-        None => (body, None),
-    };
+    let (pattern, filter) = parted(body, ':');
     let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
     let matched: Vec<&dyn AnyExperiment> = families
         .iter()
@@ -107,14 +110,14 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         })
         .collect();
     let Some(first) = matched.first() else {
-        return Err(BadSelector(format!(
+        return Err(Usage(format!(
             "unknown experiment or family `{pattern}`{} `plumb list` shows all",
             near(pattern, families)
         )));
     };
     if let Some(filter) = filter {
         if matched.len() > 1 {
-            return Err(BadSelector(format!(
+            return Err(Usage(format!(
                 "`{text}` applies a filter to {} experiments: name one, for example {}:{filter}",
                 matched.len(),
                 first.card().id
@@ -125,7 +128,12 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
     Ok(rule)
 }
 
-fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, BadSelector> {
+/// What stands before the first of a letter, and behind it where there is one.
+pub fn parted(text: &str, at: char) -> (&str, Option<&str>) {
+    text.split_once(at).map_or((text, None), |(before, behind)| (before, Some(behind)))
+}
+
+fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, Usage> {
     let mut filter: Vec<(String, Vec<Allowed>)> = Vec::new();
     for token in text.split([',', '|']) {
         let value = match token.split_once('=') {
@@ -136,7 +144,7 @@ fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, 
             None => token,
         };
         let Some((name, allowed)) = filter.last_mut() else {
-            return Err(BadSelector(format!(
+            return Err(Usage(format!(
                 "the filter `{text}` does not start with a parameter: type for example {}:{}=VALUE",
                 card.id,
                 case_params(card).first().copied().unwrap_or("param")
@@ -147,7 +155,7 @@ fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, 
     Ok(filter)
 }
 
-fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSelector> {
+fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, Usage> {
     let Some(param) =
         card.params.iter().find(|param| param.name == name && param.role == Role::Case)
     else {
@@ -160,17 +168,17 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
             names if names.is_empty() => "its only case has no parameters".to_owned(),
             names => format!("it has {names}"),
         };
-        return Err(BadSelector(format!("{} has no case parameter `{name}`: {way_out}", card.id)));
+        return Err(Usage(format!("{} has no case parameter `{name}`: {way_out}", card.id)));
     };
     if let Some((low, high)) = text.split_once("..") {
         let end = |text: &str, default| {
-            if text.is_empty() { Ok(default) } else { parse_integer(text).map_err(BadSelector) }
+            if text.is_empty() { Ok(default) } else { parse_integer(text).map_err(Usage) }
         };
         return Ok(Allowed::Between(end(low, 0)?, end(high, u64::MAX)?));
     }
     crate::params::parse_value(text, param)
         .map(Allowed::Exactly)
-        .map_err(|reason| BadSelector(format!("{}:{name}: {reason}", card.id)))
+        .map_err(|reason| Usage(format!("{}:{name}: {reason}", card.id)))
 }
 
 fn case_params(card: &Card) -> Vec<&'static str> {
@@ -258,14 +266,7 @@ mod tests {
     fn check(selectors: &[&str], wanted: &[&str], unwanted: &[&str]) {
         let texts: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
         let selection = Selection::parse(&texts, FAMILIES).expect("the selectors are good");
-        let wants = |id: &str| {
-            FAMILIES.iter().any(|family| {
-                family
-                    .experiments
-                    .iter()
-                    .any(|e| e.card().id == id && selection.wants(family, e.card()))
-            })
-        };
+        let wants = |id: &str| selection.means(FAMILIES, id, None);
         for id in wanted {
             assert!(wants(id), "{selectors:?} should take {id}");
         }
@@ -288,8 +289,6 @@ mod tests {
     fn filters_choose_cases() {
         let texts = ["memory.latency:pattern=random,footprint=4KiB|1MiB..2MiB".to_owned()];
         let selection = Selection::parse(&texts, FAMILIES).expect("good");
-        let family = FAMILIES.iter().find(|f| f.name == "memory").expect("it is there");
-        let card = catalogue::find("memory.latency").expect("it is there").card();
         let case = |pattern: &str, footprint: u64| {
             CaseId::new().with("pattern", pattern).with("footprint", footprint)
         };
@@ -300,7 +299,7 @@ mod tests {
             (case("random", 2 << 20), true),
             (case("forward", 4096), false),
         ] {
-            assert_eq!(selection.wants_case(family, card, &case), wanted, "{case}");
+            assert_eq!(selection.means(FAMILIES, "memory.latency", Some(&case)), wanted, "{case}");
         }
     }
 

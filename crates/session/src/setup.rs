@@ -1,7 +1,6 @@
 //! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`]
 //! with its far ends and directories.
 
-use crate::FarHost;
 use crate::agent::client::Remote;
 use crate::agent::key::Key;
 use crate::agent::message::Open;
@@ -27,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 /// What was asked for cannot be meant, with what to type instead.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
@@ -61,7 +60,7 @@ pub struct Setup {
     pub calibration: (u32, Duration),
     /// Where workers are started at the far ends on other hosts, by the peer's name; each answers
     /// for one of the site's peers.
-    pub remotes: BTreeMap<String, Box<dyn FarHost>>,
+    pub remotes: BTreeMap<String, Remote>,
     /// Work directories beside the site's, by the directory that they are in
     /// ([`bench::experiment::AnyExperiment::files_below`]); why one could not be made.
     pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
@@ -109,7 +108,7 @@ pub fn site_here(
 ) -> Result<Site> {
     let root = root(None)?;
     let files = dir.map_or(Files::Here, Files::Named);
-    site(Host::read(&root), &root, cpus, files, preset, stop).map_err(usage)
+    Ok(site(Host::read(&root), &root, cpus, files, preset, stop)?)
 }
 
 /// The oldest kernel that has the calls that plumb measures with.
@@ -138,9 +137,9 @@ impl Setup {
             wanted;
         let preset = preset_of(&options)?;
         let machine = machine.filter(|_| preset != Preset::Rehearsal);
-        let peers = PeerUrl::parse_all(&options.peers).map_err(usage)?;
-        let selection = Selection::parse(&options.selectors, catalogue).map_err(usage)?;
-        let settings = Settings::parse(&options.set, catalogue).map_err(usage)?;
+        let peers = PeerUrl::parse_all(&options.peers)?;
+        let selection = Selection::parse(&options.selectors, catalogue)?;
+        let settings = Settings::parse(&options.set, catalogue)?;
         let root = root(host_tree)?;
         let mut host = Host::read(&root);
         let old = host.kernel.numbers().filter(|numbers| *numbers < KERNEL_MIN);
@@ -160,7 +159,7 @@ impl Setup {
             (None, Some(_)) => Files::Nowhere,
         };
         let cpus = options.cpus.as_deref();
-        let mut site = site(host, &root, cpus, files, preset, stop).map_err(usage)?;
+        let mut site = site(host, &root, cpus, files, preset, stop)?;
         let budget = budget_of(&options)?;
         ensure!(
             peers.is_empty() || host_tree.is_none(),
@@ -173,23 +172,15 @@ impl Setup {
             connect(&options, peers, preset, (here, takes, then), machine.as_ref(), stop)?;
         let apart = |remote: &Remote| remote.peer().apart(&site.host, &site.cpus);
         site.peers = remotes.iter().map(apart).collect();
-        let planned =
-            plan(catalogue, &selection, &settings, preset, budget, &site).map_err(usage)?;
+        let planned = plan(catalogue, &selection, &settings, preset, budget, &site)?;
+        let remotes = remotes.into_iter().map(|remote| (remote.name().to_owned(), remote));
         Ok(Setup {
-            build,
-            site,
             planned,
-            options,
             seed: seed.unwrap_or_else(|| fastrand::u64(..)),
-            name: name.unwrap_or_default(),
             budget,
-            calibration: calibration(preset),
-            remotes: remotes
-                .into_iter()
-                .map(|remote| (remote.name().to_owned(), Box::new(remote) as Box<dyn FarHost>))
-                .collect(),
-            elsewhere: Default::default(),
+            remotes: remotes.collect(),
             machine,
+            ..Setup::alone(build, site, options, preset, name.unwrap_or_default())
         })
     }
 

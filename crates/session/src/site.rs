@@ -1,6 +1,7 @@
 //! Where a run takes place: the machine, the CPUs and the memory it may use.
 
 use crate::plan::case_ns;
+use crate::setup::Usage;
 use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Preset, Site};
 use bench::fitted::Fitted;
@@ -12,12 +13,6 @@ use metal::process::Patience;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use thiserror::Error;
-
-/// A CPU or directory that cannot be used, with what to type instead.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct BadSite(pub String);
 
 /// Share of the available memory that an experiment may touch: the rest keeps the machine from
 /// reclaiming while it is measured.
@@ -60,7 +55,7 @@ pub fn site(
     files: Files<'_>,
     preset: Preset,
     stop: &AtomicBool,
-) -> Result<Site, BadSite> {
+) -> Result<Site, Usage> {
     let cpus = match cpus {
         Some(list) => asked_cpus(&host, list)?,
         None => quiet_cpus(&host, root),
@@ -96,7 +91,7 @@ fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
     quietest.into_iter().chain(allowed.into_iter().filter(|cpu| Some(*cpu) != quietest)).collect()
 }
 
-fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
+fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, Usage> {
     let usable = format!("usable here: --cpu {}", format_cpus(&host.cpu.usable()));
     // The kernel's lists are read leniently, what is typed is not: no piece may be passed over.
     let well_formed = |piece: &str| {
@@ -105,7 +100,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     };
     let asked = parse_cpus(list);
     if !list.split(',').all(well_formed) {
-        return Err(BadSite(format!(
+        return Err(Usage(format!(
             "`--cpu {list}` is not a list of CPUs such as 1 or 0,2-3; {usable}"
         )));
     }
@@ -130,7 +125,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
             }
             Some(_) => continue,
         };
-        return Err(BadSite(format!("CPU {id} {why}; {usable}")));
+        return Err(Usage(format!("CPU {id} {why}; {usable}")));
     }
     Ok(asked)
 }
@@ -140,16 +135,16 @@ fn dir_facts(
     dir: &Path,
     stop: &AtomicBool,
     allowance: impl Fn(f64) -> f64,
-) -> Result<DirFacts, BadSite> {
+) -> Result<DirFacts, Usage> {
     let patience = Patience::unless(SILENCE, stop);
-    let found = directory::probe(dir, patience).map_err(|refused| BadSite(told(dir, &refused)))?;
+    let found = directory::probe(dir, patience).map_err(|refused| Usage(told(dir, &refused)))?;
     let path = found.path;
     let mounts = host.block.mounts.iter();
     let mount = mounts
         .filter(|mount| path.starts_with(&mount.target))
         .max_by_key(|mount| mount.target.len());
     if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
-        return Err(BadSite(format!(
+        return Err(Usage(format!(
             "--dir {}: {DEVICES} contains devices, not files; name another directory",
             dir.display()
         )));

@@ -6,7 +6,7 @@
 //! CPU time used never exceeds the share of the time since the first start by more than one look at
 //! the running part.
 
-use crate::select::glob;
+use crate::select::{glob, parted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -251,10 +251,7 @@ impl Rotation {
 /// Those of a user's selectors that select an experiment's cases, or its id where they select all.
 fn selectors_of(id: &str, selectors: &[String]) -> Vec<String> {
     let is_of = |text: &&String| {
-        let (pattern, filter) = match text.trim_start_matches('!').split_once(':') {
-            Some((pattern, filter)) => (pattern, Some(filter)),
-            None => (text.trim_start_matches('!'), None),
-        };
+        let (pattern, filter) = parted(text.trim_start_matches('!'), ':');
         let family = id.split('.').next();
         (glob(pattern, id) || family == Some(pattern), filter.is_some())
     };

@@ -1,28 +1,13 @@
 //! What a rule of `--fail-on` finds in comparisons of runs. But for `missing` only findings are
 //! judged: a difference that may be chance never fails, whatever its size.
 
-use crate::cmd::fail_on::{Rule, Word};
+use crate::cmd::fail_on::{Met, Rule, Word};
 use analysis::compare::{Against, Outcome};
 use analysis::figure::Figure;
 
 /// The words that `plumb compare` offers.
 pub(super) const WORDS: [Word; 5] =
     [Word::Slower, Word::Faster, Word::Changed, Word::Missing, Word::Never];
-
-/// What came of a rule in one comparison or several, in figures of its scope.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Met {
-    /// Figures that meet it.
-    pub(super) met: usize,
-    /// Figures that were tested.
-    pub(super) tested: usize,
-    /// Figures that both runs have.
-    pub(super) common: usize,
-    /// Figures of the base run that the new one has not, or in another unit.
-    pub(super) missing: usize,
-    /// Tested figures in which a change of the rule's size would be no finding.
-    pub(super) blind: usize,
-}
 
 /// What a rule finds in comparisons.
 pub(super) fn met(rule: &Rule, comparisons: &[Against]) -> Met {

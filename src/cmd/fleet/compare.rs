@@ -75,8 +75,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     place.write(&text)?;
     if comparison.nodes.is_empty() {
-        return Err(Failure::Usage(
-            "the sweeps have no node in common: nodes are paired by their names".to_owned(),
+        return Err(Failure::usage(
+            "the sweeps have no node in common: nodes are paired by their names",
         ));
     }
     match rules.is_empty() {

@@ -1,6 +1,7 @@
 //! Following a sweep by its record: lines for what a user wants to know at once.
 
 use super::plan::name;
+use crate::cmd::output;
 use anyhow::{Context, Result};
 use fleet::sweep::{Absent, Event, Stage};
 use std::collections::BTreeMap;
@@ -8,25 +9,30 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A record that grows.
-pub struct Tail {
+/// Follows a record that grows, and prints what is new.
+pub struct Follower {
     path: PathBuf,
     at: u64,
     /// The beginning of a line whose end is not there yet.
     part: Vec<u8>,
+    /// Where the sweep is.
+    pub progress: Progress,
+    /// The state that was printed last.
+    said: String,
 }
 
-impl Tail {
+impl Follower {
     /// One that begins at the record's beginning; it need not exist yet.
-    pub fn new(path: &Path) -> Tail {
-        Tail { path: path.to_owned(), at: 0, part: Vec::new() }
+    pub fn new(path: &Path) -> Follower {
+        let (path, progress) = (path.to_owned(), Progress::default());
+        Follower { path, at: 0, part: Vec::new(), progress, said: String::new() }
     }
 
-    /// The events that were added since the last call. Lines that are no events are left out: the
-    /// report counts them. Errors: the record cannot be read.
-    pub fn news(&mut self) -> Result<Vec<Event>> {
+    /// Takes the events that were added since the last call, and prints their lines. Lines that are
+    /// no events are left out: the report counts them. Errors: the record cannot be read.
+    pub fn take_news(&mut self) -> Result<()> {
         let mut file = match File::open(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             file => file.with_context(|| format!("cannot open {}", self.path.display()))?,
         };
         file.seek(SeekFrom::Start(self.at))?;
@@ -34,8 +40,23 @@ impl Tail {
         let whole = self.part.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines: Vec<u8> = self.part.drain(..whole).collect();
         let lines = lines.split(|byte| *byte == b'\n');
-        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        let events = lines.filter_map(|line| serde_json::from_slice(line).ok());
+        events.filter_map(|event| self.progress.take(event)).for_each(|text| say(&text));
+        Ok(())
     }
+
+    /// Prints a state that is another one than before.
+    pub fn is_at(&mut self, state: String) {
+        if state != self.said {
+            say(&state);
+            self.said = state;
+        }
+    }
+}
+
+/// Prints a line.
+pub fn say(text: &str) {
+    output::diagnose(&format!("plumb: {text}"));
 }
 
 /// Where a sweep is.
@@ -54,7 +75,7 @@ pub struct Progress {
 
 impl Progress {
     /// Takes an event; the line that a user reads about it, if any.
-    pub fn take(&mut self, event: Event) -> Option<String> {
+    fn take(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Header(header) => {
                 self.size = header.size;

@@ -1,16 +1,14 @@
 //! `plumb fleet plan`: what a sweep would do and cost.
 
+use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::fleet::sweep::SweepArgs;
-use crate::cmd::{BUILD, Failure, output};
-use catalogue::FAMILIES;
+use crate::cmd::run::duration;
+use crate::cmd::{Failure, output};
 use fleet::plan::{Cost, Takes, costs, is_all_pairs};
 use fleet::recipe::Recipe;
 use fleet::sweep::{Purpose, Stage};
-use record::event::Options;
 use record::quantity::render_bytes;
 use serde_json::json;
-use session::plan::default_budget;
-use session::setup::{Setup, Wanted};
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -52,30 +50,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// What the parts of a sweep take on a machine such as this one.
 fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
-    let preset = sweep.preset();
-    let options = Options {
-        selectors: sweep.selectors().to_vec(),
-        preset: preset.name().to_owned(),
-        budget_s: default_budget(preset).as_secs_f64(),
-        precision: 0.02,
-        set: Vec::new(),
-        cpus: None,
-        peers: Vec::new(),
-        key_file: None,
-        dir: None,
-    };
-    let wanted = Wanted {
-        build: BUILD,
-        catalogue: FAMILIES,
-        options,
-        dir: None,
-        seed: None,
-        name: None,
-        then: &[],
-        host_tree: None,
-        machine: None,
-    };
-    let setup = Setup::new(wanted, &AtomicBool::new(false))?;
+    let choice = Choice::of(sweep.selectors.clone(), sweep.preset);
+    let setup = choice.setup(None, None, &AtomicBool::new(false))?;
     let planned = &setup.planned;
     let figures: usize = planned
         .plan
@@ -86,8 +62,8 @@ fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
     let (windows, window) = setup.calibration;
     Ok(Takes {
         alone_s: planned.plan.eta_s + f64::from(2 * windows) * window.as_secs_f64() + START_S,
-        pair_s: match preset.name() {
-            "rehearsal" => PAIR_REHEARSAL_S,
+        pair_s: match sweep.preset {
+            PresetName::Rehearsal => PAIR_REHEARSAL_S,
             _ => PAIR_S,
         },
         figures: u32::try_from(figures).unwrap_or(u32::MAX),
@@ -140,7 +116,7 @@ pub(super) fn name(phase: Stage) -> &'static str {
 }
 
 fn seconds(seconds: f64) -> String {
-    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
+    duration(Duration::from_secs_f64(seconds))
 }
 
 fn as_text(recipe: &Recipe, costs: &[Cost]) -> String {

@@ -1,6 +1,6 @@
 //! Records of sweeps for the commands that show them.
 
-use crate::cmd::{Failure, output, usage};
+use crate::cmd::{Failure, stored, usage};
 use catalogue::FAMILIES;
 use fleet::read::{Sweep, read};
 use fleet::report::names::Titles;
@@ -9,13 +9,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Damaged lines that are named one by one.
-const DAMAGED_SHOWN: usize = 10;
-
 /// The sweep of a record; what is damaged in it is reported.
-///
-/// # Errors
-/// There is no such file, or it is no record of a sweep.
+/// Errors: there is no such file, or it is no record of a sweep.
 pub(super) fn open(path: &Path) -> Result<Sweep, Failure> {
     let file = File::open(path).map_err(|error| {
         Failure::Usage(format!(
@@ -26,15 +21,7 @@ pub(super) fn open(path: &Path) -> Result<Sweep, Failure> {
     })?;
     let sweep = read(BufReader::new(file))
         .map_err(|error| usage(anyhow::anyhow!("{}: {error}", path.display())))?;
-    for damaged in sweep.damaged.iter().take(DAMAGED_SHOWN) {
-        let text = format!(
-            "plumb: line {} of {} is damaged; lost: {}",
-            damaged.line,
-            path.display(),
-            damaged.lost
-        );
-        output::diagnose(&text);
-    }
+    stored::report_damage(path, &sweep.damaged);
     Ok(sweep)
 }
 

@@ -29,8 +29,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (book, earlier) = Book::resume(&args.record).map_err(usage)?;
     let options = args.place.options(Some(earlier.header.size))?;
     if options.place.rank != 0 {
-        return Err(Failure::Usage(
-            "rank 0 goes on with a sweep; start the other nodes with `plumb fleet node`".to_owned(),
+        return Err(Failure::usage(
+            "rank 0 goes on with a sweep; start the other nodes with `plumb fleet node`",
         ));
     }
     let header = earlier.header.clone();
@@ -42,8 +42,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         )));
     }
     if header.simulated != options.drawn.is_some() {
-        return Err(Failure::Usage(
-            "figures of one sweep are all measured or all drawn (--figures)".to_owned(),
+        return Err(Failure::usage(
+            "figures of one sweep are all measured or all drawn (--figures)",
         ));
     }
     let limits = args.waits.limits(&header.preset);

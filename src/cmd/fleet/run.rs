@@ -1,6 +1,6 @@
 //! `plumb fleet run`: starts the nodes of a sweep, follows it, and reports.
 
-use crate::cmd::fleet::slurm::{JobArgs, Submission, drain};
+use crate::cmd::fleet::slurm::{JobArgs, drain, swept};
 use crate::cmd::fleet::sweep::SweepArgs;
 use crate::cmd::fleet::{report, ssh};
 use crate::cmd::run::stop_flag;
@@ -29,27 +29,27 @@ pub struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "slurm")]
     hosts: Option<PathBuf>,
     #[command(flatten)]
-    job: JobArgs,
+    pub(super) job: JobArgs,
     /// With --slurm: follow a job that was submitted before
     #[arg(long, value_name = "ID", requires = "slurm")]
-    job_id: Option<String>,
+    pub(super) job_id: Option<String>,
     /// With --slurm: Ctrl-C cancels the job [default: it goes on]
     #[arg(long, requires = "slurm")]
-    cancel: bool,
+    pub(super) cancel: bool,
     /// With --hosts: send this binary to hosts that have no plumb or another version; the copy is
     /// removed at the end
     #[arg(long, requires = "hosts")]
-    copy: bool,
+    pub(super) copy: bool,
     /// With --hosts: port at which the nodes meet
     #[arg(long, value_name = "PORT", default_value_t = MEET_PORT)]
-    port: u16,
+    pub(super) port: u16,
     /// The record of the sweep [default: a new file in this directory]
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// With --hosts: keep each node's own record there, in this directory of its host [default: not
     /// kept]
     #[arg(long, value_name = "DIR", requires = "hosts")]
-    records: Option<String>,
+    pub(super) records: Option<String>,
     /// With --slurm: after the report, take the nodes that are confirmed to be slower or unstable out
     /// of service. Shows what it does, and asks first
     #[arg(long, requires = "slurm")]
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, requires = "drain")]
     yes: bool,
     #[command(flatten)]
-    sweep: SweepArgs,
+    pub(super) sweep: SweepArgs,
 }
 
 /// `plumb fleet report`, as a user types it.
@@ -72,14 +72,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let record = match &args.hosts {
         Some(list) => over_ssh(&args, list, &stop)?,
-        None => Submission {
-            job: &args.job,
-            submitted: args.job_id.as_deref(),
-            out: args.out.as_deref(),
-            sweep: &args.sweep,
-            cancel: args.cancel,
-        }
-        .follow(&stop)?,
+        None => swept(&args, &stop)?,
     };
     let reported = report::run(Report::parse_from([Path::new("report"), &record]).args);
     if args.drain {
@@ -100,14 +93,6 @@ fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Fail
     args.sweep.recipe(hosts.len() as u32, "ssh", false)?;
     let mut words = args.sweep.arguments();
     words.extend(args.job.node.iter().cloned());
-    let sweep = ssh::Sweep {
-        hosts: &hosts,
-        plumb: &plumb,
-        copy: args.copy,
-        out: &out,
-        port: args.port,
-        records: args.records.as_deref(),
-        sweep: &words,
-    };
+    let sweep = ssh::Sweep { hosts: &hosts, args, plumb: &plumb, out: &out, options: &words };
     sweep.run(stop)
 }

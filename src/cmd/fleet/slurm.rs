@@ -4,7 +4,7 @@ mod drain;
 mod job;
 mod script;
 
-use crate::cmd::fleet::follow::{Progress, Tail};
+use crate::cmd::fleet::follow::{Follower, say};
 use crate::cmd::fleet::sweep::SweepArgs;
 use crate::cmd::{Failure, output};
 use anyhow::{Context, Result};
@@ -85,16 +85,8 @@ impl JobArgs {
         let own =
             || std::env::current_exe().context("cannot find this binary; name it with --plumb");
         let plumb = self.plumb.clone().map_or_else(own, Ok)?;
-        let job = script::Job {
-            nodes,
-            limit: self.time,
-            plumb: plumb.to_string_lossy().into_owned(),
-            scratch: self.scratch.clone(),
-            out: out.to_owned(),
-            sbatch: self.sbatch.clone(),
-            sweep: sweep.arguments().into_iter().chain(self.node.iter().cloned()).collect(),
-        };
-        Ok(job.script())
+        let options = sweep.arguments().into_iter().chain(self.node.iter().cloned());
+        Ok(script::script(self, nodes, &plumb.to_string_lossy(), out, options))
     }
 }
 
@@ -105,82 +97,54 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// A sweep by a job of Slurm.
-pub struct Submission<'a> {
-    /// What the job is made from.
-    pub job: &'a JobArgs,
-    /// A job that was submitted before.
-    pub submitted: Option<&'a str>,
-    /// The record, where the user names one.
-    pub out: Option<&'a Path>,
-    /// What the sweep does.
-    pub sweep: &'a SweepArgs,
-    /// Whether a signal ends the job.
-    pub cancel: bool,
-}
-
-impl Submission<'_> {
-    /// Submits the job if it was not, and follows it to its end. Returns the record. Errors: Slurm
-    /// refuses it, the job ends without a record, or a signal came.
-    pub fn follow(self, stop: &AtomicBool) -> Result<PathBuf, Failure> {
-        let out = self.out.map_or(RECORD.into(), Path::to_string_lossy);
-        let job = match self.submitted {
-            Some(id) => Job { id: id.to_owned() },
-            None => Job::submit(&self.job.script(&out, self.sweep)?)?,
-        };
-        let state = job.state()?.with_context(|| format!("Slurm knows no job {}", job.id))?;
-        let record = Path::new(&state.dir).join(out.replace("%j", &job.id));
-        say(&format!(
-            "job {} has the record {}; `scancel {}` ends it",
-            job.id,
-            record.display(),
-            job.id
-        ));
-        let followed = follow(&job, &record, stop)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Interrupted(interrupted(&job, &record, self.cancel)?));
-        }
-        if !record.exists() {
-            let log = Path::new(&state.dir).join(format!("plumb-fleet-{}.log", job.id));
-            return Err(anyhow::anyhow!(
-                "job {} ended ({followed}) without a record; {} has what it printed. The record must \
-                 be on a file system that this host and the job's first node share",
-                job.id,
-                log.display()
-            )
-            .into());
-        }
-        Ok(record)
+/// Submits the job of a sweep if it was not, and follows it to its end. Returns the record. Errors:
+/// Slurm refuses it, the job ends without a record, or a signal came.
+pub fn swept(args: &super::run::Args, stop: &AtomicBool) -> Result<PathBuf, Failure> {
+    let out = args.out.as_deref().map_or(RECORD.into(), Path::to_string_lossy);
+    let job = match &args.job_id {
+        Some(id) => Job { id: id.clone() },
+        None => Job::submit(&args.job.script(&out, &args.sweep)?)?,
+    };
+    let (id, state) = (&job.id, job.state()?);
+    let state = state.with_context(|| format!("Slurm knows no job {id}"))?;
+    let record = Path::new(&state.dir).join(out.replace("%j", id));
+    say(&format!("job {id} has the record {}; `scancel {id}` ends it", record.display()));
+    let followed = follow(&job, &record, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted(interrupted(&job, &record, args.cancel)?));
     }
+    if !record.exists() {
+        let log = Path::new(&state.dir).join(format!("plumb-fleet-{id}.log"));
+        return Err(anyhow::anyhow!(
+            "job {id} ended ({followed}) without a record; {} has what it printed. The record must \
+             be on a file system that this host and the job's first node share",
+            log.display()
+        )
+        .into());
+    }
+    Ok(record)
 }
 
 /// Prints what happens until the job has ended or a signal comes; how the job ended.
 fn follow(job: &Job, record: &Path, stop: &AtomicBool) -> Result<String> {
-    let (mut tail, mut progress) = (Tail::new(record), Progress::default());
-    let mut line = String::new();
+    let mut follower = Follower::new(record);
     let mut ask = Instant::now();
     loop {
         let is_time = Instant::now() >= ask;
         // The state first: after its end the job writes nothing more into the record.
         let state = if is_time { Some(job.state()?) } else { None };
-        if is_time {
-            ask = Instant::now() + ASK;
-        }
-        for text in tail.news()?.into_iter().filter_map(|event| progress.take(event)) {
-            say(&text);
-        }
-        let now = match &state {
+        follower.take_news()?;
+        match state {
             Some(Some(state)) if state.name == "PENDING" => {
-                format!("job {} waits: {}", job.id, state.reason)
+                follower.is_at(format!("job {} waits: {}", job.id, state.reason));
             }
-            Some(Some(state)) if !state.is_over() => progress.line(),
+            Some(Some(state)) if !state.is_over() => follower.is_at(follower.progress.line()),
             Some(Some(state)) => return Ok(format!("{}, {}", state.name, state.reason)),
             Some(None) => return Ok("Slurm does not know it any more".to_owned()),
-            None => line.clone(),
-        };
-        if now != line {
-            say(&now);
-            line = now;
+            None => {}
+        }
+        if is_time {
+            ask = Instant::now() + ASK;
         }
         if stop.load(Ordering::Relaxed) {
             return Ok("interrupted".to_owned());
@@ -205,8 +169,4 @@ fn interrupted(job: &Job, record: &Path, cancel: bool) -> Result<String> {
         record.display(),
         id = job.id
     ))
-}
-
-fn say(text: &str) {
-    output::diagnose(&format!("plumb: {text}"));
 }

@@ -4,19 +4,20 @@
 mod probe;
 mod remote;
 
-use crate::cmd::fleet::follow::{Progress, Tail};
-use crate::cmd::{Failure, output};
+use crate::cmd::Failure;
+use crate::cmd::fleet::follow::{Follower, say};
+use crate::cmd::fleet::run;
 use anyhow::{Context, Result};
 use fleet::hosts::Host;
 use probe::Found;
-use remote::Remote;
-use session::agent::ssh::quoted;
+use session::agent::ssh::{Carrier, quoted};
 use session::store::file::{self, There};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -25,32 +26,29 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// After the sweep, and after a signal, nodes end by themselves within this time.
 const END: Duration = Duration::from_secs(20);
-/// What to do where a node's plumb is not found.
-const NO_PLUMB: &str = "name it with --plumb PATH, or send this one with --copy";
 
 /// A sweep over hosts.
 pub struct Sweep<'a> {
     /// The hosts; the first one that answers is rank 0.
     pub hosts: &'a [Host],
+    /// What else was typed.
+    pub args: &'a run::Args,
     /// The plumb there.
     pub plumb: &'a str,
-    /// Whether this binary is sent to hosts that have none, or another version.
-    pub copy: bool,
     /// The record here, which rank 0 writes over its connection.
     pub out: &'a Path,
-    /// Port at which nodes meet.
-    pub port: u16,
-    /// Directory of each host that keeps its record.
-    pub records: Option<&'a str>,
     /// Options for each node.
-    pub sweep: &'a [String],
+    pub options: &'a [String],
 }
 
 /// A host that takes part.
 struct Node<'a> {
     host: &'a Host,
     found: Found,
-    remote: Option<Remote>,
+    /// What runs there, once it was started.
+    remote: Option<Carrier>,
+    /// Its input, whose end ends it.
+    input: Option<ChildStdin>,
     was_started: bool,
     has_ended: bool,
 }
@@ -78,7 +76,7 @@ impl Sweep<'_> {
     /// The hosts that can take part; a line for each of the others.
     fn nodes(&self, stop: &AtomicBool) -> Result<Vec<Node<'_>>> {
         let own = std::env::current_exe().context("cannot find this binary")?;
-        let copied = self.copy.then_some(own.as_path());
+        let copied = self.args.copy.then_some(own.as_path());
         say(&format!("asking {} hosts", self.hosts.len()));
         let mut nodes = Vec::new();
         for (host, found) in
@@ -89,6 +87,7 @@ impl Sweep<'_> {
                     host,
                     found,
                     remote: None,
+                    input: None,
                     was_started: false,
                     has_ended: false,
                 }),
@@ -106,35 +105,28 @@ impl Sweep<'_> {
             record.with_context(|| format!("cannot create {shown}; name a new file with --out"))?;
         let secret = session::agent::key::Key::random()?.digits();
         let meet = match nodes[0].found.address.parse::<Ipv6Addr>() {
-            Ok(v6) => format!("[{v6}]:{}", self.port),
-            Err(_) => format!("{}:{}", nodes[0].found.address, self.port),
+            Ok(v6) => format!("[{v6}]:{}", self.args.port),
+            Err(_) => format!("{}:{}", nodes[0].found.address, self.args.port),
         };
         let size = nodes.len();
         for (rank, node) in nodes.iter_mut().enumerate() {
             let command = self.command(node, rank, size, &meet);
-            let mut remote = Remote::start(node.host, &command, &node.found.plumb, NO_PLUMB)?;
+            let mut remote = remote::start(node.host, &command, &node.found.plumb)?;
+            let mut input = remote.input()?;
             // One that has ended is found below.
-            let _ = remote.says(&format!("{secret}\n"));
-            node.remote = Some(remote);
-            node.was_started = true;
+            let _ = input.write_all(format!("{secret}\n").as_bytes());
+            (node.remote, node.input, node.was_started) = (Some(remote), Some(input), true);
         }
-        let output = nodes[0].remote.as_mut().and_then(Remote::take_output);
-        let writer = std::thread::spawn(move || copy(output, record));
+        let output = nodes[0].remote.as_mut().map(Carrier::output).transpose()?;
+        let writer = std::thread::spawn(move || copy(output.map(File::from), record));
         let followed = self.follow(nodes, &writer, stop);
-        // Their input ends, and they with it.
-        for node in nodes.iter_mut() {
-            if let Some(remote) = &mut node.remote {
-                remote.ends_input();
-            }
-        }
+        nodes.iter_mut().for_each(|node| node.input = None);
         let end = Instant::now() + END;
-        let is_over = |node: &mut Node<'_>| node.remote.as_mut().is_none_or(Remote::is_over);
+        let is_over = |node: &mut Node<'_>| node.remote.as_mut().is_none_or(Carrier::is_over);
         while !nodes.iter_mut().all(is_over) && Instant::now() < end {
             sleep(LOOK);
         }
-        for node in nodes.iter_mut() {
-            node.remote = None;
-        }
+        nodes.iter_mut().for_each(|node| node.remote = None);
         let written = writer.join().map_err(|_| anyhow::anyhow!("the record's writer panicked"))?;
         written.with_context(|| format!("cannot write {}", self.out.display()))?;
         followed
@@ -158,12 +150,12 @@ impl Sweep<'_> {
         if rank == 0 {
             words.extend(["--out".to_owned(), "-".to_owned()]);
         }
-        words.extend(self.sweep.iter().cloned());
+        words.extend(self.options.iter().cloned());
         let mut command = quoted(&node.found.plumb);
         for word in &words {
             let _ = write!(command, " {}", quoted(word));
         }
-        let records = self.records.map_or("\"$dir\"".to_owned(), quoted);
+        let records = self.args.records.as_deref().map_or("\"$dir\"".to_owned(), quoted);
         let copy = node.found.copy.as_deref().map(quoted).unwrap_or_default();
         // The node ends with its connection, and then the shell that waits for it.
         let script = format!(
@@ -180,15 +172,12 @@ impl Sweep<'_> {
         writer: &std::thread::JoinHandle<io::Result<()>>,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        let (mut tail, mut progress) = (Tail::new(self.out), Progress::default());
-        let mut line = String::new();
+        let mut follower = Follower::new(self.out);
         loop {
             // Before the record is read: what is there then is all.
             let is_written = writer.is_finished();
-            for text in tail.news()?.into_iter().filter_map(|event| progress.take(event)) {
-                say(&text);
-            }
-            if progress.has_ended {
+            follower.take_news()?;
+            if follower.progress.has_ended {
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
@@ -216,10 +205,7 @@ impl Sweep<'_> {
                 )
                 .into());
             }
-            if progress.line() != line {
-                line = progress.line();
-                say(&line);
-            }
+            follower.is_at(follower.progress.line());
             sleep(LOOK);
         }
     }
@@ -246,8 +232,4 @@ fn remove_copies(nodes: &[Node<'_>]) {
             probe::remove(node.host, dir, &never);
         }
     }
-}
-
-fn say(text: &str) {
-    output::diagnose(&format!("plumb: {text}"));
 }

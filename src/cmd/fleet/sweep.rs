@@ -25,10 +25,10 @@ const ALONE_MORE_S: f64 = 60.0;
 pub struct SweepArgs {
     /// What each node measures by itself: selectors as of `plumb run` [default: all]
     #[arg(value_name = "SELECTOR")]
-    selectors: Vec<String>,
+    pub selectors: Vec<String>,
     /// How much each node measures by itself
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
-    preset: PresetName,
+    pub preset: PresetName,
     /// What pairs of nodes measure; may be repeated [default: net.rtt:far=peer and
     /// net.bandwidth:far=peer,protocol=tcp,transfer=steady]
     #[arg(long = "pair", value_name = "SELECTOR")]
@@ -98,8 +98,8 @@ impl SweepArgs {
     /// a sweep does not offer.
     pub fn recipe(&self, size: u32, starter: &str, simulated: bool) -> Result<Recipe, Failure> {
         if self.preset == PresetName::Reports {
-            return Err(Failure::Usage(
-                "a sweep has no preset `reports`: type quick, standard or thorough".to_owned(),
+            return Err(Failure::usage(
+                "a sweep has no preset `reports`: type quick, standard or thorough",
             ));
         }
         let pair_selectors = match self.pairs.is_empty() {
@@ -155,15 +155,5 @@ impl SweepArgs {
         words.extend(self.all_pairs.then(|| "--all-pairs".to_owned()));
         words.extend(self.selectors.iter().cloned());
         words
-    }
-
-    /// The preset of a node by itself.
-    pub fn preset(&self) -> Preset {
-        self.preset.into()
-    }
-
-    /// What a node measures by itself.
-    pub fn selectors(&self) -> &[String] {
-        &self.selectors
     }
 }

@@ -9,7 +9,7 @@ use record::run::Run;
 use report::counted;
 use session::store::{self, Store};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -149,8 +149,12 @@ fn export_tables(store: &Store, args: &Args) -> Result<(), Failure> {
         let out = open.iter_mut().map(BufWriter::new).collect();
         let mut writer = Writer::begin(out).with_context(cannot)?;
         for record in &records {
-            let content = content(record, args.runs.is_empty())?;
-            push(&mut writer, content).with_context(cannot)?;
+            match content(record, args.runs.is_empty())? {
+                Some(Content::Run(run, bytes)) => tables::run::push(&mut writer, &run, bytes),
+                Some(Content::Sweep(sweep)) => tables::sweep::push(&mut writer, &sweep),
+                None => Ok(()),
+            }
+            .with_context(cannot)?;
         }
         rows = writer.end().with_context(cannot)?;
         Ok(())
@@ -200,15 +204,6 @@ fn check_directory(dir: &Path) -> Result<(), Failure> {
             "{} has a file {name} that no export of tables wrote; name another directory",
             dir.display()
         ))),
-    }
-}
-
-/// Writes the rows of a record. Errors: what writing reports.
-fn push<Out: Write>(writer: &mut Writer<Out>, content: Option<Content>) -> io::Result<()> {
-    match content {
-        Some(Content::Run(run, bytes)) => tables::run::push(writer, &run, bytes),
-        Some(Content::Sweep(sweep)) => tables::sweep::push(writer, &sweep),
-        None => Ok(()),
     }
 }
 

@@ -108,17 +108,11 @@ impl Args {
     /// The choice of which all runs are parts.
     pub(super) fn choice(&self) -> Choice {
         Choice {
-            selectors: self.selectors(),
-            preset: self.preset,
-            budget: None,
             precision: ONE_LOOK,
-            seed: None,
             set: self.set.clone(),
             cpu: self.cpu.clone(),
             dir: self.dir.clone(),
-            peer: Vec::new(),
-            key_file: None,
-            host_tree: None,
+            ..Choice::of(self.selectors(), self.preset)
         }
     }
 

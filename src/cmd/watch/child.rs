@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
 use metal::wait::{Want, any_unless};
-use session::child::STOPPING;
+use session::child::{STOPPING, ended_within};
 use session::machine::TOKEN;
 use session::watch::Ended;
 use std::ffi::OsString;
@@ -13,15 +13,15 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the CPU time of a run is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// A run that was asked to end removes its files in this time, and is killed after it.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often it is asked then whether it has ended.
+/// One that has closed its standard error is reaped after this time.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 /// Ticks of the CPU times in /proc in a second, on every Linux (`USER_HZ`).
 const TICKS: f64 = 100.0;
@@ -29,38 +29,31 @@ const TICKS: f64 = 100.0;
 const SAID_MAX: usize = 64 << 10;
 const SIGTERM: i32 = 15;
 
-/// A run to start.
-pub(super) struct Order<'a> {
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// The store whose journal it uses.
-    pub store: &'a Path,
-    /// What it shares with this watch in the machine's lock.
-    pub token: Option<&'a str>,
-    /// CPU time after which it is ended, in seconds.
-    pub cpu_max_s: f64,
-}
-
-impl Order<'_> {
-    /// Runs it to its end; how it ended, and the last line that it said. Errors: it cannot be
-    /// started or waited for.
-    pub fn run(&self, stop: &AtomicBool) -> Result<(Ended, String)> {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("plumb")
-            .args(&self.args)
-            .env("PLUMB_STORE", self.store)
-            .envs(self.token.map(|token| (TOKEN, token)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let child = dying_with_parent(in_new_session(&mut command)).spawn();
-        let mut child = child.context("cannot start a run from /proc/self/exe")?;
-        let stderr = child.stderr.take().context("the run has no standard error")?;
-        let mut running = Running { child, stderr, said: Vec::new() };
-        let ended = running.watched(self.cpu_max_s, stop)?;
-        Ok((ended, running.last_line()))
-    }
+/// Runs plumb with these arguments to its end, or until it has used so much CPU time; how it ended,
+/// and the last line that it said. It uses the journal of the store, and shares the token with this
+/// watch in the machine's lock. Errors: it cannot be started or waited for.
+pub(super) fn run(
+    args: &[OsString],
+    store: &Path,
+    token: Option<&str>,
+    cpu_max_s: f64,
+    stop: &AtomicBool,
+) -> Result<(Ended, String)> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("plumb")
+        .args(args)
+        .env("PLUMB_STORE", store)
+        .envs(token.map(|token| (TOKEN, token)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = dying_with_parent(in_new_session(&mut command)).spawn();
+    let mut child = child.context("cannot start a run from /proc/self/exe")?;
+    let stderr = child.stderr.take().context("the run has no standard error")?;
+    let mut running = Running { child, stderr, said: Vec::new() };
+    let ended = running.watched(cpu_max_s, stop)?;
+    Ok((ended, running.last_line()))
 }
 
 struct Running {
@@ -104,7 +97,6 @@ impl Running {
                 let length = self.stderr.read(&mut text)?;
                 let room = SAID_MAX.saturating_sub(self.said.len());
                 self.said.extend_from_slice(&text[..length.min(room)]);
-                // It has closed it and will be reaped in a moment.
                 if length == 0 {
                     std::thread::sleep(ASKED_EVERY);
                 }
@@ -115,19 +107,15 @@ impl Running {
     }
 
     /// Asks it to end, and kills it where it does not.
-    fn end(&mut self) -> Result<ExitStatus> {
+    fn end(&mut self) -> Result<()> {
         let pid = self.child.id();
         // It may have ended meanwhile.
         let _ = kill(pid, SIGTERM);
-        let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            std::thread::sleep(ASKED_EVERY);
+        if ended_within(&mut self.child, GRACE).is_none() {
+            let _ = kill_group(pid);
+            self.child.wait()?;
         }
-        let _ = kill_group(pid);
-        Ok(self.child.wait()?)
+        Ok(())
     }
 
     fn last_line(&self) -> String {

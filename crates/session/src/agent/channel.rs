@@ -8,9 +8,9 @@ use super::handshake::{
 use super::key::Key;
 use super::message::printable;
 use super::seal::{Seal, Unsealed};
-use crate::child::{Interrupted, STOPPING};
+use crate::child::wait;
 use anyhow::{Context, Result, bail};
-use metal::wait::{Want, any_unless};
+use metal::wait::Want;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use socket2::{SockRef, TcpKeepalive};
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -97,7 +97,7 @@ pub struct Channel {
 
 impl Channel {
     /// The session's end of a TCP connection: the handshake with an agent that has the same key.
-    /// Errors: [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
+    /// Errors: [`Refusal`], [`Lost`], [`crate::child::Interrupted`], or its time is over.
     pub fn over_tcp(stream: TcpStream, key: &Key, stop: &AtomicBool) -> Result<Channel> {
         prepare(&stream)?;
         let deadline = Instant::now() + HANDSHAKE_TIME;
@@ -145,7 +145,7 @@ impl Channel {
 
     /// Either end of a pair of pipes (or other files that can be waited for) which others
     /// authenticate and encrypt, by its role: says hello and hears one, for up to `patience`.
-    /// Errors: [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
+    /// Errors: [`Refusal`], [`Lost`], [`crate::child::Interrupted`], or its time is over.
     pub fn over_pipes(
         reader: OwnedFd,
         writer: OwnedFd,
@@ -201,7 +201,7 @@ impl Channel {
         self.frames.set_limit(limit);
     }
 
-    /// Sends a message, in [`FRAME_TIME`]. Errors: [`Lost`] or [`Interrupted`].
+    /// Sends a message, in [`FRAME_TIME`]. Errors: [`Lost`] or [`crate::child::Interrupted`].
     pub fn send(&mut self, message: &impl Serialize, stop: &AtomicBool) -> Result<()> {
         self.send_within(message, FRAME_TIME, stop)
     }
@@ -227,7 +227,7 @@ impl Channel {
     }
 
     /// Waits for the next message; `None` where none has come whole by the deadline, however much
-    /// else arrives: it is looked for once at least. Errors: [`Lost`] or [`Interrupted`].
+    /// else arrives: it is looked for once at least. Errors: [`Lost`] or [`crate::child::Interrupted`].
     pub fn receive<T: DeserializeOwned>(
         &mut self,
         deadline: Instant,
@@ -372,19 +372,7 @@ impl Carrier {
             Direction::In => Want::Readable(reader),
             Direction::Out => Want::Writable(writer),
         };
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let stopped = || stop.load(Ordering::Relaxed);
-            match any_unless(&[want], Some(left), &STOPPING, stopped) {
-                Ok(ready) => return Ok(ready[0]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if stopped() {
-                        bail!(Interrupted);
-                    }
-                }
-                Err(error) => return Err(error).context("cannot wait for the other end"),
-            }
-        }
+        Ok(wait("the other end", &[want], Some(deadline), stop)?[0])
     }
 
     /// One read; `None` where nothing was there.

@@ -8,7 +8,7 @@ use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::reach;
 use super::url::PeerUrl;
 use crate::child::Silent;
-use crate::{FarHost, FarWorker, is_interrupt};
+use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::Peer;
 use bench::link::{FromWorker, RoundOrder, ToWorker};
@@ -50,7 +50,9 @@ pub struct Remote {
     line: RefCell<Line>,
     /// Number of the last round.
     round: Cell<u64>,
-    met: Cell<bool>,
+    /// Whether both ends of a round have found each other at its address: what is sent there
+    /// without being asked for is sent only then.
+    pub met: Cell<bool>,
     /// When it was last said that this session lives, and for how long.
     beat: Cell<Option<(Instant, Duration)>>,
 }
@@ -77,35 +79,22 @@ impl Remote {
     ) -> Result<Remote> {
         let (connection, facts) = reached(&url, key.as_ref(), &open, here, stop)
             .with_context(|| format!("--peer {}", shown(&url)))?;
-        let open = Open {
-            // Those that it has now, it has when it is reached again.
-            cpus: Some(facts.cpus.clone()),
-            ..open
-        };
-        Ok(Remote {
-            url,
-            key,
-            open,
-            here: here.to_owned(),
-            facts,
-            line: RefCell::new(Line::Up(connection)),
-            round: Cell::new(0),
-            met: Cell::new(false),
-            beat: Cell::new(None),
-        })
+        // Those CPUs that it has now, it has when it is reached again.
+        let open = Open { cpus: Some(facts.cpus.clone()), ..open };
+        let mut remote = Remote::over(url, connection, facts);
+        (remote.key, remote.open, remote.here) = (key, open, here.to_owned());
+        Ok(remote)
     }
 
-    /// One that is reached already, and once that is lost not again.
-    #[cfg(test)]
-    pub(super) fn over(url: PeerUrl, channel: super::channel::Channel, facts: Facts) -> Remote {
-        let carrier = None;
+    /// One that is reached already, without what it takes to reach it again.
+    pub(super) fn over(url: PeerUrl, connection: Connection, facts: Facts) -> Remote {
         Remote {
             url,
             key: None,
             open: Open::default(),
             here: String::new(),
             facts,
-            line: RefCell::new(Line::Up(Connection { channel, carrier })),
+            line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
             met: Cell::new(false),
             beat: Cell::new(None),
@@ -206,10 +195,11 @@ impl Remote {
     fn drop_line(&self) {
         *self.line.borrow_mut() = Line::Lost;
     }
-}
 
-impl FarHost for Remote {
-    fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>> {
+    /// Starts a worker for a round, whose messages are not waited for any longer once a signal sets
+    /// `stop`. Errors: [`crate::child::Interrupted`]; the host cannot be reached any more, or
+    /// refuses.
+    pub fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>> {
         self.ensure_up(stop)?;
         self.round.set(self.round.get() + 1);
         Ok(Box::new(RemoteWorker {
@@ -222,7 +212,9 @@ impl FarHost for Remote {
         }))
     }
 
-    fn beat(&self, within: Duration, stop: &AtomicBool) {
+    /// Says that this session lives, and that its next word comes within so long. Called between
+    /// rounds; a host that is lost is not reached again for that.
+    pub fn beat(&self, within: Duration, stop: &AtomicBool) {
         let is_said = |(at, said): (Instant, Duration)| at.elapsed() < BEAT && within <= said;
         if self.beat.get().is_some_and(is_said) {
             return;
@@ -233,11 +225,8 @@ impl FarHost for Remote {
         let _ = self.with(|connection| connection.channel.send(&message, stop));
     }
 
-    fn met(&self) -> &Cell<bool> {
-        &self.met
-    }
-
-    fn header(&self) -> PeerHeader {
+    /// What the record's header says of it.
+    pub fn header(&self) -> PeerHeader {
         PeerHeader {
             name: self.url.name.clone(),
             url: self.url.text.clone(),

@@ -86,7 +86,7 @@ fn connected(
     key: Option<&Key>,
     stop: &AtomicBool,
 ) -> Result<(Connection, Option<IpAddr>)> {
-    let (carrier, output, input) = match &url.way {
+    let mut carrier = match &url.way {
         Way::Tcp { host, port } => {
             let key = key.context(
                 "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
@@ -98,8 +98,7 @@ fn connected(
         Way::Ssh(ssh) => Carrier::ssh(ssh)?,
         Way::Exec(command) => Carrier::exec(command)?,
     };
-    let mut carrier = carrier;
-    let (output, input) = (output.into(), input.into());
+    let (output, input) = (carrier.output()?, carrier.input()?.into());
     match Channel::over_pipes(output, input, Role::Session, START_TIME, stop) {
         Ok(channel) => {
             let carrier = Some(carrier);

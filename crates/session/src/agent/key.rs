@@ -53,8 +53,16 @@ impl Key {
     }
 
     /// The key of its digits; `None` for another text.
-    pub fn parse(digits: &str) -> Option<Key> {
-        parse(digits)
+    pub fn parse(text: &str) -> Option<Key> {
+        if text.len() != DIGITS {
+            return None;
+        }
+        let mut key = [0; KEY_BYTES];
+        for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |at: usize| char::from(digits[at]).to_digit(16);
+            *byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+        }
+        Some(Key(key))
     }
 
     /// Its digits, for a file or a message that is kept secret.
@@ -177,7 +185,7 @@ fn read(path: &Path) -> Result<Vec<Named>> {
     );
     let named = lines.into_iter().map(|(at, line)| {
         let (digits, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let key = parse(digits).with_context(|| {
+        let key = Key::parse(digits).with_context(|| {
             format!(
                 "line {at} of the key file {shown} does not contain a key ({DIGITS} hexadecimal \
                  digits, then a name if it has one); `plumb agent --new-key FILE` makes one"
@@ -188,21 +196,9 @@ fn read(path: &Path) -> Result<Vec<Named>> {
     named.collect()
 }
 
-fn parse(text: &str) -> Option<Key> {
-    if text.len() != DIGITS {
-        return None;
-    }
-    let mut key = [0; KEY_BYTES];
-    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digit = |at: usize| char::from(digits[at]).to_digit(16);
-        *byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
-    }
-    Some(Key(key))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Key, Keys, parse};
+    use super::{Key, Keys};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -294,9 +290,9 @@ mod tests {
     #[test]
     fn digits_of_either_case_are_digits() {
         let text = "0123456789abcdefABCDEF0123456789".repeat(2);
-        let key = parse(&text).unwrap();
+        let key = Key::parse(&text).unwrap();
         assert_eq!(key.bytes()[..3], [0x01, 0x23, 0x45]);
         assert_eq!(key.bytes()[8..11], [0xab, 0xcd, 0xef]);
-        assert!(parse(&"+1".repeat(32)).is_none());
+        assert!(Key::parse(&"+1".repeat(32)).is_none());
     }
 }

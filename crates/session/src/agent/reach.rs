@@ -1,14 +1,14 @@
 //! A TCP connection to a name, with a time limit on each step, that a signal ends.
 
-use crate::child::{Interrupted, STOPPING};
-use anyhow::{Context, Error, Result, anyhow, bail};
+use crate::child::{Interrupted, wait};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use metal::process::{Patience, within};
-use metal::wait::{Want, any_unless};
+use metal::wait::Want;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A name is resolved in this time.
@@ -67,7 +67,12 @@ fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Re
     match socket.connect(&address.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(metal::raw::IN_PROGRESS) => {
-            wait(&socket, address, deadline, stop)?;
+            ensure!(
+                ready(&[Want::Writable(socket.as_fd())], deadline, stop)?,
+                "no answer from {address} within {} s: is the host up, and can this host reach it \
+                 (routes, firewalls)?",
+                CONNECT_TIME.as_secs()
+            );
             if let Some(error) = socket.take_error()? {
                 return Err(told(address, listens, &error));
             }
@@ -77,17 +82,6 @@ fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Re
     Ok(socket.into())
 }
 
-fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBool) -> Result<()> {
-    if !ready(&[Want::Writable(socket.as_fd())], deadline, stop)? {
-        bail!(
-            "no answer from {address} within {} s: is the host up, and can this host reach it \
-             (routes, firewalls)?",
-            CONNECT_TIME.as_secs()
-        );
-    }
-    Ok(())
-}
-
 /// Waits for a time. Errors: [`Interrupted`].
 pub fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
     ready(&[], Instant::now() + time, stop).map(|_| ())
@@ -95,19 +89,7 @@ pub fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
 
 /// Whether what is wanted is there before the deadline.
 fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<bool> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let stopped = || stop.load(Ordering::Relaxed);
-        match any_unless(wants, Some(left), &STOPPING, stopped) {
-            Ok(ready) => return Ok(ready.contains(&true)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                if stopped() {
-                    bail!(Interrupted);
-                }
-            }
-            Err(error) => return Err(error).context("cannot wait for a connection"),
-        }
-    }
+    Ok(wait("a connection", wants, Some(deadline), stop)?.contains(&true))
 }
 
 /// Why there is no connection, with the way out.

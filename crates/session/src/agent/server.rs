@@ -79,7 +79,7 @@ impl<'agent> Served<'agent> {
         way: Way,
     ) -> Result<Served<'agent>, Box<Refused>> {
         match prepare(office, open, way) {
-            Ok(prepared) => {
+            Ok((site, address, interface, worker)) => {
                 let mut served = Served {
                     office,
                     channel,
@@ -89,12 +89,12 @@ impl<'agent> Served<'agent> {
                     expected: expected(open),
                     within: None,
                     heard: Instant::now(),
-                    site: prepared.site,
-                    address: prepared.address,
-                    interface: prepared.interface,
+                    site,
+                    address,
+                    interface,
                     calibration: None,
                     work: Work::Calibrates {
-                        worker: prepared.worker,
+                        worker,
                         deadline: Instant::now() + calibration_time(open),
                     },
                     _machine: machine(office, open),
@@ -188,9 +188,7 @@ impl<'agent> Served<'agent> {
         if let Work::Calibrates { deadline, .. } = &self.work
             && now >= *deadline
         {
-            let reason = "the agent's clocks were not calibrated in time".to_owned();
-            self.say(&FromAgent::Refused { reason: reason.clone() })?;
-            bail!(reason);
+            self.give_up("the agent's clocks were not calibrated in time".to_owned())?;
         }
         Ok(true)
     }
@@ -359,7 +357,11 @@ impl<'agent> Served<'agent> {
     }
 
     fn uncalibrated(&mut self, why: &str) -> Result<()> {
-        let reason = format!("cannot calibrate the agent's clocks: {why}");
+        self.give_up(format!("cannot calibrate the agent's clocks: {why}"))
+    }
+
+    /// Ends a session that cannot be served after all, with the reason.
+    fn give_up(&mut self, reason: String) -> Result<()> {
         self.say(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
     }
@@ -384,14 +386,6 @@ fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refu
     Box::new(Refused { channel, reason })
 }
 
-/// What a session needs before its clocks are known.
-struct Prepared {
-    site: Site,
-    address: IpAddr,
-    interface: Option<String>,
-    worker: Hand,
-}
-
 /// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
 fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
     if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
@@ -405,7 +399,13 @@ fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
     Ok(())
 }
 
-fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
+/// What a session needs before its clocks are known: its place here, the address of its data
+/// connections and their interface, and the worker that calibrates. Errors: why it is refused.
+fn prepare(
+    office: &Office<'_>,
+    open: &Open,
+    way: Way,
+) -> Result<(Site, IpAddr, Option<String>, Hand)> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
         bail!(
@@ -444,7 +444,7 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         window_ns: open.window_ns,
     });
     worker.order(&order, office.stop)?;
-    Ok(Prepared { site, address, interface, worker })
+    Ok((site, address, interface, worker))
 }
 
 /// What a session expects to take; an invalid time is not a time.

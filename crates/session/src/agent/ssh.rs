@@ -3,13 +3,14 @@
 
 use super::message::printable;
 use super::url::Ssh;
+use crate::child::ended_within;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// ssh gives up reaching the host after so long.
 const SSH_CONNECT_S: u32 = 10;
@@ -33,7 +34,6 @@ const USAGE: i32 = 2;
 #[derive(Debug)]
 pub struct Carrier {
     child: Child,
-    stderr: Option<ChildStderr>,
     said: Vec<u8>,
     /// The plumb that was to be run there, where it is known.
     plumb: Option<String>,
@@ -79,9 +79,8 @@ fn arguments(ssh: &Ssh, command: &str) -> Vec<String> {
 }
 
 impl Carrier {
-    /// Starts ssh for an agent: itself, what the agent says, and what is said to it. Errors: there is
-    /// no ssh here.
-    pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+    /// Starts ssh for an agent. Errors: there is no ssh here.
+    pub fn ssh(ssh: &Ssh) -> Result<Carrier> {
         let command = format!("exec {} agent", quoted(&ssh.plumb));
         Carrier::over_ssh(ssh, &command, MISSING)
             .context("ssh:// needs ssh, tcp:// and exec: do not")
@@ -89,14 +88,10 @@ impl Carrier {
 
     /// The same for any command of the shell at the far end, and what to do where there is no plumb.
     /// Errors: there is no ssh here.
-    pub fn over_ssh(
-        ssh: &Ssh,
-        command: &str,
-        missing: &'static str,
-    ) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+    pub fn over_ssh(ssh: &Ssh, command: &str, missing: &'static str) -> Result<Carrier> {
         let mut program = Command::new("ssh");
         program.args(arguments(ssh, command));
-        let (mut carrier, output, input) =
+        let mut carrier =
             Carrier::start(program).context("cannot start ssh: install OpenSSH's client")?;
         carrier.plumb = Some(ssh.plumb.clone());
         carrier.missing = missing;
@@ -108,45 +103,45 @@ impl Carrier {
             let _ = write!(by_hand, "{user}@");
         }
         carrier.by_hand = Some(by_hand + &ssh.host);
-        Ok((carrier, output, input))
+        Ok(carrier)
     }
 
     /// Starts a command by the shell: as [`Carrier::ssh`]. Errors: there is no shell here.
-    pub fn exec(command: &str) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+    pub fn exec(command: &str) -> Result<Carrier> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command);
         Carrier::start(shell).context("cannot start sh")
     }
 
-    fn start(mut command: Command) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+    fn start(mut command: Command) -> Result<Carrier> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
         metal::process::in_new_session(&mut command);
-        let mut child = metal::process::dying_with_parent(&mut command).spawn()?;
-        let output = child.stdout.take().context("its output is not available")?;
-        let input = child.stdin.take().context("its input is not available")?;
-        let carrier = Carrier {
-            stderr: child.stderr.take(),
-            child,
-            said: Vec::new(),
-            plumb: None,
-            by_hand: None,
-            missing: MISSING,
-        };
-        Ok((carrier, output, input))
+        let child = metal::process::dying_with_parent(&mut command).spawn()?;
+        Ok(Carrier { child, said: Vec::new(), plumb: None, by_hand: None, missing: MISSING })
+    }
+
+    /// What it says on its standard output, once. Errors: it was given before.
+    pub fn output(&mut self) -> Result<OwnedFd> {
+        Ok(self.child.stdout.take().context("its output is not available")?.into())
+    }
+
+    /// What is said to it, once: its end ends an agent. Errors: it was given before.
+    pub fn input(&mut self) -> Result<ChildStdin> {
+        self.child.stdin.take().context("its input is not available")
     }
 
     /// Takes what it said on its standard error so far, so that it never waits to say more.
     pub fn listen(&mut self) {
         let mut piece = [0; SAID_MAX];
-        while let Some(stderr) = &mut self.stderr {
+        while let Some(stderr) = &mut self.child.stderr {
             match metal::wait::readable(stderr.as_fd(), Duration::ZERO) {
                 Ok(true) => {}
                 _ => return,
             }
             match stderr.read(&mut piece) {
                 Ok(read @ 1..) => self.said.extend(&piece[..read]),
-                _ => self.stderr = None,
+                _ => self.child.stderr = None,
             }
             // The last words count.
             let over = self.said.len().saturating_sub(SAID_MAX);
@@ -154,24 +149,25 @@ impl Carrier {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether it has ended; what it says on its standard error is taken meanwhile.
     pub fn is_over(&mut self) -> bool {
+        self.listen();
         !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Its exit code, once it has ended; it is given a moment.
     pub fn code(&mut self) -> Option<i32> {
-        self.reap(REAP_TIME / 4).and_then(|status| status.code())
+        ended_within(&mut self.child, REAP_TIME / 4).and_then(|status| status.code())
     }
 
     /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after
     /// a moment for its last words.
     pub fn last_words(&mut self) -> String {
         // The exit status of one that was killed here says nothing about the cause.
-        let status = self.reap(REAP_TIME / 4);
+        let status = ended_within(&mut self.child, REAP_TIME / 4);
         if status.is_none() {
             self.kill();
-            self.reap(REAP_TIME);
+            ended_within(&mut self.child, REAP_TIME);
         }
         self.listen();
         let said = String::from_utf8_lossy(&self.said);
@@ -190,25 +186,12 @@ impl Carrier {
         // The group may already be gone.
         let _ = metal::process::kill_group(self.child.id());
     }
-
-    fn reap(&mut self, within: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + within;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Ok(None) | Err(_) => return None,
-            }
-        }
-    }
 }
 
 impl Drop for Carrier {
     fn drop(&mut self) {
         self.kill();
-        self.reap(REAP_TIME);
+        ended_within(&mut self.child, REAP_TIME);
     }
 }
 
@@ -271,7 +254,7 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, MISSING, arguments, quoted, told};
+    use super::{Carrier, MISSING, arguments, ended_within, quoted, told};
     use crate::agent::url::{PeerUrl, Way};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
@@ -312,7 +295,7 @@ mod tests {
 
     #[test]
     fn last_words_steer_no_terminal() {
-        let (mut carrier, _output, _input) =
+        let mut carrier =
             Carrier::exec(r"printf 'no\033[2J way\007\nhome\r' >&2; exit 7").expect("a shell");
         let told = carrier.last_words();
         assert!(told.contains("no [2J way  home") || told.contains("no [2J way home"), "{told:?}");
@@ -344,13 +327,13 @@ mod tests {
     #[test]
     fn a_kill_of_this_end_is_not_told_as_its_end() {
         const PATIENCE: Duration = Duration::from_secs(20);
-        let (mut stays, ..) = Carrier::exec("echo moved >&2; exec sleep 100").expect("a shell");
-        let stderr = stays.stderr.as_ref().expect("it is kept");
+        let mut stays = Carrier::exec("echo moved >&2; exec sleep 100").expect("a shell");
+        let stderr = stays.child.stderr.as_ref().expect("it is kept");
         metal::wait::readable(stderr.as_fd(), PATIENCE).expect("waits");
         let words = stays.last_words();
         assert!(words.ends_with("; moved") && !words.contains("SIG"), "{words}");
-        let (mut ends, ..) = Carrier::exec("kill -TERM $$").expect("a shell");
-        ends.reap(PATIENCE).expect("it ends");
+        let mut ends = Carrier::exec("kill -TERM $$").expect("a shell");
+        ended_within(&mut ends.child, PATIENCE).expect("it ends");
         assert!(ends.last_words().contains("SIGTERM"));
     }
 }

@@ -6,14 +6,11 @@ use super::handshake::Role;
 use super::message::ToAgent;
 use super::office::{Office, Way};
 use super::server::Served;
-use crate::child::STOPPING;
+use crate::child::wait;
 use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
-use metal::wait::any_unless;
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A session that was started with the agent says hello in this time: both may be on slow hosts.
@@ -53,8 +50,11 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
         Err(refused) => bail!("the session was refused: {}", refused.reason),
     };
     loop {
-        let (session, worker) = wait(office, &served)?;
-        match served.attend(session, worker) {
+        let (session, worker) = served.wants();
+        let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
+        let until = served.deadline().into_iter().chain([served.silent_at()]).min();
+        let ready = wait("the session", &wants, until, office.stop)?;
+        match served.attend(ready[0], ready.get(1).copied().unwrap_or(false)) {
             // Nothing else reveals a cut cable below the program that started this end.
             Ok(true) if served.is_silent() => bail!(
                 "the session of {} was silent for longer than its expected duration",
@@ -68,27 +68,6 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
                 return Err(error)
                     .with_context(|| format!("the session of {} was lost", served.by()));
             }
-        }
-    }
-}
-
-/// Waits for the session and its worker: which of them is ready.
-fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
-    let (session, worker) = served.wants();
-    let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
-    loop {
-        let deadline = served.deadline().into_iter().chain([served.silent_at()]);
-        let left =
-            deadline.min().map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let stopped = || office.stop.load(Ordering::Relaxed);
-        match any_unless(&wants, left, &STOPPING, stopped) {
-            Ok(ready) => return Ok((ready[0], ready.get(1).copied().unwrap_or(false))),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                if stopped() {
-                    bail!(crate::child::Interrupted);
-                }
-            }
-            Err(error) => return Err(error).context("cannot wait for the session"),
         }
     }
 }

@@ -91,19 +91,15 @@ fn hire() -> Result<Box<dyn Hired>> {
 
 fn calibration(cpu: usize) -> Calibration {
     Calibration {
-        width: None,
         source: "clock_gettime".to_owned(),
         counter_hz: 1e9,
-        counter_error: 0.0,
         windows_hz: vec![1e9; 10],
         resolution_ns: 1.0,
         pair_cost_ns: 20.0,
-        vdso_falls_back: false,
         core_hz: 2e9,
         core_source: "chains".to_owned(),
-        multiply_cycles: None,
         cpu,
-        notes: Vec::new(),
+        ..Calibration::default()
     }
 }
 
@@ -119,26 +115,31 @@ struct Stand<'stand> {
     said: &'stand RefCell<Vec<String>>,
 }
 
-/// Has an agent listen with a key, for `act`.
-fn with_agent(key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
-    with_agent_that_waits(SILENCE_MAX, key, act);
-}
-
-/// The same, with a time of its own for sessions that say nothing.
-fn with_agent_that_waits(silence: Duration, key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
-    let said = RefCell::new(Vec::new());
-    let office = Office {
+fn office(silence: Duration, tell: &dyn Fn(&str)) -> Office<'_> {
+    Office {
         catalogue: catalogue::FAMILIES,
         cpus: None,
         data: None,
         silence,
         start: hire,
-        tell: &|line| said.borrow_mut().push(line.to_owned()),
+        tell,
         stop: &GOES_ON,
-    };
-    let listen = Listen::new(&office, Keys::of(key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    }
+}
+
+/// Has an agent listen with a new key, for `act`.
+fn with_agent(act: impl FnOnce(&mut Stand<'_>, &Key)) {
+    with_agent_that_waits(SILENCE_MAX, act);
+}
+
+/// The same, with a time of its own for sessions that say nothing.
+fn with_agent_that_waits(silence: Duration, act: impl FnOnce(&mut Stand<'_>, &Key)) {
+    let (said, key) = (RefCell::new(Vec::new()), Key::random().unwrap());
+    let tell = |line: &str| said.borrow_mut().push(line.to_owned());
+    let office = office(silence, &tell);
+    let listen = Listen::new(&office, Keys::of(&key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let at = listen.address().unwrap();
-    act(&mut Stand { listen, at, said: &said });
+    act(&mut Stand { listen, at, said: &said }, &key);
 }
 
 impl Stand<'_> {

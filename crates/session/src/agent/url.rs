@@ -1,8 +1,8 @@
 //! `--peer [NAME=]URL`: what it says.
 
 use crate::params::is_name;
+use crate::setup::Usage;
 use bench::experiment::LOOPBACK;
-use thiserror::Error;
 
 /// Name of a peer that was given none.
 pub const NAMELESS: &str = "peer";
@@ -50,19 +50,11 @@ pub struct Ssh {
     pub plumb: String,
 }
 
-/// A peer that cannot be meant, with what to type instead.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("--peer {text}: {reason}")]
-pub struct BadPeer {
-    text: String,
-    reason: String,
-}
-
 impl PeerUrl {
     /// Parses `[NAME=]URL`, where the URL is `ssh://[USER@]HOST[:PORT][/PATH/OF/PLUMB]`,
     /// `tcp://HOST:PORT`, or `exec:COMMAND`. Errors: what it is not, and what to type.
-    pub fn parse(text: &str) -> Result<PeerUrl, BadPeer> {
-        let bad = |reason: String| BadPeer { text: text.to_owned(), reason };
+    pub fn parse(text: &str) -> Result<PeerUrl, Usage> {
+        let bad = |reason: String| Usage(format!("--peer {text}: {reason}"));
         // A name has no colon, and what comes before one in a URL is no name.
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(':') => (name, url),
@@ -94,17 +86,16 @@ impl PeerUrl {
     }
 
     /// Parses all of a command line. Errors: as [`PeerUrl::parse`]; two of one name.
-    pub fn parse_all(texts: &[String]) -> Result<Vec<PeerUrl>, BadPeer> {
+    pub fn parse_all(texts: &[String]) -> Result<Vec<PeerUrl>, Usage> {
         let mut peers: Vec<PeerUrl> = Vec::new();
         for text in texts {
             let peer = PeerUrl::parse(text)?;
             if peers.iter().any(|other| other.name == peer.name) {
-                let reason = format!(
-                    "two far ends have the name `{}`: give each its own, --peer NAME=URL",
+                return Err(Usage(format!(
+                    "--peer {text}: two far ends have the name `{}`: give each its own, --peer \
+                     NAME=URL",
                     peer.name
-                );
-                let text = text.clone();
-                return Err(BadPeer { text, reason });
+                )));
             }
             peers.push(peer);
         }

@@ -21,21 +21,7 @@ pub(super) fn rules(preset: Preset) -> Rules<'static> {
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn claim(family: &'static str, stage: usize, stated: Duration) -> Claim<'static> {
-    Claim {
-        family,
-        stage,
-        once: false,
-        alone: false,
-        least: 9,
-        lacks_alone: false,
-        share: 1.0,
-        stated,
-        preparation: Duration::ZERO,
-        observed: None,
-        rounds: 0,
-        width: None,
-        ended: false,
-    }
+    Claim { family, stage, least: 9, share: 1.0, stated, ..Claim::default() }
 }
 
 /// Plays a run whose rounds cost what `cost` says and whose intervals are as wide as `width` says,

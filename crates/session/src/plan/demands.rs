@@ -1,7 +1,8 @@
 //! What a user chose must show in some case; else one line says what there is.
 
-use super::{NothingToDo, Planned};
+use super::Planned;
 use crate::params::Settings;
+use crate::setup::Usage;
 use bench::experiment::placement::FREE;
 use bench::experiment::{Card, FAR, Params, Role};
 use record::event::PlannedExperiment;
@@ -17,7 +18,7 @@ impl Planned {
         card: &Card,
         settings: &Settings,
         entry: &PlannedExperiment,
-    ) -> Result<(), NothingToDo> {
+    ) -> Result<(), Usage> {
         let of_card = self.skipped.iter().filter(|(of, ..)| of.id == card.id);
         if entry.skipped.is_some() || of_card.clone().any(|(_, case, _)| case.is_none()) {
             return Ok(());
@@ -44,7 +45,7 @@ impl Planned {
                 let found: BTreeSet<String> =
                     all.iter().filter_map(|case| case.get(name)).map(Value::to_string).collect();
                 let found: Vec<String> = found.into_iter().collect();
-                return Err(NothingToDo(format!(
+                return Err(Usage(format!(
                     "no case of {} has {name}={value} together with the other choices: {}",
                     card.id,
                     match found.is_empty() {
@@ -63,14 +64,14 @@ pub(super) fn demand_placed(
     card: &Card,
     params: &Params,
     entry: &PlannedExperiment,
-) -> Result<(), NothingToDo> {
+) -> Result<(), Usage> {
     let places = params.texts(PLACEMENT);
     let cases = || entry.series.iter().flat_map(|series| &series.cases);
     let is_asked = places.iter().any(|place| *place != FREE);
     if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
         return Ok(());
     }
-    Err(NothingToDo(format!(
+    Err(Usage(format!(
         "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no effect \
          (`plumb explain {}` lists the cases that do; network cases do with a --peer)",
         card.id,

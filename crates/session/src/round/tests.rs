@@ -2,7 +2,6 @@
 
 use super::{collect, disturbances};
 use crate::FarWorker;
-use crate::passes::Ended;
 use anyhow::Result;
 use bench::link::{Done, FromWorker, ToWorker};
 use std::sync::atomic::AtomicBool;
@@ -44,7 +43,7 @@ fn an_end_that_came_in_time_counts_when_it_is_read_late() {
 
 /// A round of 100 ms on one CPU at either end, with these changes.
 fn of(changes: &[(&str, f64)]) -> Vec<String> {
-    let mut ended = Ended { window_ns: 1e8, cpus: vec![0], ..Ended::default() };
+    let mut ended = Done { window_ns: 1e8, cpus: vec![0], ..Done::default() };
     let usual = [
         ("far_window_ns", 1e8),
         ("far_cpus", 1.0),

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -86,6 +86,7 @@ fn part(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
 /// but for a directory that cannot be opened for it or file systems that sync none.
 pub fn sync_directory(dir: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     match File::open(dir).and_then(|dir| dir.sync_all()) {
         Err(error) if [InvalidInput, PermissionDenied, Unsupported].contains(&error.kind()) => {
             Ok(())
@@ -145,23 +146,8 @@ fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
-    let (one, other) = (File::open(one)?, File::open(other)?);
-    if one.metadata()?.len() != other.metadata()?.len() {
-        return Ok(false);
-    }
-    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
-    loop {
-        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
-        let length = a.len().min(b.len());
-        if a[..length] != b[..length] {
-            return Ok(false);
-        }
-        if length == 0 {
-            return Ok(a.len() == b.len());
-        }
-        one.consume(length);
-        other.consume(length);
-    }
+    let length = |path: &Path| Ok::<u64, io::Error>(fs::metadata(path)?.len());
+    Ok(length(one)? == length(other)? && fs::read(one)? == fs::read(other)?)
 }
 
 /// Checks, before anything is measured, that a file can be written later. Errors: it cannot.

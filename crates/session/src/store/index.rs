@@ -23,6 +23,7 @@ mod tests;
 
 use super::{Age, Store, began};
 use record::crosscheck::CROSSCHECK;
+use record::event::End;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -73,8 +74,8 @@ pub struct Facts {
     pub identity: String,
     /// `release` or `debug`.
     pub profile: String,
-    /// How it ended: `complete`, `budget` or `interrupted`; `None` if it was killed.
-    pub end: Option<String>,
+    /// How it ended; `None` if it was killed.
+    pub end: Option<End>,
     /// Rounds, also void ones.
     pub rounds: usize,
     /// Figures measured, skipped and failed.

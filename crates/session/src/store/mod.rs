@@ -374,26 +374,10 @@ impl RecordFile {
     /// Errors: it does not.
     pub fn sync(&mut self) -> Result<()> {
         let synced = self.file.sync_data();
-        let synced = synced.and_then(|()| self.unsynced.drain(..).try_for_each(sync_dir));
+        let synced = synced
+            .and_then(|()| self.unsynced.drain(..).try_for_each(|dir| file::sync_directory(&dir)));
         synced
             .with_context(|| format!("cannot write the record {} to its disk", self.path.display()))
-    }
-}
-
-/// Has a directory's names reach the disk. Errors: they do not; not of a directory that may not be
-/// read, or of a file system that does not offer it.
-fn sync_dir(dir: PathBuf) -> io::Result<()> {
-    let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
-    match File::open(dir).and_then(|dir| dir.sync_all()) {
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput
-            ) =>
-        {
-            Ok(())
-        }
-        synced => synced,
     }
 }
 

@@ -2,24 +2,13 @@
 //! changes on all nodes, `apart` nodes that went another way, `missing` nodes and figures of the base
 //! sweep that the new one has not.
 
-use crate::cmd::fail_on::{Rule, Word};
+use crate::cmd::fail_on::{Met, Rule, Word};
 use fleet::compare::{Changed, Comparison};
 use record::key::Key;
 
 /// The words that `plumb fleet compare` offers.
 pub(super) const WORDS: [Word; 6] =
     [Word::Slower, Word::Faster, Word::Changed, Word::Apart, Word::Missing, Word::Never];
-
-/// What came of a rule, in figures of its scope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Met {
-    /// What meets it.
-    pub(super) met: usize,
-    /// Figures that were tested.
-    pub(super) tested: usize,
-    /// Tested figures in which a change of the rule's size would be no finding.
-    pub(super) blind: usize,
-}
 
 /// What is counted where a rule is met.
 pub(super) fn noun(rule: &Rule) -> &'static str {

@@ -7,7 +7,6 @@ use fleet::model::{At, Charge, Verdict, judge};
 use fleet::read::Sweep;
 use record::metric::Better;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal};
 use std::path::Path;
 
 /// A node that is taken out of service, and why.
@@ -52,7 +51,14 @@ pub fn drain(record: &Path, agreed: bool) -> Result<(), Failure> {
             one.node, one.reason
         ));
     }
-    if !agreed && !is_agreed()? {
+    let is_agreed = match agreed {
+        true => Some(true),
+        false => output::asked("Drain them?")?,
+    };
+    if is_agreed.is_none() {
+        output::diagnose("plumb: there is no terminal to ask at; type --yes as well to drain them");
+    }
+    if is_agreed != Some(true) {
         output::diagnose("plumb: nothing was drained");
         return Ok(());
     }
@@ -65,18 +71,6 @@ pub fn drain(record: &Path, agreed: bool) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Whether the user agrees, at a terminal.
-fn is_agreed() -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        output::diagnose("plumb: there is no terminal to ask at; type --yes as well to drain them");
-        return Ok(false);
-    }
-    output::diagnose("Drain them? [y/N]");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(anyhow::Error::from)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// The nodes that are confirmed to be worse than their peers, each with its worst figure. A link that

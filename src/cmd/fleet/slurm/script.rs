@@ -2,6 +2,7 @@
 //!
 //! Its options are those of Slurm's manual pages `sbatch`(1), `srun`(1) and `sbcast`(1).
 
+use super::JobArgs;
 use session::agent::ssh::quoted;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,42 +12,30 @@ const KILL_AFTER_S: u64 = 10;
 /// Time of the job beyond that of its nodes: copies before them, the report after them.
 const AROUND: Duration = Duration::from_mins(2);
 
-/// What a job script is made from.
-pub struct Job {
-    /// Number of nodes.
-    pub nodes: u32,
-    /// Longest time of a node; the job's is a little longer.
-    pub limit: Duration,
-    /// Name of the plumb binary where the script is submitted, which is copied to the nodes.
-    pub plumb: String,
-    /// Directory that every node has for itself, for the copy.
-    pub scratch: String,
-    /// The record; the job's number stands for `%j` in it.
-    pub out: String,
-    /// Options for `sbatch`, as the user types them.
-    pub sbatch: Vec<String>,
-    /// Options of the sweep, for each node.
-    pub sweep: Vec<String>,
-}
-
 /// Where a step's tasks end without ending the others.
 const STEP: &str = "--ntasks-per-node=1 --cpu-bind=none --mpi=none --no-kill --kill-on-bad-exit=0 \
                     --wait=0";
 
-impl Job {
-    /// The script.
-    pub fn script(&self) -> String {
-        let mut text = format!(
-            "#!/bin/bash\n# Made by plumb {}. Submit it with: sbatch THIS_FILE\n",
-            env!("CARGO_PKG_VERSION")
-        );
-        for option in self.options() {
-            let _ = writeln!(text, "#SBATCH {option}");
-        }
-        let sweep: String = self.sweep.iter().map(|word| format!(" {}", quoted(word))).collect();
-        let _ = write!(
-            text,
-            r#"
+/// The script of a job on so many nodes: the plumb binary where it is submitted, which is copied to
+/// the nodes; the record, in which the job's number stands for `%j`; the options for each node.
+pub fn script(
+    job: &JobArgs,
+    nodes: u32,
+    plumb: &str,
+    out: &str,
+    options: impl Iterator<Item = String>,
+) -> String {
+    let mut text = format!(
+        "#!/bin/bash\n# Made by plumb {}. Submit it with: sbatch THIS_FILE\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for option in head(job, nodes) {
+        let _ = writeln!(text, "#SBATCH {option}");
+    }
+    let sweep: String = options.map(|word| format!(" {}", quoted(&word))).collect();
+    let _ = write!(
+        text,
+        r#"
 set -u
 umask 077
 plumb={plumb}
@@ -82,29 +71,28 @@ $step bash -c '
 
 "$plumb" fleet report "$out"
 "#,
-            out = quoted(&self.out),
-            plumb = quoted(&self.plumb),
-            scratch = quoted(&self.scratch),
-            limit = self.limit.as_secs(),
-        );
-        text
-    }
+        out = quoted(out),
+        plumb = quoted(plumb),
+        scratch = quoted(&job.scratch),
+        limit = job.time.as_secs(),
+    );
+    text
+}
 
-    /// Options in the script's head: of the whole nodes, and so that the job survives a lost node.
-    fn options(&self) -> Vec<String> {
-        let minutes = (self.limit + AROUND).as_secs().div_ceil(60);
-        let own = [
-            "--job-name=plumb-fleet".to_owned(),
-            format!("--nodes={}", self.nodes),
-            "--ntasks-per-node=1".to_owned(),
-            "--exclusive".to_owned(),
-            "--mem=0".to_owned(),
-            format!("--time={minutes}"),
-            "--no-kill".to_owned(),
-            "--no-requeue".to_owned(),
-            "--output=plumb-fleet-%j.log".to_owned(),
-        ];
-        // The last one counts.
-        own.into_iter().chain(self.sbatch.iter().cloned()).collect()
-    }
+/// Options in the script's head: of the whole nodes, and so that the job survives a lost node.
+fn head(job: &JobArgs, nodes: u32) -> Vec<String> {
+    let minutes = (job.time + AROUND).as_secs().div_ceil(60);
+    let own = [
+        "--job-name=plumb-fleet".to_owned(),
+        format!("--nodes={nodes}"),
+        "--ntasks-per-node=1".to_owned(),
+        "--exclusive".to_owned(),
+        "--mem=0".to_owned(),
+        format!("--time={minutes}"),
+        "--no-kill".to_owned(),
+        "--no-requeue".to_owned(),
+        "--output=plumb-fleet-%j.log".to_owned(),
+    ];
+    // The last one counts.
+    own.into_iter().chain(job.sbatch.iter().cloned()).collect()
 }

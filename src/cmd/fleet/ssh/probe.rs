@@ -1,10 +1,10 @@
 //! What is at each host before a sweep: the version of plumb there, and the address at which ssh
 //! reaches it.
 
-use super::remote::{Remote, Said};
+use super::remote::{said, start};
 use anyhow::{Context, Result, bail, ensure};
 use fleet::hosts::Host;
-use session::agent::ssh::quoted;
+use session::agent::ssh::{NOT_FOUND, NOT_RUNNABLE, quoted};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,8 +19,6 @@ const COPY: Duration = Duration::from_mins(3);
 const AT_ONCE: usize = 32;
 /// What the address that ssh reached is printed after.
 const REACHED: &str = "reached ";
-/// Where a shell says that it has no such program.
-const NO_PLUMB: &str = "name it with --plumb PATH, or send this one with --copy";
 
 /// A host that can take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,30 +99,27 @@ impl There {
 /// Asks for the version. Errors: no answer in time, or not plumb's.
 fn version(host: &Host, plumb: &str, stop: &AtomicBool) -> Result<There> {
     let command = format!("{} --version && echo \"{REACHED}$SSH_CONNECTION\"", quoted(plumb));
-    let mut remote = Remote::start(host, &command, plumb, NO_PLUMB)?;
-    remote.ends_input();
-    match remote.output(ANSWER, stop)? {
-        Said::All(text) => {
-            let version = text.lines().find_map(|line| line.strip_prefix("plumb "));
-            let Some(version) = version else {
-                let is_missing = remote.found_nothing();
-                let why = remote.last_words();
-                if is_missing {
-                    bail!(NoPlumb(why));
-                }
-                bail!("{plumb} there prints no version of plumb: {why}");
-            };
-            // Client's address and port, then the server's.
-            let connection = text.lines().find_map(|line| line.strip_prefix(REACHED));
-            let reached = connection.and_then(|text| text.split_whitespace().nth(2));
-            Ok(There { version: version.trim().to_owned(), reached: reached.map(str::to_owned) })
-        }
-        Said::Late => bail!(
-            "it did not answer within {} s; try it by hand: `{}`",
+    let mut remote = start(host, &command, plumb)?;
+    drop(remote.input()?);
+    let text = said(&mut remote, ANSWER, stop)?.with_context(|| {
+        format!(
+            "it did not answer within {} s; try it by hand: `ssh {}`",
             ANSWER.as_secs(),
-            remote.by_hand()
-        ),
-    }
+            host.name
+        )
+    })?;
+    let Some(version) = text.lines().find_map(|line| line.strip_prefix("plumb ")) else {
+        let is_missing = matches!(remote.code(), Some(NOT_RUNNABLE | NOT_FOUND));
+        let why = remote.last_words();
+        if is_missing {
+            bail!(NoPlumb(why));
+        }
+        bail!("{plumb} there prints no version of plumb: {why}");
+    };
+    // Client's address and port, then the server's.
+    let connection = text.lines().find_map(|line| line.strip_prefix(REACHED));
+    let reached = connection.and_then(|text| text.split_whitespace().nth(2));
+    Ok(There { version: version.trim().to_owned(), reached: reached.map(str::to_owned) })
 }
 
 /// Sends this binary to a directory of its own. Errors: it cannot be written or does not run there.
@@ -134,22 +129,22 @@ fn send(host: &Host, own: &Path, stop: &AtomicBool) -> Result<Found> {
                    { cat >\"$dir/plumb\" && chmod 700 \"$dir/plumb\" && echo \"copy $dir\" || \
                    rm -rf \"$dir\"; }";
     let command = format!("sh -c {}", quoted(command));
-    let mut remote = Remote::start(host, &command, "plumb", NO_PLUMB)?;
-    let input = remote.take_input();
+    let mut remote = start(host, &command, "plumb")?;
+    let mut input = remote.input()?;
     let (said, sent) = std::thread::scope(|scope| {
         // It ends with the program at the other end of its pipe.
-        let sent = scope.spawn(move || input.map(|mut input| input.write_all(&bytes)));
-        let said = remote.output(COPY, stop);
-        if !matches!(said, Ok(Said::All(_))) {
+        let sent = scope.spawn(move || input.write_all(&bytes));
+        let said = said(&mut remote, COPY, stop);
+        if !matches!(said, Ok(Some(_))) {
             remote.kill();
         }
         (said, sent.join())
     });
-    let Said::All(text) = said? else {
+    let Some(text) = said? else {
         bail!("copying plumb there took longer than {} s", COPY.as_secs())
     };
     let dir = text.lines().find_map(|line| line.strip_prefix("copy "));
-    let is_whole = matches!(sent, Ok(Some(Ok(()))));
+    let is_whole = matches!(sent, Ok(Ok(())));
     let dir = dir
         .filter(|_| is_whole)
         .with_context(|| format!("plumb could not be copied there: {}", remote.last_words()))?;
@@ -166,11 +161,9 @@ fn send(host: &Host, own: &Path, stop: &AtomicBool) -> Result<Found> {
 
 /// Removes a copy.
 pub fn remove(host: &Host, dir: &str, stop: &AtomicBool) {
-    if let Ok(mut remote) =
-        Remote::start(host, &format!("rm -rf {}", quoted(dir)), "plumb", NO_PLUMB)
-    {
-        remote.ends_input();
+    if let Ok(mut remote) = start(host, &format!("rm -rf {}", quoted(dir)), "plumb") {
+        drop(remote.input());
         // A host that does not answer keeps it.
-        let _ = remote.output(ANSWER, stop);
+        let _ = said(&mut remote, ANSWER, stop);
     }
 }

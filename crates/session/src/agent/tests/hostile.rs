@@ -38,10 +38,27 @@ fn first_flight(key: &Key) -> (Initiator, Vec<u8>) {
     (initiator, said)
 }
 
+/// What an agent answers to a first flight.
+fn answered(stand: &mut Stand<'_>, mut stream: &TcpStream) -> Vec<u8> {
+    let mut answered = vec![0; HELLO_BYTES + 2 + 48];
+    stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
+    stand.while_client(|_| stream.read_exact(&mut answered).unwrap());
+    answered
+}
+
+/// What a session says after that answer: its second flight, and its opening.
+fn second_flight(initiator: &mut Initiator, answered: &[u8], host_name: &str) -> Vec<u8> {
+    let mut said = Vec::new();
+    let mut secured = initiator.feed(answered, &mut said).unwrap().unwrap();
+    let body = serde_json::to_vec(&open(host_name)).unwrap();
+    secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut said);
+    said
+}
+
 #[test]
 fn another_key_and_none_are_not_let_in() {
-    let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
-    with_agent(&key, |stand| {
+    let other = Key::random().unwrap();
+    with_agent(|stand, key| {
         let error = stand.while_client(|at| connect(at, &other).err().unwrap());
         assert!(format!("{error:#}").contains("different key"), "{error:#}");
         assert!(stand.has_said("rejected "), "{:?}", stand.said);
@@ -54,42 +71,35 @@ fn another_key_and_none_are_not_let_in() {
             let answered = stand.while_client(|at| heard(at, said));
             assert!(answered.is_empty(), "{answered:?}");
         }
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn a_handshake_that_was_heard_cannot_be_said_again() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         // All that a session with the key says, its opening included.
-        let (mut initiator, mut said) = first_flight(&key);
-        let answered = stand.while_client(|at| {
-            let mut stream = TcpStream::connect(at).unwrap();
-            stream.write_all(&said).unwrap();
-            let mut answered = vec![0; HELLO_BYTES + 2 + 48];
-            stream.read_exact(&mut answered).unwrap();
-            let mut secured = initiator.feed(&answered, &mut said).unwrap().unwrap();
-            let body = serde_json::to_vec(&open("near")).unwrap();
-            secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut said);
-            answered
-        });
+        let (mut initiator, mut said) = first_flight(key);
+        let mut stream = TcpStream::connect(stand.at).unwrap();
+        stream.write_all(&said).unwrap();
+        let answered = answered(stand, &stream);
+        drop(stream);
+        said.extend(second_flight(&mut initiator, &answered, "near"));
         assert_eq!(answered[..HELLO_BYTES], hello(Role::Agent));
         let again = stand.while_client(|at| heard(at, &said));
         // It was heard before, and gets no answer.
         assert_eq!(again, hello(Role::Agent));
         assert_eq!(stand.listen.served_by(), None);
         assert!(!stand.has_said("a session of"), "{:?}", stand.said);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn truncated_handshakes_and_random_bytes_end_where_they_end() {
-    let key = Key::random().unwrap();
     let mut rng = fastrand::Rng::with_seed(7);
-    with_agent(&key, |stand| {
-        let (_, said) = first_flight(&key);
+    with_agent(|stand, key| {
+        let (_, said) = first_flight(key);
         for cut in 0..=said.len() {
             let answered = stand.while_client(|at| heard(at, &said[..cut]));
             let expected = match cut {
@@ -108,39 +118,37 @@ fn truncated_handshakes_and_random_bytes_end_where_they_end() {
             assert!(answered.len() <= HELLO_BYTES, "{answered:?}");
         }
         stand.turn_until(|listen| listen.waiting() == 0);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn another_version_is_told_in_plain() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
-        let (_, mut said) = first_flight(&key);
+    with_agent(|stand, key| {
+        let (_, mut said) = first_flight(key);
         said[6..HELLO_BYTES].copy_from_slice(&(VERSION + 1).to_le_bytes());
         let answered = stand.while_client(|at| heard(at, &said));
         assert_eq!(answered, hello(Role::Agent));
         assert!(stand.has_said("same version"), "{:?}", stand.said);
         // And the other way round: what a session makes of an agent's.
-        let (mut initiator, _) = first_flight(&key);
+        let (mut initiator, _) = first_flight(key);
         let mut newer = hello(Role::Agent);
         newer[6] += 1;
         let refusal = initiator.feed(&newer, &mut Vec::new()).err();
         assert_eq!(refusal, Some(Refusal::OtherVersion(VERSION + 1)));
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn frames_over_the_limit_end_a_connection_before_they_are_held() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         // Before a session is let in, and after.
         for is_let_in in [false, true] {
             let limit = if is_let_in { FRAME_BYTES_MAX } else { FIRST_FRAME_BYTES_MAX };
             let lost = stand.while_client(|at| {
                 let mut channel =
-                    if is_let_in { welcome(at, &key) } else { connect(at, &key).unwrap() };
+                    if is_let_in { welcome(at, key) } else { connect(at, key).unwrap() };
                 let length = u32::try_from(limit + 1).unwrap().to_le_bytes();
                 channel.send_raw(&length).unwrap();
                 hear(&mut channel).err().unwrap()
@@ -152,29 +160,28 @@ fn frames_over_the_limit_end_a_connection_before_they_are_held() {
         // What is in a frame must be a message, and the first one an opening.
         for said in [&b"{}"[..], b"\"Nothing\"", &[b'['; 60_000], b"\"End\"", b"\xff"] {
             stand.while_client(|at| {
-                let mut channel = connect(at, &key).unwrap();
+                let mut channel = connect(at, key).unwrap();
                 channel.send_raw(&encode(said, FRAME_BYTES_MAX).unwrap()).unwrap();
                 assert!(hear(&mut channel).is_err());
             });
         }
         // Bytes that are not sealed.
         stand.while_client(|at| {
-            let mut channel = welcome(at, &key);
+            let mut channel = welcome(at, key);
             let record = [&32_u16.to_le_bytes()[..], &[9; 32]].concat();
             channel.send_unsealed(&record).unwrap();
             assert!(hear(&mut channel).is_err());
         });
         stand.turn_until(|listen| listen.served_by().is_none());
         assert!(stand.has_said("failed its authentication"), "{:?}", stand.said);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn who_is_slow_is_let_go_when_its_time_is_over() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
-        let (_, said) = first_flight(&key);
+    with_agent(|stand, key| {
+        let (_, said) = first_flight(key);
         let mut silent = TcpStream::connect(stand.at).unwrap();
         let mut slow = TcpStream::connect(stand.at).unwrap();
         slow.set_nodelay(true).unwrap();
@@ -189,14 +196,13 @@ fn who_is_slow_is_let_go_when_its_time_is_over() {
         assert!(stand.has_said("in time"), "{:?}", stand.said);
         let mut rest = Vec::new();
         assert_eq!(silent.read_to_end(&mut rest).unwrap_or(0), 0);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn a_thousand_connections_at_once_keep_nobody_out_who_has_the_key() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         let (_, said) = first_flight(&Key::random().unwrap());
         let mut held = Vec::new();
         for at in 0..1000 {
@@ -209,7 +215,7 @@ fn a_thousand_connections_at_once_keep_nobody_out_who_has_the_key() {
             }
         }
         // The others still wait in the kernel.
-        let mut session = stand.while_client(|at| welcome(at, &key));
+        let mut session = stand.while_client(|at| welcome(at, key));
         assert!(stand.listen.waiting() <= WAITING_MAX);
         // A line a second, and not one for each.
         assert!(stand.has_said("rejected "), "{:?}", stand.said);
@@ -218,38 +224,28 @@ fn a_thousand_connections_at_once_keep_nobody_out_who_has_the_key() {
         for _ in 0..50 {
             held.push(TcpStream::connect(stand.at).unwrap());
         }
-        let answered = stand.while_client(|at| ask(at, &key, "other").unwrap().1);
+        let answered = stand.while_client(|at| ask(at, key, "other").unwrap().1);
         assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
         session.send(&ToAgent::End, &GOES_ON).unwrap();
         stand.turn_until(|listen| listen.served_by().is_none());
         drop(held);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn handshakes_that_are_repeated_take_nobodys_place() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
-        let read_first = |stand: &mut Stand<'_>, stream: &TcpStream| {
-            let mut answered = vec![0; HELLO_BYTES + 2 + 48];
-            stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
-            stand.while_client(|_| {
-                let mut reads = stream;
-                reads.read_exact(&mut answered).unwrap();
-            });
-            answered
-        };
+    with_agent(|stand, key| {
         // Somebody listened to a session.
-        let (_, overheard) = first_flight(&key);
+        let (_, overheard) = first_flight(key);
         let mut earlier = TcpStream::connect(stand.at).unwrap();
         earlier.write_all(&overheard).unwrap();
-        read_first(stand, &earlier);
+        answered(stand, &earlier);
         // Another one is on its way: its third message takes its time.
-        let (mut initiator, said) = first_flight(&key);
+        let (mut initiator, said) = first_flight(key);
         let mut honest = TcpStream::connect(stand.at).unwrap();
         honest.write_all(&said).unwrap();
-        let answered = read_first(stand, &honest);
+        let answered = answered(stand, &honest);
         let mut replays = Vec::new();
         for at in 0..4 * WAITING_MAX {
             let mut replay = TcpStream::connect(stand.at).unwrap();
@@ -257,20 +253,15 @@ fn handshakes_that_are_repeated_take_nobodys_place() {
             replays.push(replay);
             assert!(stand.listen.turn(None).unwrap());
         }
-        let mut out = Vec::new();
-        let mut secured = initiator.feed(&answered, &mut out).unwrap().unwrap();
-        let body = serde_json::to_vec(&open("honest")).unwrap();
-        secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
-        honest.write_all(&out).unwrap();
+        honest.write_all(&second_flight(&mut initiator, &answered, "honest")).unwrap();
         stand.turn_until(|listen| listen.served_by() == Some("honest"));
     });
 }
 
 #[test]
 fn what_came_in_time_counts_though_the_agent_was_busy() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
-        let mut waiting = connect_in_thread(stand, &key);
+    with_agent(|stand, key| {
+        let mut waiting = connect_in_thread(stand, key);
         stand.turn_until(|listen| listen.waiting() == 1);
         // Its opening lies there when the agent looks again, which is late.
         waiting.send(&open("late"), &GOES_ON).unwrap();
@@ -287,11 +278,10 @@ fn connect_in_thread(stand: &mut Stand<'_>, key: &Key) -> Channel {
 
 #[test]
 fn who_has_the_key_and_is_slow_is_let_go_as_well() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         // Before it says what it wants: whole, and in pieces.
         for said in [&[][..], &[200, 0, 0, 0, b'{']] {
-            let mut slow = connect_in_thread(stand, &key);
+            let mut slow = connect_in_thread(stand, key);
             slow.send_raw(said).unwrap();
             stand.turn_until(|listen| listen.waiting() == 1);
             stand.listen.time_passes();
@@ -300,7 +290,7 @@ fn who_has_the_key_and_is_slow_is_let_go_as_well() {
             assert!(hear(&mut slow).is_err());
         }
         // And in its session: a frame that comes byte by byte.
-        let mut slow = stand.while_client(|at| welcome(at, &key));
+        let mut slow = stand.while_client(|at| welcome(at, key));
         for byte in [200, 0, 0, 0, b'{', b'"'] {
             slow.send_raw(&[byte]).unwrap();
             assert!(stand.listen.turn(None).unwrap());
@@ -310,34 +300,26 @@ fn who_has_the_key_and_is_slow_is_let_go_as_well() {
         slow.send_raw(b"E").unwrap();
         stand.turn_until(|listen| listen.served_by().is_none());
         assert!(stand.has_said("was incomplete"), "{:?}", stand.said);
-        still_serves(stand, &key);
+        still_serves(stand, key);
     });
 }
 
 #[test]
 fn who_came_further_is_kept_for_who_came_less_far() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         // The oldest of all, and with the key.
-        let (mut initiator, said) = first_flight(&key);
+        let (mut initiator, said) = first_flight(key);
         let mut keyed = TcpStream::connect(stand.at).unwrap();
         keyed.write_all(&said).unwrap();
-        let mut answered = vec![0; HELLO_BYTES + 2 + 48];
         stand.turn_until(|listen| listen.waiting() == 1);
-        keyed.set_read_timeout(Some(super::PATIENCE)).unwrap();
-        let reads = keyed.try_clone().unwrap();
-        stand.while_client(|_| (&reads).read_exact(&mut answered).unwrap());
+        let answered = answered(stand, &keyed);
         let mut strangers = Vec::new();
         for _ in 0..3 * WAITING_MAX {
             strangers.push(TcpStream::connect(stand.at).unwrap());
             assert!(stand.listen.turn(None).unwrap());
         }
         assert_eq!(stand.listen.waiting(), WAITING_MAX);
-        let mut out = Vec::new();
-        let mut secured = initiator.feed(&answered, &mut out).unwrap().unwrap();
-        let body = serde_json::to_vec(&open("patient")).unwrap();
-        secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
-        keyed.write_all(&out).unwrap();
+        keyed.write_all(&second_flight(&mut initiator, &answered, "patient")).unwrap();
         stand.turn_until(|listen| listen.served_by() == Some("patient"));
     });
 }

@@ -1,17 +1,16 @@
 //! What a session that has the key gets.
 
 use super::{
-    GOES_ON, PATIENCE, ask, connect, hear, hire, open, order, welcome, with_agent,
+    GOES_ON, PATIENCE, ask, connect, hear, office, open, order, welcome, with_agent,
     with_agent_that_waits,
 };
 use crate::agent::channel::Channel;
 use crate::agent::check::check;
 use crate::agent::handshake::Role;
-use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
-use crate::agent::office::{self, Office, Way};
+use crate::agent::office::{Office, Way, site};
 use crate::agent::stdio;
-use bench::link::FromWorker;
+use bench::link::{FromWorker, RoundOrder};
 use record::key::CaseId;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -31,11 +30,10 @@ fn answer(channel: &mut Channel) -> (u64, Result<FromWorker, String>) {
 
 #[test]
 fn a_session_is_served_and_the_next_one_after_it() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         for _ in 0..2 {
             stand.while_client(|at| {
-                let (mut channel, answered) = ask(at, &key, "near").unwrap();
+                let (mut channel, answered) = ask(at, key, "near").unwrap();
                 let FromAgent::Welcome(facts) = answered else { panic!("{answered:?}") };
                 assert_eq!(facts.address, at.ip());
                 assert_eq!(facts.calibration.cpu, facts.cpus[0]);
@@ -65,11 +63,10 @@ fn a_session_is_served_and_the_next_one_after_it() {
 
 #[test]
 fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
-        let first = stand.while_client(|at| welcome(at, &key));
+    with_agent(|stand, key| {
+        let first = stand.while_client(|at| welcome(at, key));
         for _ in 0..3 {
-            let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+            let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
             let FromAgent::Busy { until, by } = answered else { panic!("{answered:?}") };
             assert_eq!(by, "near");
             let until = humantime::parse_rfc3339(&until).unwrap();
@@ -79,18 +76,17 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
         // A session that dies says nothing: its connection ends.
         drop(first);
         stand.turn_until(|listen| listen.served_by().is_none());
-        stand.while_client(|at| drop(welcome(at, &key)));
+        stand.while_client(|at| drop(welcome(at, key)));
     });
 }
 
 #[test]
 fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
-    let key = Key::random().unwrap();
     let ToAgent::Open(mut short) = open("silent") else { panic!("an opening") };
     short.expected_s = 0.0;
-    with_agent_that_waits(Duration::ZERO, &key, |stand| {
+    with_agent_that_waits(Duration::ZERO, |stand, key| {
         let mut silent = stand.while_client(|at| {
-            let mut channel = connect(at, &key).unwrap();
+            let mut channel = connect(at, key).unwrap();
             say(&mut channel, &ToAgent::Open(short));
             assert!(matches!(hear(&mut channel), Ok(FromAgent::Welcome(_))));
             say(&mut channel, &ToAgent::Serve { round: 1, order: order(1) });
@@ -98,12 +94,12 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
             channel
         });
         // It would be served for ever: its connection is alive, and its round waits for a drain.
-        let next = stand.while_client(|at| welcome(at, &key));
+        let next = stand.while_client(|at| welcome(at, key));
         assert_eq!(stand.listen.served_by(), Some("near"));
         assert!(stand.has_said("it is closed for the next one"), "{:?}", stand.said);
         assert!(hear(&mut silent).is_err());
         // The next one expects to take a minute, and has it.
-        let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+        let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
         assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
         drop(next);
     });
@@ -112,15 +108,14 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
 /// One that is frozen says no word more: its seat is free once the time that it named is over.
 #[test]
 fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
-    let key = Key::random().unwrap();
-    with_agent_that_waits(Duration::ZERO, &key, |stand| {
-        let mut first = stand.while_client(|at| welcome(at, &key));
+    with_agent_that_waits(Duration::ZERO, |stand, key| {
+        let mut first = stand.while_client(|at| welcome(at, key));
         let mut alive = |within_s| say(&mut first, &ToAgent::Alive { within_s });
         for (within_s, is_busy) in [(3600.0, true), (-1.0, false)] {
             alive(within_s);
             let (_, answered) = stand.while_client(|at| {
                 std::thread::sleep(Duration::from_millis(50));
-                ask(at, &key, "other").unwrap()
+                ask(at, key, "other").unwrap()
             });
             assert_eq!(matches!(answered, FromAgent::Busy { .. }), is_busy, "{answered:?}");
         }
@@ -130,17 +125,16 @@ fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
 
 #[test]
 fn a_worker_that_hangs_never_makes_the_agent_wait() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         let serve = |round, messages| ToAgent::Serve { round, order: order(messages) };
         let mut session = stand.while_client(|at| {
-            let mut channel = welcome(at, &key);
+            let mut channel = welcome(at, key);
             say(&mut channel, &serve(1, 15));
             channel
         });
         // It has begun to say something, and never goes on. Others are answered all the same.
         for _ in 0..3 {
-            let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+            let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
             assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
         }
         // The session goes on with another one.
@@ -160,7 +154,7 @@ fn a_worker_that_hangs_never_makes_the_agent_wait() {
         });
         stand.turn_until(|listen| listen.served_by().is_none());
         assert!(stand.has_said("ended round 3 twice"), "{:?}", stand.said);
-        stand.while_client(|at| drop(welcome(at, &key)));
+        stand.while_client(|at| drop(welcome(at, key)));
     });
 }
 
@@ -179,15 +173,7 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
         while hear(&mut channel).is_ok() {}
         channel
     });
-    let office = Office {
-        catalogue: catalogue::FAMILIES,
-        cpus: None,
-        data: None,
-        silence: Duration::from_millis(100),
-        start: hire,
-        tell: &|_| {},
-        stop: &GOES_ON,
-    };
+    let office = office(Duration::from_millis(100), &|_| {});
     let here = Some(Ipv4Addr::LOCALHOST.into());
     let way = Way { here, there: here };
     let error = stdio::serve(&office, far_in.into(), far_out.into(), way);
@@ -195,7 +181,7 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
     drop(session.join().unwrap());
     // Of which address it would be no use to tell a session.
     let data = Some("fe80::1".parse().unwrap());
-    let told = office::site(&Office { data, ..office }).expect_err("of one link");
+    let told = site(&Office { data, ..office }).expect_err("of one link");
     assert!(told.to_string().contains("another address"), "{told:#}");
 }
 
@@ -208,50 +194,53 @@ fn what_is_shown_of_the_other_end_is_one_short_line() {
     assert!(long.chars().count() < 400 && long.ends_with('…'), "{long}");
 }
 
+fn id(name: &str, value: u64) -> CaseId {
+    CaseId::new().with(name, value)
+}
+
+/// Has the first case of an order resolve to a value.
+fn resolve(order: &mut RoundOrder, name: &str, value: u64) {
+    order.series.cases[0].at.insert(name.to_owned(), value.into());
+}
+
 #[test]
 fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() {
-    let key = Key::random().unwrap();
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         stand.while_client(|at| {
-            let mut channel = welcome(at, &key);
-            let mut unknown = order(1);
-            unknown.series.experiment = "net.nothing".to_owned();
-            let mut one_ended = order(1);
-            one_ended.series.experiment = "clock.read".to_owned();
-            let mut nothing = order(1);
-            nothing.series.cases.clear();
-            let mut far_cpu = order(1);
-            far_cpu.series.cases[0].at.insert("far_cpu".to_owned(), 99_999.into());
-            let mut memory = order(1);
-            memory.series.cases[0].at.insert("buffer_bytes".to_owned(), u64::MAX.into());
-            let mut twice = order(1);
-            twice.series.cases[0].id = CaseId::new().with("messages", 1).with("messages", 2);
-            let mut parameter = order(1);
-            parameter.series.cases[0].id = CaseId::new().with("nothing", 1);
-            let mut setting = order(1);
-            setting.series.settings.insert("messages".to_owned(), 1.into());
-            let mut long = order(1);
-            long.case_ns = u64::MAX;
-            let mut wait = order(1);
-            wait.series.cases[0].at.insert("window_ns".to_owned(), u64::MAX.into());
-            let mut resolved = order(1);
-            resolved.series.cases[0].id = CaseId::new();
-            resolved.series.cases[0].at.insert("messages".to_owned(), 1_000_000_000.into());
-            let bad = [
-                (unknown, "no experiment `net.nothing`"),
-                (one_ended, "no far end"),
-                (nothing, "0 cases"),
-                (order(1_000_000_000), "out of range"),
-                (far_cpu, "may not use CPU 99999"),
-                (memory, "are available"),
-                (twice, "is given twice"),
-                (parameter, "no parameter `nothing`"),
-                (setting, "no parameter `messages`"),
-                (long, "measuring"),
-                (wait, "window_ns of"),
-                (resolved, "out of range"),
+            let mut channel = welcome(at, key);
+            type Change = fn(&mut RoundOrder);
+            let bad: [(Change, &str); 12] = [
+                (
+                    |order| order.series.experiment = "net.nothing".into(),
+                    "no experiment `net.nothing`",
+                ),
+                (|order| order.series.experiment = "clock.read".into(), "no far end"),
+                (|order| order.series.cases.clear(), "0 cases"),
+                (|of| of.series.cases[0].id = id("messages", 1_000_000_000), "out of range"),
+                (|order| resolve(order, "far_cpu", 99_999), "may not use CPU 99999"),
+                (|order| resolve(order, "buffer_bytes", u64::MAX), "are available"),
+                (
+                    |of| of.series.cases[0].id = id("messages", 1).with("messages", 2),
+                    "is given twice",
+                ),
+                (|of| of.series.cases[0].id = id("nothing", 1), "no parameter `nothing`"),
+                (
+                    |order| drop(order.series.settings.insert("messages".into(), 1.into())),
+                    "no parameter `messages`",
+                ),
+                (|order| order.case_ns = u64::MAX, "measuring"),
+                (|order| resolve(order, "window_ns", u64::MAX), "window_ns of"),
+                (
+                    |order| {
+                        order.series.cases[0].id = CaseId::new();
+                        resolve(order, "messages", 1_000_000_000);
+                    },
+                    "out of range",
+                ),
             ];
-            for (round, (order, part)) in (1..).zip(bad) {
+            for (round, (change, part)) in (1..).zip(bad) {
+                let mut order = order(1);
+                change(&mut order);
                 say(&mut channel, &ToAgent::Serve { round, order });
                 let (of, refused) = answer(&mut channel);
                 assert_eq!(of, round);
@@ -294,7 +283,6 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
 
 #[test]
 fn sessions_of_another_plumb_are_refused_with_what_to_do() {
-    let key = Key::random().unwrap();
     let ToAgent::Open(good) = open("near") else { panic!("an opening") };
     let changed = |change: fn(&mut Open)| {
         let mut open = good.clone();
@@ -307,10 +295,10 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
         (changed(|open| open.windows = u32::MAX), "at most"),
         (changed(|open| open.window_ns = u64::MAX), "at most"),
     ];
-    with_agent(&key, |stand| {
+    with_agent(|stand, key| {
         for (open, part) in cases {
             let answered = stand.while_client(|at| {
-                let mut channel = connect(at, &key).unwrap();
+                let mut channel = connect(at, key).unwrap();
                 say(&mut channel, &ToAgent::Open(open));
                 let answered = hear(&mut channel).unwrap();
                 // Then it closes.
@@ -326,7 +314,7 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
             let mut open = good.clone();
             open.expected_s = expected_s;
             let answered = stand.while_client(|at| {
-                let mut channel = connect(at, &key).unwrap();
+                let mut channel = connect(at, key).unwrap();
                 say(&mut channel, &ToAgent::Open(open));
                 hear(&mut channel).unwrap()
             });
@@ -348,7 +336,7 @@ fn what_a_case_takes_is_what_all_its_parts_take() {
         case.at.extend(streams.map(|all| ("streams".to_owned(), all.into())));
         check(&order, catalogue::find("net.bandwidth"), &site)
     };
-    let id = |message: u64| CaseId::new().with("message", message);
+    let id = |message: u64| id("message", message);
     let large = id(4 << 20).with("streams", 1024);
     let told = checked(large, None).expect_err("4 GiB of 1");
     assert!(told.contains("buffers of 4 GiB"), "{told}");
