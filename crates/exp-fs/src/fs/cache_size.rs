@@ -127,11 +127,7 @@ use record::unit::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: CacheSize = CacheSize;
-
-/// `fs.cache_size`.
-pub struct CacheSize;
+bench::experiment!(CacheSize);
 
 const ID: &str = "fs.cache_size";
 

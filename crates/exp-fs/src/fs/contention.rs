@@ -125,11 +125,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Contention = Contention;
-
-/// `fs.contention`.
-pub struct Contention;
+bench::experiment!(Contention);
 
 const ID: &str = "fs.contention";
 /// R0's files and R1's, in bytes.

@@ -174,11 +174,7 @@ use record::unit::Unit;
 use std::time::Duration;
 use workloads::{MIB, Sizes};
 
-/// The experiment.
-pub static EXPERIMENT: Io = Io;
-
-/// `fs.io`.
-pub struct Io;
+bench::experiment!(Io);
 
 const ID: &str = "fs.io";
 /// For stated costs: opening, evicting and bringing into memory, for each case and each further

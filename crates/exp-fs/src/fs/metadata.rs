@@ -105,11 +105,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Metadata = Metadata;
-
-/// `fs.metadata`.
-pub struct Metadata;
+bench::experiment!(Metadata);
 
 /// What an entry has written, in bytes: its inode and its name, and both in the journal.
 const ENTRY_BYTES: u64 = 768;

@@ -126,11 +126,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Read = Read;
-
-/// `fs.read`.
-pub struct Read;
+bench::experiment!(Read);
 
 /// A case that a device answers is measured for so many times the time of a case, a cached one for
 /// one.

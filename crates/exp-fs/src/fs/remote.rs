@@ -131,11 +131,7 @@ use std::time::Duration;
 use target::Target;
 use url::Url;
 
-/// The experiment.
-pub static EXPERIMENT: Remote = Remote;
-
-/// `fs.remote`.
-pub struct Remote;
+bench::experiment!(Remote);
 
 /// Sizes of files in KiB: R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
 const THOROUGH_KIB: [u64; 14] =

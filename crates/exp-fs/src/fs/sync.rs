@@ -128,11 +128,7 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Sync = Sync;
-
-/// `fs.sync`.
-pub struct Sync;
+bench::experiment!(Sync);
 
 /// Syncs of a case in a round, at least and at most.
 const SYNCS_MIN: u64 = 8;

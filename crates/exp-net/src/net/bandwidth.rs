@@ -139,11 +139,7 @@ use record::unit::Unit;
 use stats::steady::BLOCKS;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Bandwidth = Bandwidth;
-
-/// `net.bandwidth`.
-pub struct Bandwidth;
+bench::experiment!(Bandwidth);
 
 static CARD: Card = Card {
     id: "net.bandwidth",

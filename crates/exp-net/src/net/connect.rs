@@ -138,11 +138,7 @@ use rounds::Round;
 use sources::{Sources, is_no_port};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Connect = Connect;
-
-/// `net.connect`.
-pub struct Connect;
+bench::experiment!(Connect);
 
 /// The backlog where none is set: what servers ask for, and what every kernel grants.
 const BACKLOG: u64 = 128;

@@ -89,11 +89,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Loaded = Loaded;
-
-/// `net.loaded`.
-pub struct Loaded;
+bench::experiment!(Loaded);
 
 /// Round trips that take longer never ended, where nothing else is set.
 const TIMEOUT_NS: u64 = 2_000_000_000;

@@ -100,11 +100,7 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Request = Request;
-
-/// `net.request`.
-pub struct Request;
+bench::experiment!(Request);
 
 static CARD: Card = Card {
     id: "net.request",

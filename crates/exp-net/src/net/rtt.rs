@@ -106,11 +106,7 @@ use record::metric::Metric;
 use std::time::Duration;
 use trip::{Plan, Trip};
 
-/// The experiment.
-pub static EXPERIMENT: Rtt = Rtt;
-
-/// `net.rtt`.
-pub struct Rtt;
+bench::experiment!(Rtt);
 
 /// A window lasts so many times a case's time: exchanges are counted one by one.
 const WINDOWS: f64 = 2.0;
