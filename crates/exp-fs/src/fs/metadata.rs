@@ -85,22 +85,21 @@ mod directory;
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
 use anyhow::Result;
-use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared};
-use bench::params;
+use bench::{device, metrics, params, settings};
 use directory::Directory;
 use laws::fs::metadata::{self as law, Call, Named};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
+use record::metric::Metric;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -126,18 +125,16 @@ const ASK_NS: f64 = 1.5e3;
 static CARD: Card = Card {
     id: "fs.metadata",
     title: "File metadata: create, stat, rename, unlink",
-    metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
+    metrics: metrics! {
+        "latency" => Ns Lower Io: "one call (readdir: one entry)";
+    },
     params: params![
         Named::PARAMS,
-        &[
-            Param::setting(
-                "name",
-                "length of a file name in bytes",
-                Domain::bytes(directory::NAME_BYTES_MIN, 255),
-                ["24B"; 3],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "name": Domain::bytes(directory::NAME_BYTES_MIN, 255), ["24B"; 3] =>
+                "length of a file name in bytes";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall"],
     needs: &[Need::Directory],

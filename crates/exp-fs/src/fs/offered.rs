@@ -9,32 +9,10 @@ use laws::fs::journal::{Keeper, keeper};
 use record::case::{Case, Order, Series};
 use record::event::Samples;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A metric where less is better.
-pub(super) const fn less(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Lower, Kind::Io)
-}
-
-pub(super) const fn more(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Higher, Kind::Io)
-}
-
-/// Neither is better.
-pub(super) const fn plain(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::None, Kind::Io)
-}
-
-/// One that is derived.
-pub(super) const fn found(mut metric: Metric) -> Metric {
-    metric.derived = true;
-    metric
-}
 
 /// Cases on their way to a series.
 #[derive(Default)]
