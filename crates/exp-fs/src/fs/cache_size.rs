@@ -101,7 +101,6 @@
 mod derive;
 mod group;
 mod grown;
-mod predicted;
 mod sizes;
 mod sweep;
 #[cfg(test)]
@@ -304,11 +303,11 @@ impl Experiment for CacheSize {
     }
 
     fn law(facts: Facts, swept: &Swept, at: &Case, metric: &Metric) -> Option<Prediction> {
-        predicted::measured(facts, swept.limit, at, &metric.name)
+        derive::measured(facts, swept.limit, at, &metric.name)
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        predicted::derived(facts, &Found::of(id)?, &metric.name)
+        derive::derived(facts, &Found::of(id)?, &metric.name)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

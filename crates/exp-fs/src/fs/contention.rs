@@ -98,7 +98,6 @@
 //! closed systems); [man] open(2) O_DIRECT, statx(2), proc(5) io and diskstats.
 
 mod curve;
-mod files;
 mod readers;
 mod round;
 
@@ -228,8 +227,8 @@ impl Experiment for Contention {
         |order| Hazards { run_delay: order.cpus.len() > 1 && !order.is_free(), ..Hazards::FILES };
     const ROUND_COST: fn(&Site, &Series) -> Duration = round::round_cost;
     const FILES: Option<Files> = Some(Files {
-        make: |series, dir, _| files::write(series, dir),
-        cost: |site, series| device::write_cost(site, files::bytes(&files::sizes(&series.cases))),
+        make: |series, dir, _| round::write(series, dir),
+        cost: |site, series| device::write_cost(site, round::bytes(&round::sizes(&series.cases))),
         has: |_| true,
     });
 
@@ -274,7 +273,7 @@ impl Experiment for Contention {
         let mut offered = Offered::default();
         for case in cases {
             offered.cases.push(Case::new(case.id()));
-            let wanted = files::bytes(&files::sizes(&offered.cases));
+            let wanted = round::bytes(&round::sizes(&offered.cases));
             if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
                 offered.cases.pop();
                 let files = case.competitors + 1;

@@ -145,7 +145,6 @@
 
 mod crew;
 mod places;
-mod watch;
 mod workloads;
 mod written;
 

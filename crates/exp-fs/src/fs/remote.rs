@@ -100,7 +100,6 @@
 mod library;
 mod mounted;
 mod passes;
-mod place;
 mod target;
 mod url;
 mod wire;

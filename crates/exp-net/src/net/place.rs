@@ -33,7 +33,7 @@ pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
 
 /// Writes both CPUs into what the cases' `ends` resolved to, for CPUs of one host with their
 /// distance. Where the planner placed a case ([`PLACEMENT`]) they stand there.
-pub fn place_all<C: Fields>(site: &Site, series: &mut Series, ends: fn(&C) -> Ends) {
+pub fn place_all<C: Fields>(site: &Site, mut series: Series, ends: fn(&C) -> Ends) -> Series {
     for case in series.cases.iter_mut().filter(|case| case.id.get(PLACEMENT).is_none()) {
         let Some(ends) = C::of(&case.id).map(|case| ends(&case)) else {
             continue;
@@ -47,6 +47,7 @@ pub fn place_all<C: Fields>(site: &Site, series: &mut Series, ends: fn(&C) -> En
             case.at.put("distance", Class::from(site.host.cpu.distance(near, far)).text());
         }
     }
+    series
 }
 
 /// Whether the scheduler places the threads of both ends.
@@ -152,8 +153,8 @@ mod tests {
         let site = recorded("epyc-7763-2s");
         let (ends, listener) = (Ends::OtherCpu, Listener::Ready);
         let case = Connections { ends, listener, closer: None };
-        let mut series = Series::new("net.none", Order::Fixed, vec![Case::new(case.id())]);
-        place_all(&site, &mut series, |case: &Connections| case.ends);
+        let series = Series::new("net.none", Order::Fixed, vec![Case::new(case.id())]);
+        let series = place_all(&site, series, |case: &Connections| case.ends);
         let case = &series.cases[0];
         let int = |name: &str| case.at.get(name).and_then(Value::int);
         assert_eq!(int("near_cpu"), Some(site.cpus[0] as u64));

@@ -5,8 +5,10 @@
 //! idle CPU or another process, is reported per CPU only, in the kernel's steps of 10 ms and, if
 //! interrupts are not timed, by samples of the tick: beside the process's time, never added to it.
 
+use super::place::listed;
 use metal::clock::{Clock, syscall_clock_gettime};
 use metal::process;
+use record::event::Samples;
 use serde::{Deserialize, Serialize};
 
 pub struct Usage {
@@ -61,6 +63,13 @@ impl Used {
     /// CPU time of the process per item (message, byte), in ns.
     pub fn each_ns(&self, items: u64) -> f64 {
         self.process_ns as f64 / items.max(1) as f64
+    }
+
+    /// Puts what the kernel did outside of the process beside its figure, and the CPU on which it
+    /// last handled a packet.
+    pub(super) fn describe(&self, softirq_cpu: Option<usize>, samples: &mut Samples) {
+        samples.set_quantities([("softirq_ns", self.softirq_ns as f64)]);
+        samples.at.extend(listed(softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu)));
     }
 
     /// Softirqs of received packets on all CPUs: other traffic's too.

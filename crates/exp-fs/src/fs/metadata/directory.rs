@@ -210,6 +210,16 @@ mod tests {
     use metal::raw;
     use std::collections::BTreeSet;
     use std::ffi::CString;
+    use tempfile::TempDir;
+
+    /// A directory of so many entries with names of so many bytes, and how it is opened in a round.
+    fn made(entries: u64, name_bytes: u64) -> (TempDir, impl Fn(u64) -> Directory) {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), entries, name_bytes, &mut || ()).expect("made");
+        let path = dir.path().to_owned();
+        let open = move |seed| Directory::open(&path, entries, name_bytes, seed, &mut || ());
+        (dir, move |seed| open(seed).expect("opened"))
+    }
 
     #[test]
     fn names_are_unique_and_as_long_as_asked() {
@@ -224,11 +234,9 @@ mod tests {
 
     #[test]
     fn new_names_are_as_long_as_the_entries_whatever_the_round_and_however_many() {
-        let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 20, NAME_BYTES_MIN, &mut || ()).expect("made");
+        let (_dir, open) = made(20, NAME_BYTES_MIN);
         for seed in [1, 999_999_999_999, u64::MAX] {
-            let open = || Directory::open(dir.path(), 20, NAME_BYTES_MIN, seed, &mut || ());
-            let mut directory = open().expect("opened");
+            let mut directory = open(seed);
             let mut fresh = directory.fresh(100);
             // The last numbers that there are, and the first ones again.
             directory.fresh = NUMBERS - 20 - 2;
@@ -241,12 +249,10 @@ mod tests {
 
     #[test]
     fn entries_that_kept_another_s_name_are_mended_though_their_number_is_right() {
-        let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
-        let open = || Directory::open(dir.path(), 30, 24, 1, &mut || ());
+        let (_dir, open) = made(30, 24);
         let cut_off = || {
             // Not the first in random order.
-            let mut directory = open().expect("opened");
+            let mut directory = open(1);
             let (gone, fresh) = (directory.some(5).split_off(3), directory.fresh(2));
             for (from, to) in gone.iter().zip(&fresh) {
                 rename(directory.place(), from, to).expect("renamed");
@@ -260,17 +266,16 @@ mod tests {
         assert!(fresh.iter().all(|name| !directory.has(name)));
         // The worker was killed: the next one's.
         let (_, gone, fresh) = cut_off();
-        let directory = open().expect("the next round mends it");
+        let directory = open(1);
         assert!(gone.iter().all(|name| directory.has(name)));
         assert!(fresh.iter().all(|name| !directory.has(name)));
     }
 
     #[test]
     fn a_directory_is_what_it_was_after_a_batch_that_failed() {
-        let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        let (dir, open) = made(30, 24);
         assert!(Directory::make(dir.path(), 30, 24, &mut || ()).is_err(), "it is there");
-        let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
+        let mut directory = open(1);
         assert_eq!((directory.list().expect("lists"), directory.entries()), (30, 30));
         let gone = directory.some(2);
         let fresh = directory.fresh(2);
@@ -288,9 +293,8 @@ mod tests {
 
     #[test]
     fn entries_come_round() {
-        let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 5, 24, &mut || ()).expect("made");
-        let mut directory = Directory::open(dir.path(), 5, 24, 9, &mut || ()).expect("opened");
+        let (_dir, open) = made(5, 24);
+        let mut directory = open(9);
         let seen: Vec<_> = directory.some(12);
         assert_eq!(seen[..5], seen[5..10]);
         assert_eq!(seen[..5].iter().collect::<BTreeSet<_>>().len(), 5);

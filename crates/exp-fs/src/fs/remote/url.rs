@@ -10,9 +10,7 @@ pub(super) struct ClientLibrary {
     /// What stands among a case's facts as the file system of a file that nothing mounts.
     pub(super) name: &'static str,
     pub(super) client: Client,
-    /// Whether it can be loaded.
     pub(super) look: fn() -> io::Result<()>,
-    /// Where it is from.
     pub(super) package: &'static str,
     parse: fn(&str) -> Result<Url, String>,
 }
@@ -75,7 +73,6 @@ impl Url {
         }
     }
 
-    /// What reads it.
     pub(super) fn library(&self) -> &'static ClientLibrary {
         match self.protocol {
             Protocol::Nfs { .. } => &LIBRARIES[0],

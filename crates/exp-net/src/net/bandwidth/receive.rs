@@ -1,11 +1,10 @@
 //! The receiving end of streams: what counts.
 
-use super::counts::Counts;
-use super::numbers::Numbers;
+use super::ends::Counts;
 use super::shape::{
-    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
+    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, Numbers, RUN_MAX, Received, STALL, Sent, Shape,
+    filled, is_timeout, receive_buffer_bytes, softirq_cpus,
 };
-use super::socket::{filled, is_timeout, receive_buffer_bytes, softirq_cpus};
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, bail, ensure};

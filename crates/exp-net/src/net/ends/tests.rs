@@ -6,15 +6,15 @@ use super::line::framed;
 use super::line::tests::codes;
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
-use bench::experiment::fixtures::rehearsal;
+use bench::experiment::fixtures::{calibrated, rehearsal};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::link::frame::{receive, send};
-use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use bench::measure::{Bench, FarEnd, calibrate};
+use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
+use bench::measure::{Bench, FarEnd};
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Samples};
 use record::key::CaseId;
-use session::fixtures::{Rehearsed, here, params};
+use session::fixtures::{Rehearsed, here, offered};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -55,9 +55,7 @@ pub fn orders(
     set: &[(&str, &str)],
 ) -> Vec<RoundOrder> {
     let id = experiment.card().id;
-    let offer = experiment
-        .series(site, &params(experiment.card(), preset, set))
-        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    let offer = offered(experiment, site, preset, set);
     let calibration = calibration();
     let order = |series: Series| {
         let series = experiment.resolve(site, &Known::default(), series);
@@ -150,10 +148,8 @@ pub(super) fn plain_order() -> RoundOrder {
 }
 
 fn calibration() -> Calibration {
-    let order = CalibrateOrder { cpu: here().cpus[0], windows: 4, window_ns: 100_000 };
-    std::thread::spawn(move || calibrate(&order).expect("the clocks run"))
-        .join()
-        .expect("does not panic")
+    let cpu = here().cpus[0];
+    std::thread::spawn(move || calibrated(cpu)).join().expect("does not panic")
 }
 
 pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
@@ -206,14 +202,12 @@ fn works(dial: &mut Dial) -> Result<()> {
 
 #[test]
 fn both_ends_find_each_other_case_by_case() {
-    let order = plain_order();
-    hold(&order, echoes, |_, dial| (0..3).try_for_each(|_| works(dial)));
+    hold(&plain_order(), echoes, |_, dial| (0..3).try_for_each(|_| works(dial)));
 }
 
 #[test]
 fn a_case_that_cannot_be_served_costs_itself_only() {
-    let order = plain_order();
-    hold(&order, echoes, |_, dial| {
+    hold(&plain_order(), echoes, |_, dial| {
         let mut line = dial.call(&case(), &"fail").expect("a line");
         let told = line.hear::<String>(PATIENCE).expect_err("refused");
         assert!(told.is::<Refused>(), "{told}");
@@ -304,8 +298,7 @@ fn strangers_are_dropped_and_end_nothing() {
 
 #[test]
 fn a_replayed_preamble_opens_nothing() {
-    let order = plain_order();
-    hold(&order, echoes, |_, right| {
+    hold(&plain_order(), echoes, |_, right| {
         works(right)?;
         // What went over the wire so far: a line's preamble, and a data connection's.
         for (number, purpose) in [(1, Purpose::Line), (2, Purpose::Data)] {
@@ -321,8 +314,7 @@ fn a_replayed_preamble_opens_nothing() {
 #[test]
 fn a_thousand_silent_strangers_keep_nobody_out() {
     const MANY: usize = 1000;
-    let order = plain_order();
-    hold(&order, echoes, |_, right| {
+    hold(&plain_order(), echoes, |_, right| {
         let mut crowd = Vec::new();
         for _ in 0..MANY {
             // Where files run out, so many as there are.

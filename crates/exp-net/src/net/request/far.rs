@@ -1,7 +1,7 @@
 //! The far end: a server of one thread that sleeps until something is there, and answers each
 //! request by itself.
 
-use super::message::number;
+use super::connection::number;
 use crate::net::ends::{Call, Door, PATIENCE, Socket};
 use crate::net::place::pin_far;
 use crate::net::usage::{Usage, Used};
@@ -11,6 +11,7 @@ use laws::net::request::Requests;
 use metal::readiness::Readiness;
 use metal::socket::incoming_cpu;
 use serde::{Deserialize, Serialize};
+use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -75,15 +76,10 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let sockets = door.sockets(far, &mut call.line, of.protocol, count)?;
     let mut all = Vec::new();
     for socket in sockets {
+        SockRef::from(&socket).set_write_timeout(Some(REPLY_TIME))?;
         let room = match &socket {
-            Socket::Stream(stream) => {
-                stream.set_write_timeout(Some(REPLY_TIME))?;
-                INBOX_BYTES.max(bytes)
-            }
-            Socket::Datagram(socket) => {
-                socket.set_write_timeout(Some(REPLY_TIME))?;
-                bytes + 1
-            }
+            Socket::Stream(_) => INBOX_BYTES.max(bytes),
+            Socket::Datagram(_) => bytes + 1,
         };
         all.push(Served { socket, inbox: vec![0; room], have: 0 });
     }

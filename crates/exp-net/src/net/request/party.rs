@@ -1,20 +1,16 @@
 //! The near end's side of a case: its connections, its loops, and what it writes down.
 
-use super::account::Account;
-use super::connection::Connection;
+use super::connection::{Connection, blank};
 use super::far::{Said, Stall, Told};
-use super::loops::{Near, Trip};
-use super::message::blank;
-use super::requests;
-use super::schedule::due;
+use super::loops::{Account, Near, Trip, due};
+use super::{longest_ns, window_ns};
 use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::place::{listed, near_cpus};
+use crate::net::place::near_cpus;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Result, bail, ensure};
 use bench::measure::{Bench, Values};
 use laws::net::request::{Asked, Requests, Schedule};
 use record::case::{Case, Series};
-use record::event::Samples;
 use stats::quantile::median;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -94,14 +90,14 @@ impl Party {
             Asked::Share(share) => share * closed_rate,
             Asked::Rate(rate) => rate,
         };
-        let window_ns = requests::window_ns(series, bench.order().case_ns);
+        let window_ns = window_ns(series, bench.order().case_ns);
         let mut seed = DefaultHasher::new();
         (bench.order().seed, case.id.to_string()).hash(&mut seed);
         let due_ns = due(
             of.schedule.unwrap_or(Schedule::Fixed),
             rate,
             window_ns as f64,
-            requests::longest_ns(window_ns) as f64,
+            longest_ns(window_ns) as f64,
             seed.finish(),
         )?;
         let stall = series.setting("stall").filter(|ns| *ns > 0);
@@ -165,7 +161,7 @@ impl Round {
         bench.record(case, "lost", Values::batches(account.count, vec![lost]))?;
         let of_near = self.near.each_ns(replies);
         let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;
-        told(&self.near, self.softirq_cpus[0], samples);
+        self.near.describe(self.softirq_cpus[0], samples);
         let served = self.served;
         // A far end that served fewer requests than there are replies did not send them.
         ensure!(
@@ -174,13 +170,7 @@ impl Round {
         );
         let of_far = self.far.each_ns(served);
         let samples = bench.record(case, "cpu_far", Values::batches(served, vec![of_far]))?;
-        told(&self.far, self.softirq_cpus[1], samples);
+        self.far.describe(self.softirq_cpus[1], samples);
         Ok(())
     }
-}
-
-/// What the kernel did beside the process.
-fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
-    samples.set_quantities([("softirq_ns", used.softirq_ns as f64)]);
-    samples.at.extend(listed(softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu)));
 }
