@@ -99,7 +99,6 @@
 //! cgroup-v2.rst; [man] cachestat(2).
 
 mod derive;
-mod group;
 mod grown;
 mod sizes;
 mod sweep;

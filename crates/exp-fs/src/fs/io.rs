@@ -148,8 +148,7 @@ mod places;
 mod workloads;
 mod written;
 
-use super::latencies::common_clock;
-use super::offered::{cost, settled, standard_first, told};
+use super::offered::{common_clock, cost, settled, standard_first, told};
 use super::{file, window};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, Files};

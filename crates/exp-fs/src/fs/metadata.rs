@@ -79,7 +79,6 @@
 //! [man] openat(2), renameat2(2), getdents64(2); [linux] Documentation/filesystems/path-lookup.rst,
 //! ext4/directory.rst.
 
-mod batches;
 mod directory;
 
 use super::file;
@@ -151,7 +150,19 @@ impl Experiment for Metadata {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("metadata.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
-    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let asked: u64 = sizes(series).into_iter().sum();
+        cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
+            let Some(named) = Named::of(&case.id) else { return 0.0 };
+            let asked_ns = named.entries as f64 * ASK_NS / 4.0;
+            let timed_ns = match named.call {
+                // Quartets of whole listings, six at least.
+                Call::Readdir => (site.case_ns as f64).max(36.0 * asked_ns),
+                _ => site.case_ns as f64,
+            };
+            AROUND_FACTOR * timed_ns + asked_ns
+        })
+    };
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, alive| {
             let made = sizes(series).into_iter();
@@ -232,7 +243,7 @@ impl Experiment for Metadata {
                     place.insert(Directory::open(&dir, named.entries, name, seed, &mut alive)?)
                 }
             };
-            let samples = match batches::time(named.call, directory, case, bench) {
+            let samples = match directory::time(named.call, directory, case, bench) {
                 Ok(samples) => samples,
                 Err(error) => {
                     // The next case finds the directory as it was, or opens and mends it.
@@ -248,20 +259,6 @@ impl Experiment for Metadata {
         });
         Ok(())
     }
-}
-
-fn round_cost(site: &Site, series: &Series) -> Duration {
-    let asked: u64 = sizes(series).into_iter().sum();
-    cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
-        let Some(named) = Named::of(&case.id) else { return 0.0 };
-        let asked_ns = named.entries as f64 * ASK_NS / 4.0;
-        let timed_ns = match named.call {
-            // Quartets of whole listings, six at least.
-            Call::Readdir => (site.case_ns as f64).max(36.0 * asked_ns),
-            _ => site.case_ns as f64,
-        };
-        AROUND_FACTOR * timed_ns + asked_ns
-    })
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

@@ -360,7 +360,6 @@ fn file_of(size: u64, sizes: &BTreeSet<u64>) -> u64 {
     }
 }
 
-/// The files that sizes need, by their bytes.
 fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
     sizes.iter().map(|size| file_of(*size, sizes)).collect()
 }

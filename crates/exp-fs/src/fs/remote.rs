@@ -101,8 +101,6 @@ mod library;
 mod mounted;
 mod passes;
 mod target;
-mod url;
-mod wire;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
@@ -125,8 +123,7 @@ use record::metric::Metric;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use target::Target;
-use url::Url;
+use target::{Target, Url};
 
 bench::experiment!(Remote);
 
@@ -318,7 +315,6 @@ fn path(series: &Series) -> Option<&str> {
     series.settings.get("path").and_then(Value::text)
 }
 
-/// Why a case is impossible for the given path.
 fn absent(is_file: bool, look: &Look) -> Option<Skip> {
     let (why, needed) = match (is_file, look.mode, look.size) {
         (true, mode, _) if mode != Mode::Library => (

@@ -184,7 +184,17 @@ impl Experiment for Sync {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("sync.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
-    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let window = series.setting("window").unwrap_or(site.case_ns) as f64;
+        let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
+        cost(WORKER_NS, series, |case| {
+            let Some(sync) = Synced::of(&case.id) else { return 0.0 };
+            let one = law::latency(Facts::prior(site), &sync).range.likely;
+            let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
+            let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
+            timed + SYNCS_BESIDE as f64 * one + filled
+        })
+    };
     // Kernels and devices that do not count.
     const MAY_LACK: &'static [&'static str] = &["amplification", "flushes", "requests"];
 
@@ -295,18 +305,6 @@ impl Experiment for Sync {
         });
         Ok(())
     }
-}
-
-fn round_cost(site: &Site, series: &Series) -> Duration {
-    let window = series.setting("window").unwrap_or(site.case_ns) as f64;
-    let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
-    cost(WORKER_NS, series, |case| {
-        let Some(sync) = Synced::of(&case.id) else { return 0.0 };
-        let one = law::latency(Facts::prior(site), &sync).range.likely;
-        let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
-        let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
-        timed + SYNCS_BESIDE as f64 * one + filled
-    })
 }
 
 /// Syncs of a case in a round, and the cases without the largest blocks, as far as all rounds would

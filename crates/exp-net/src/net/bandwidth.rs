@@ -209,7 +209,6 @@ const CASE_OVERHEAD: Duration = Duration::from_millis(8);
 const STREAM_OVERHEAD: Duration = Duration::from_micros(300);
 /// Datagrams drain, and meet first.
 const DRAIN: Duration = Duration::from_millis(9);
-/// Both workers.
 const WORKERS_OVERHEAD: Duration = Duration::from_millis(60);
 
 impl Experiment for Bandwidth {

@@ -290,7 +290,7 @@ impl Experiment for Connect {
         let dial = Dial::new(bench)?;
         // As they are now, in this network namespace.
         let ports = ports::here();
-        let sources = Sources::new(dial.address().ip(), &ports, bench.order().seed);
+        let sources = Sources::new(dial.address.ip(), &ports, bench.order().seed);
         let mut round = Round { dial, sources, ports };
         let mut no_port = None;
         let mut nobody: Option<String> = None;

@@ -17,7 +17,7 @@ pub mod tests;
 
 pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
-pub use socket::{Dial, NO_PORTS, Socket, is_again, pattern, send_whole};
+pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern, send_whole};
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Fields;
@@ -49,7 +49,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 
 pub struct Door {
-    listener: TcpListener,
+    /// For callers that time `accept` themselves and [`Door::check`] the connection.
+    pub listener: TcpListener,
     gate: Gate,
     pending: VecDeque<Pending>,
     /// Lines and data connections that came while the others were asked for.
@@ -162,12 +163,6 @@ impl Door {
             self.look(&fds, timeout)?;
             self.take_in();
         }
-    }
-
-    /// The listening socket, for callers that time `accept` themselves and [`Door::check`] the
-    /// connection.
-    pub fn listener(&self) -> &TcpListener {
-        &self.listener
     }
 
     /// Reads the preamble of a data connection that was accepted by hand, and lets its number in.

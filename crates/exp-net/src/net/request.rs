@@ -69,7 +69,6 @@
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
 mod connection;
-mod far;
 mod loops;
 mod party;
 use super::tell;
@@ -163,7 +162,7 @@ impl Experiment for Request {
         Duration::from_nanos(total_ns)
     };
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+        Some(|_, far| Door::open(far)?.serve(far, party::serve));
 
     /// The cases of a preset: loads of closed loops, and shares of what these reach.
     fn cases(site: &Site, preset: Preset) -> Vec<Requests> {
@@ -316,12 +315,10 @@ fn window_ns(series: &Series, case_ns: u64) -> u64 {
     series.setting("time").unwrap_or(WINDOWS * case_ns)
 }
 
-/// That of the closed loop that shares refer to.
 fn closed_window_ns(case_ns: u64) -> u64 {
     CLOSED_WINDOWS * case_ns
 }
 
-/// Time that eight requests may take, in ns.
 fn longest_ns(window_ns: u64) -> u64 {
     LONGEST_NS.max(4 * window_ns)
 }

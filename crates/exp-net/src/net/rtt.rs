@@ -80,8 +80,7 @@ mod trip;
 
 use super::tell;
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
-use crate::net::place;
-use crate::net::usage::Usage;
+use crate::net::place::{self, Usage};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;

@@ -4,8 +4,7 @@
 use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::latencies::common_clock;
-use crate::fs::offered::{describe_place, told};
+use crate::fs::offered::{common_clock, describe_place, told};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Site};
@@ -269,14 +268,12 @@ pub(super) struct Prepared {
 
 /// Files that are open, from the first case that needs them to the round's end.
 #[derive(Default)]
-pub(super) struct Files {
-    open: BTreeMap<u64, Vec<Prepared>>,
-}
+pub(super) struct Files(BTreeMap<u64, Vec<Prepared>>);
 
 impl Files {
     /// The first `count` files of a size, open for direct reads and nowhere in the page cache.
     pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Prepared]> {
-        let files = self.open.entry(size).or_default();
+        let files = self.0.entry(size).or_default();
         while files.len() < count {
             let name = name(size, files.len() as u64);
             let path = dir.join(&name);

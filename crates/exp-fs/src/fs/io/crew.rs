@@ -4,7 +4,7 @@ use super::places::Places;
 use super::workloads::{KIB, Sizes, file_of, least, most_written, region_of};
 use super::written::{Seen, Watch, demand_written_down};
 use crate::fs::file::{self, Mode as ReadMode, Opened};
-use crate::fs::latencies::LISTED;
+use crate::fs::offered::LISTED;
 use crate::fs::window::Window;
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::measure::{Clock, WrongResult};
@@ -253,7 +253,7 @@ impl Member {
             }
             _ => u64::MAX,
         };
-        let most_ns = self.window.as_ref().map(|window| window.most_ns() as f64);
+        let most_ns = self.window.as_ref().map(|window| window.most_ns as f64);
         let stop = Stop {
             until_tick: start + clock.ticks(most_ns.unwrap_or(task.window_ns)),
             at_least,

@@ -3,8 +3,7 @@
 
 use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
-use crate::fs::latencies::in_ns;
-use crate::fs::offered::describe_place;
+use crate::fs::offered::{describe_place, in_ns};
 use crate::fs::window;
 use anyhow::{Context, Result, ensure};
 use bench::device::device_waited_ns;

@@ -2,8 +2,7 @@
 
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
-use crate::fs::latencies::{LISTED, in_ns};
-use crate::fs::offered::{describe_place, told};
+use crate::fs::offered::{LISTED, describe_place, in_ns, told};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
@@ -192,7 +191,7 @@ impl Look<'_> {
         let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
         let clock = bench.order().clock();
         let (first, span_bytes) = blocks.span();
-        let longest_ns = window.as_ref().map(Window::most_ns);
+        let longest_ns = window.as_ref().map(|window| window.most_ns);
         let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
         let is_cold = matches!(mode, Mode::Cold | Mode::ColdNoReadahead);
         match mode {
@@ -239,7 +238,7 @@ impl Look<'_> {
                 true => whole.push(ran),
                 false => part = Some(ran),
             }
-            let has_settled = window.as_ref().is_some_and(Window::is_over);
+            let has_settled = window.as_ref().is_some_and(|window| window.is_over);
             let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
             if is_over && done >= BLOCKS_MIN {
                 break;

@@ -6,7 +6,7 @@ use super::shape::{
     filled, is_timeout, receive_buffer_bytes, softirq_cpus,
 };
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::Usage;
+use crate::net::place::Usage;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Gate, beside};
 use metal::backlog;
@@ -348,7 +348,8 @@ fn is_new(datagram: &[u8], message: usize, numbers: &mut Numbers) -> bool {
         return false;
     }
     let Some(number) = datagram.first_chunk::<NUMBER_BYTES>() else {
-        numbers.count_bare();
+        // Too short for a number, it cannot be distinguished from another.
+        numbers.counts.unique += 1;
         return true;
     };
     let number = u64::from_le_bytes(*number);

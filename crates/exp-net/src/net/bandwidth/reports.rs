@@ -4,7 +4,7 @@
 use super::ends::{processor, remarks};
 use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, filled, is_timeout};
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::{Usage, Used};
+use crate::net::place::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Gate, Values, beside};
 use laws::net::Protocol;

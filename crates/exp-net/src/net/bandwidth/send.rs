@@ -5,7 +5,7 @@ use super::shape::{
     send_buffer_bytes, softirq_cpus,
 };
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::Usage;
+use crate::net::place::Usage;
 use anyhow::{Context, Result, bail};
 use bench::measure::{Finally, Gate, beside};
 use metal::backlog::is_refusal;

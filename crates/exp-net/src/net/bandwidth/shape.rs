@@ -3,8 +3,7 @@
 //! came.
 
 use crate::net::ends::Socket;
-use crate::net::place::{is_free, places};
-use crate::net::usage::Used;
+use crate::net::place::{Used, is_free, places};
 use anyhow::{Context, Result};
 use laws::net::bandwidth::{Bytes, Transfer};
 use laws::net::{Ends, Protocol};
@@ -199,7 +198,7 @@ impl Numbers {
     }
 
     /// One came; whether it is the first with its number. One so late that nothing is remembered of
-    /// its number counts as repeated: a number that cannot be distinguished does not count as a delivery.
+    /// its number counts as repeated: what cannot be distinguished is no delivery.
     pub(super) fn count(&mut self, number: u64) -> bool {
         if number >= self.next {
             let jump = number - self.next + 1;
@@ -219,11 +218,6 @@ impl Numbers {
         self.set(number, true);
         self.counts.unique += 1;
         true
-    }
-
-    /// One too short for a number: it cannot be distinguished from another.
-    pub(super) fn count_bare(&mut self) {
-        self.counts.unique += 1;
     }
 
     fn has(&self, number: u64) -> bool {

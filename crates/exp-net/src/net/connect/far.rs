@@ -3,8 +3,7 @@
 
 use super::opening::{Closes, Ending, Meter, ended};
 use crate::net::ends::{Call, Door, address, bound, is_again};
-use crate::net::place;
-use crate::net::usage::thread_cpu_ns;
+use crate::net::place::{self, thread_cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
 use laws::net::connect::{Closer, Connections, Listener};

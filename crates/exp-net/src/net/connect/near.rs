@@ -191,6 +191,15 @@ impl TwoEnds<'_> {
         events.client.end(stream, Ending::of(number), clock, limit)?;
         Ok((began, is_late))
     }
+
+    /// What the far end says of a failure, where it does, else the failure.
+    fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
+        const SOON: Duration = Duration::from_millis(200);
+        match self.line.hear::<Served>(SOON) {
+            Err(told) if told.is::<Refused>() => told,
+            _ => error,
+        }
+    }
 }
 
 impl Both for TwoEnds<'_> {
@@ -244,16 +253,5 @@ impl Both for TwoEnds<'_> {
             bail!("the far end reports that it accepted {count} connections in {} ns", took.ns);
         }
         Ok(took.all_right.then_some(took))
-    }
-}
-
-impl TwoEnds<'_> {
-    /// What the far end says of a failure, where it does, else the failure.
-    fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
-        const SOON: Duration = Duration::from_millis(200);
-        match self.line.hear::<Served>(SOON) {
-            Err(told) if told.is::<Refused>() => told,
-            _ => error,
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::far::CpuTime;
 use super::sources::{Sources, told};
-use crate::net::usage::thread_cpu_ns;
+use crate::net::place::thread_cpu_ns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Clock;
 use metal::connection::{State, state};

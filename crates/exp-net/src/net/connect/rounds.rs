@@ -80,7 +80,7 @@ pub(super) fn measure(
 ) -> Result<()> {
     let plan = Plan::new(of, case)?;
     let near = place::near_cpus(bench, case)?;
-    let far_address = round.dial.address();
+    let far_address = round.dial.address;
     let used = ports_left(round, &plan, far_address)?;
     let clock = clock(bench, case, &plan, &near)?;
     let is_one_clock = plan.of.ends != Ends::TwoHosts;
@@ -297,7 +297,6 @@ fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
     (&pending.socket).write_all(&token).context("sending a token")
 }
 
-/// Connections to a closed port.
 fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     for _ in 0..plan.warm_up {

@@ -3,7 +3,7 @@ use super::near::{Both, Events, TwoEnds};
 use super::opening::{Opener, Unanswered, ended, wait};
 use super::sources::Sources;
 use super::{CARD, EXPERIMENT};
-use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round};
+use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused, bound};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::recorded;
@@ -238,7 +238,7 @@ fn against(
 fn called(dial: &mut Dial, case: &Case) -> Result<(Line, SocketAddr)> {
     let mut line = dial.call(case, &ASK)?;
     let port: u16 = line.hear(PATIENCE)?;
-    let to = SocketAddr::new(dial.address().ip(), port);
+    let to = SocketAddr::new(dial.address.ip(), port);
     Ok((line, to))
 }
 
@@ -301,14 +301,8 @@ fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
     let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
     against(serve, |dial, case| {
         let (line, to) = called(dial, case)?;
-        let mut strangers = Vec::new();
-        for said in
-            [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter().cycle().take(STRANGERS)
-        {
-            let mut stream = TcpStream::connect(to)?;
-            stream.write_all(said)?;
-            strangers.push(stream);
-        }
+        let said = [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter();
+        let _strangers = shout(to, said.cycle().take(STRANGERS));
         let began = Instant::now();
         let (events, mut line) = sequence(dial, line, to, 6)?;
         ensure!(events.connect.len() == 6 && events.accepted.len() == 6);

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 const CHANGED: &str = "a message of the other end was changed on its way";
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// What a line begins with.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Asked {
     /// The case as text: maps lose their order on the way, and an id has one.

@@ -4,8 +4,9 @@ use super::line::Asked;
 use super::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
 use super::{DATAGRAM_AGAIN, Door, Line, PATIENCE, address, empty};
 use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, FarEnd};
+use bench::measure::{Bench, Clock, FarEnd};
 use laws::net::Protocol;
+use metal::deadline::Deadline;
 use metal::socket::{incoming_cpu, send};
 use metal::wait::readable;
 use record::case::Case;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the far end says first where the near end connects to its door.
 pub const NO_PORTS: [u16; 0] = [];
@@ -57,28 +58,6 @@ impl From<Socket> for OwnedFd {
             Socket::Stream(stream) => stream.into(),
             Socket::Datagram(socket) => socket.into(),
         }
-    }
-}
-
-impl Dial {
-    /// So many sockets to a far end that makes as many by [`Door::sockets`].
-    pub fn sockets(
-        &mut self,
-        line: &mut Line,
-        protocol: Protocol,
-        count: usize,
-    ) -> Result<Vec<Socket>> {
-        // Not before the far end serves this line: it may still be busy with one that was given up.
-        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
-        if protocol == Protocol::Tcp {
-            return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
-        }
-        ensure!(
-            ports.len() == count,
-            "the far end reported {} ports instead of {count}",
-            ports.len()
-        );
-        ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
     }
 }
 
@@ -152,7 +131,7 @@ pub fn pattern(bytes: usize) -> Vec<u8> {
 
 /// The near end's way to the far end. One for a round: its numbers are let in once.
 pub struct Dial {
-    address: SocketAddr,
+    pub address: SocketAddr,
     pub(super) gate: Gate,
     pub(super) next: u32,
 }
@@ -169,10 +148,6 @@ impl Dial {
         })
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
         let stream = self.open(Purpose::Line)?;
         let mut line = Line::new(stream, self.gate.codes(self.next), true);
@@ -181,6 +156,26 @@ impl Dial {
             ask: serde_json::to_value(ask).context("encoding a request")?,
         })?;
         Ok(line)
+    }
+
+    /// So many sockets to a far end that makes as many by [`Door::sockets`].
+    pub fn sockets(
+        &mut self,
+        line: &mut Line,
+        protocol: Protocol,
+        count: usize,
+    ) -> Result<Vec<Socket>> {
+        // Not before the far end serves this line: it may still be busy with one that was given up.
+        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
+        if protocol == Protocol::Tcp {
+            return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
+        }
+        ensure!(
+            ports.len() == count,
+            "the far end reported {} ports instead of {count}",
+            ports.len()
+        );
+        ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
     }
 
     /// A data connection that has said its preamble, with TCP_NODELAY.
@@ -263,6 +258,44 @@ fn unreached(address: SocketAddr) -> String {
     format!("cannot reach the far end at {address}{way_out}")
 }
 
+/// Interrupts waits that last longer than they may, and costs nothing where they do not: a time-out
+/// of the socket's own would be a timer at each wait.
+pub struct Limit {
+    deadline: Deadline,
+    clock: Clock,
+    ns: f64,
+    /// The share after which it is renewed.
+    renewed_after_ns: f64,
+    armed: u64,
+}
+
+impl Limit {
+    /// Of so many ns from now on; [`Limit::renew`] renews it when `share` of them have passed.
+    pub fn new(clock: Clock, ns: f64, share: f64) -> Result<Limit> {
+        let deadline = Deadline::after(Duration::from_nanos(ns as u64)).context("a deadline")?;
+        Ok(Limit { deadline, clock, ns, renewed_after_ns: ns * share, armed: clock.start() })
+    }
+
+    /// Before each wait: the limit is its own, but for the share that may have passed. One that is
+    /// interrupted too early waits on, for the interruption comes again.
+    pub fn renew(&mut self) -> Result<()> {
+        let now = self.clock.end();
+        if self.clock.between_ns(self.armed, now) > self.renewed_after_ns {
+            self.armed = now;
+            let time = Duration::from_nanos(self.ns as u64);
+            self.deadline.put_off(time).context("a deadline")?;
+        }
+        Ok(())
+    }
+
+    /// What an interrupted call is to do: go on, or give up.
+    pub fn go_on(&self) -> Result<()> {
+        let passed_ns = self.clock.between_ns(self.armed, self.clock.end());
+        ensure!(passed_ns < self.ns, "an exchange did not complete within {:.1} s", self.ns / 1e9);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{dial, plain_order, with_far};
@@ -293,7 +326,7 @@ mod tests {
             let mut open = Vec::new();
             // The first one's preamble comes last, as after a loss on the way.
             for at in [2, 1, 0] {
-                let mut stream = TcpStream::connect(dial.address())?;
+                let mut stream = TcpStream::connect(dial.address)?;
                 stream.write_all(&preambles[at])?;
                 stream.write_all(&[at as u8])?;
                 open.push(stream);

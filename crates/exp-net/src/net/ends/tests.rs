@@ -17,7 +17,7 @@ use record::key::CaseId;
 use session::fixtures::{Rehearsed, here, offered};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -185,7 +185,6 @@ fn echoes(far: &mut FarEnd) -> Result<()> {
     })
 }
 
-/// A line and a data connection through it.
 fn works(dial: &mut Dial) -> Result<()> {
     let mut line = dial.call(&case(), &"hello")?;
     ensure!(line.hear::<String>(PATIENCE)? == "hello");
@@ -233,7 +232,6 @@ fn a_near_end_that_asks_for_what_was_not_ordered_ends_the_round() {
     assert!(told.contains("number=2"), "{told}");
 }
 
-/// What strangers say, one each; the streams are to be kept, so that the silent ones stay.
 fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
     let mut dial = dial(order, far);
     let wrong = Endpoint { token: "00".repeat(16), ..far.clone() };
@@ -252,13 +250,18 @@ fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
         bytes(100_000),
         b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
     ];
-    let say = |said: Vec<u8>| {
-        let mut stream = TcpStream::connect(dial.address()).expect("the door is open to all");
+    shout(dial.address, said)
+}
+
+/// Streams that say this, one each; they are to be kept, so that the silent ones stay.
+pub fn shout(to: SocketAddr, said: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<TcpStream> {
+    let say = |said: &[u8]| {
+        let mut stream = TcpStream::connect(to).expect("the door is open to all");
         // It may be dropped while it speaks.
-        let _ = stream.write_all(&said);
+        let _ = stream.write_all(said);
         stream
     };
-    said.map(say).into()
+    said.into_iter().map(|said| say(said.as_ref())).collect()
 }
 
 /// Whether the other side has closed a connection, which it may have reset.
@@ -303,7 +306,7 @@ fn a_replayed_preamble_opens_nothing() {
         // What went over the wire so far: a line's preamble, and a data connection's.
         for (number, purpose) in [(1, Purpose::Line), (2, Purpose::Data)] {
             let heard = right.gate.preamble(purpose, number);
-            let mut stranger = TcpStream::connect(right.address())?;
+            let mut stranger = TcpStream::connect(right.address)?;
             stranger.write_all(&heard)?;
             ensure!(is_dropped(&mut stranger), "{purpose:?} was let in again");
         }
@@ -318,7 +321,7 @@ fn a_thousand_silent_strangers_keep_nobody_out() {
         let mut crowd = Vec::new();
         for _ in 0..MANY {
             // Where files run out, so many as there are.
-            let Ok(stream) = TcpStream::connect_timeout(&right.address(), PATIENCE) else {
+            let Ok(stream) = TcpStream::connect_timeout(&right.address, PATIENCE) else {
                 break;
             };
             crowd.push(stream);

@@ -3,8 +3,7 @@
 //! them alike.
 
 use crate::net::ends::{Call, Door, Line, NO_PORTS, PATIENCE, Socket, pattern};
-use crate::net::place::{only, pin_far, placed};
-use crate::net::usage::{Turns, Usage, Used};
+use crate::net::place::{Turns, Usage, Used, only, pin_far, placed};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Clock, FarEnd, Finally, beside};
 use laws::net::Protocol;

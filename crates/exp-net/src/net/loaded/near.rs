@@ -2,10 +2,8 @@
 
 use super::far::{Counted, Said, Told, Traffic, Window, during, streams};
 use crate::net::Events;
-use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
-use crate::net::limit::Limit;
-use crate::net::place::{near_cpus, only, placed};
-use crate::net::usage::Turns;
+use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
+use crate::net::place::{Turns, near_cpus, only, placed};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::loaded::{Beside, Direction};

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Bytes that are taken in at a time, or a message if that is longer.
-const INBOX_BYTES: usize = 64 << 10;
+pub(super) const INBOX_BYTES: usize = 64 << 10;
 
 /// One connection with requests on their way.
 pub(super) struct Connection {

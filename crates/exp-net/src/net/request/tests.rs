@@ -1,5 +1,5 @@
 use super::EXPERIMENT;
-use super::far::Told;
+use super::party::Told;
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Door, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;

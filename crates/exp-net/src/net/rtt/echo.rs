@@ -2,8 +2,7 @@
 
 use super::trip::{Plan, Trip, limit_ns};
 use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, is_again, send_whole};
-use crate::net::place;
-use crate::net::usage::{Usage, Used, thread_cpu_ns as cpu_ns};
+use crate::net::place::{self, Usage, Used, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
 use laws::net::Protocol as Carrier;
@@ -109,7 +108,7 @@ fn sockets(door: &mut Door, far: &FarEnd, call: &mut Call, of: &Exchange) -> Res
 
 /// A listening UNIX socket and its name, which is the host's as the door's port is.
 pub(super) fn listen_unix(door: &Door) -> Result<(Socket, String)> {
-    let port = door.listener().local_addr()?.port();
+    let port = door.listener.local_addr()?.port();
     let name = format!("plumb-rtt-{port}");
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket

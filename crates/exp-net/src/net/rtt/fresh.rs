@@ -3,17 +3,14 @@
 use super::echo::{Ask, Told, listen_unix, unix_address};
 use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
 use crate::net::ends::{
-    Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
+    Call, Dial, Door, Limit, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
 };
-use crate::net::limit::Limit;
-use crate::net::place;
-use crate::net::usage::{Usage, thread_cpu_ns as cpu_ns};
+use crate::net::place::{self, Usage, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
 use laws::net::rtt::{Exchange, Protocol};
-use metal::clock;
-use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
+use metal::{clock, sleep};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +31,7 @@ const ENOUGH: u64 = u64::MAX;
 
 /// Exchanges with the UNIX socket of a name, or with the door.
 pub(super) fn run(dial: &mut Dial, name: Option<&str>, of: &Exchange, plan: Plan) -> Result<Ran> {
-    let to = name.map_or_else(|| Ok(dial.address().into()), unix_address)?;
+    let to = name.map_or_else(|| Ok(dial.address.into()), unix_address)?;
     let bytes = usize::try_from(of.message)?;
     let mut message = pattern(bytes);
     let mut back = vec![1; bytes];
@@ -142,7 +139,7 @@ pub(super) fn serve(
     let (listener, name) = match of.protocol {
         Protocol::Unix => listen_unix(door).map(|(listener, name)| (listener, Some(name)))?,
         // Another descriptor of the same socket.
-        _ => (Socket::from(door.listener().try_clone()?), None),
+        _ => (Socket::from(door.listener.try_clone()?), None),
     };
     let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let until = Instant::now() + 2 * PATIENCE + limit + ask.window();

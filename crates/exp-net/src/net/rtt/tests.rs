@@ -1,7 +1,7 @@
 use super::echo::{Ask, Told};
 use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, Rtt, connect, fresh};
-use crate::net::ends::tests::{complete, hold, only_order, rehearse_both};
+use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
 use crate::net::ends::{Dial, Line, PATIENCE};
 use anyhow::{Result, ensure};
 use bench::experiment::contract::Experiment;
@@ -153,20 +153,14 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
 
 #[test]
 fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
-    use std::io::Write;
     let set = set("message=64 protocol=tcp ends=same_cpu exchange=connect_echo connections=1 \
          receiver=blocking arrivals=saturated");
     under(&set, |dial, cases| {
         let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
         let name: Option<String> = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;
-        let mut strangers = Vec::new();
-        for said in [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]] {
-            let mut stream = std::net::TcpStream::connect(dial.address())?;
-            // It may be dropped while it speaks.
-            let _ = stream.write_all(said);
-            strangers.push(stream);
-        }
+        let said = [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]];
+        let _strangers = shout(dial.address, said);
         let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
         let ran = fresh::run(dial, name.as_deref(), &Exchange::decode(&cases[0])?, plan)?;
         line.tell(&"enough")?;
