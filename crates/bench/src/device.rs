@@ -188,47 +188,35 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
 /// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line,
 /// and if the kernel is configured not to count.
 pub fn device_read_bytes(number: &str) -> Option<u64> {
-    counted(number)
-        .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
-        .flatten()
+    Some(counted(number, READ_SECTORS)? * SECTOR_BYTES)
 }
 
-/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its
-/// disk.
-fn counted(number: &str) -> bool {
-    let dir = format!("/sys/dev/block/{number}");
-    let told = ["queue", "../queue"]
-        .iter()
-        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
-    told.is_none_or(|told| told.trim() != "0")
+/// Bytes that a device was given to write; `None` likewise.
+pub fn device_written_bytes(number: &str) -> Option<u64> {
+    Some(counted(number, WRITTEN_SECTORS)? * SECTOR_BYTES)
+}
+
+/// Sum of the times that requests of everybody waited for a device, from submission to answer, in
+/// ns (counted when they are answered); `None` likewise. Its growth over a time is the mean number
+/// in flight.
+pub fn device_waited_ns(number: &str) -> Option<f64> {
+    Some(counted(number, WAITED_MS)? as f64 * 1e6)
 }
 
 /// Requests that a device has not answered yet, of everybody; `None` without such a line.
 pub fn device_in_flight(number: &str) -> Option<u64> {
-    in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+    field_of(&diskstats()?, number, IN_FLIGHT)
 }
 
-/// Sum of the times that requests of everybody waited for a device, from submission to answer, in
-/// ns (counted when they are answered); `None` without such a line, and if the kernel is configured
-/// not to count. Its growth over a time is the mean number in flight.
-pub fn device_waited_ns(number: &str) -> Option<f64> {
-    if !counted(number) {
-        return None;
-    }
-    waited_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
-}
-
-fn waited_of(diskstats: &str, number: &str) -> Option<f64> {
-    Some(field_of(diskstats, number, 13)? as f64 * 1e6)
-}
-
-/// Bytes that a device was given to write; `None` without such a line.
-pub fn device_written_bytes(number: &str) -> Option<u64> {
-    if !counted(number) {
-        return None;
-    }
-    let diskstats = std::fs::read_to_string("/proc/diskstats").ok()?;
-    Some(field_of(&diskstats, number, 9)? * SECTOR_BYTES)
+/// What the kernel counts of a device, if it does: `iostats` of its queue, of a partition that of
+/// its disk.
+fn counted(number: &str, field: usize) -> Option<u64> {
+    let dir = format!("/sys/dev/block/{number}");
+    let told = ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
+    let counts = told.is_none_or(|told| told.trim() != "0");
+    field_of(&diskstats().filter(|_| counts)?, number, field)
 }
 
 /// What a device was given to write so far.
@@ -245,27 +233,30 @@ pub struct Written {
 /// What a device was given to write; `None` without a line of its number. Partitions count no
 /// flushes: those are the whole disk's (`disk`).
 pub fn device_written(number: &str, disk: Option<&str>) -> Option<Written> {
-    written_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number, disk)
+    written_of(&diskstats()?, number, disk)
 }
 
 fn written_of(diskstats: &str, number: &str, disk: Option<&str>) -> Option<Written> {
     Some(Written {
-        requests: field_of(diskstats, number, 7)?,
-        bytes: field_of(diskstats, number, 9)? * SECTOR_BYTES,
-        flushes: disk.and_then(|disk| field_of(diskstats, disk, 18)),
+        requests: field_of(diskstats, number, WRITES)?,
+        bytes: field_of(diskstats, number, WRITTEN_SECTORS)? * SECTOR_BYTES,
+        flushes: disk.and_then(|disk| field_of(diskstats, disk, FLUSHES)),
     })
 }
 
-fn read_of(diskstats: &str, number: &str) -> Option<u64> {
-    Some(field_of(diskstats, number, 5)? * SECTOR_BYTES)
+fn diskstats() -> Option<String> {
+    std::fs::read_to_string("/proc/diskstats").ok()
 }
 
-fn in_flight_of(diskstats: &str, number: &str) -> Option<u64> {
-    field_of(diskstats, number, 11)
-}
+// Of `major minor name reads merged sectors ms writes merged sectors ms in-flight …`
+// (Documentation/admin-guide/iostats.rst).
+const READ_SECTORS: usize = 5;
+const WRITES: usize = 7;
+const WRITTEN_SECTORS: usize = 9;
+const IN_FLIGHT: usize = 11;
+const WAITED_MS: usize = 13;
+const FLUSHES: usize = 18;
 
-/// `major minor name reads merged sectors ms writes merged sectors ms in-flight …`
-/// (Documentation/admin-guide/iostats.rst).
 fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
     let (major, minor) = number.split_once(':')?;
     let line = diskstats.lines().find_map(|line| {
@@ -300,8 +291,8 @@ fn own_of(io: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALL_SHARES, allowance, below, coarse, in_flight_of, own_of, read_of, shares, waited_of,
-        written_of,
+        ALL_SHARES, IN_FLIGHT, READ_SECTORS, WAITED_MS, allowance, below, coarse, field_of, own_of,
+        shares, written_of,
     };
     use crate::experiment::fixtures::bare_site;
     use crate::experiment::{DirFacts, Site};
@@ -379,14 +370,14 @@ mod tests {
     fn counters_are_found_by_their_names() {
         let text =
             "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 6 4 9\n";
-        assert_eq!(read_of(text, "8:16"), Some(321 * 512));
-        assert_eq!(in_flight_of(text, "8:16"), Some(6));
+        assert_eq!(field_of(text, "8:16", READ_SECTORS), Some(321));
+        assert_eq!(field_of(text, "8:16", IN_FLIGHT), Some(6));
         let short = "8 16 sdb 403 16 321 74 2 3 4 5 6 4\n";
-        assert_eq!(waited_of(short, "8:16"), None, "not told");
+        assert_eq!(field_of(short, "8:16", WAITED_MS), None, "not told");
         let new = "8 16 sdb 403 16 321 74 2 3 4 5 6 4 9 0 0\n";
-        assert_eq!(waited_of(new, "8:16"), Some(9e6));
-        assert_eq!(read_of(text, "8:1"), None);
-        assert_eq!(read_of("", "8:1"), None);
+        assert_eq!(field_of(new, "8:16", WAITED_MS), Some(9));
+        assert_eq!(field_of(text, "8:1", READ_SECTORS), None);
+        assert_eq!(field_of("", "8:1", READ_SECTORS), None);
         let written = |disk| written_of(text, "8:16", disk).map(|written| written.flushes);
         assert_eq!(written(Some("8:16")), Some(None), "an old kernel");
         let new = "8 0 sda 1 0 8 0 3 4 24 6 0 8 9 1 2 3 4 77 5\n8 1 sda1 1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 0 0\n";

@@ -2,14 +2,14 @@
 
 pub mod joined;
 
-use super::{DirFacts, Known, Site};
+use super::{AnyExperiment, DirFacts, Known, Site};
 use crate::device;
 use crate::fitted::Fitted;
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::calibrate;
 use host::{Core, Host, Root};
-use record::case::Series;
-use record::event::Calibration;
+use record::case::{Case, Series};
+use record::event::{Calibration, Prediction};
 use record::key::{CaseId, Key, Value};
 use std::path::Path;
 
@@ -58,6 +58,11 @@ pub fn case(text: &str) -> CaseId {
     })
 }
 
+/// What a user chooses, as it is written (`op=read mode=cold,cached`).
+pub fn set(text: &str) -> Vec<(&str, &str)> {
+    text.split_whitespace().filter_map(|one| one.split_once('=')).collect()
+}
+
 /// Figures of earlier experiments: experiment, case (as for [`case`]), metric, value.
 pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
     let mut known = Known::default();
@@ -65,6 +70,18 @@ pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
         known.insert(Key::new(experiment, &case(of), metric), *value);
     }
     known
+}
+
+/// What an experiment says of a metric of a case, before its widths are scaled.
+pub fn told(
+    experiment: &dyn AnyExperiment,
+    site: &Site,
+    known: Option<&Known>,
+    case: &Case,
+    metric: &str,
+) -> Option<Prediction> {
+    let of = experiment.card().metrics.iter().find(|of| of.name == metric);
+    experiment.unscaled(site, known, case, of.expect("a metric of the card"))
 }
 
 /// Clocks of a CPU that are looked at for 2 ms. The calling thread is pinned to it.

@@ -99,26 +99,23 @@
 //! cgroup-v2.rst; [man] cachestat(2).
 
 mod derive;
-mod group;
 mod grown;
-mod predicted;
 mod sizes;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
 use crate::fs::file::{self, below};
-use crate::fs::offered::{found, less, more, plain};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Param, Params, Preset,
-    Site, Skip, ViewCard,
+    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site,
+    Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use bench::{case, params, symbols};
+use bench::{case, metrics, params, settings, symbols};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
 use record::key::CaseId;
@@ -127,11 +124,7 @@ use record::unit::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: CacheSize = CacheSize;
-
-/// `fs.cache_size`.
-pub struct CacheSize;
+bench::experiment!(CacheSize);
 
 const ID: &str = "fs.cache_size";
 
@@ -200,40 +193,30 @@ impl Limit {
 static CARD: Card = Card {
     id: ID,
     title: "Size of the page cache",
-    metrics: &[
-        less("latency_per_block", "time to read a 4 KiB block again, sequentially", Unit::Ns),
-        less("latency_per_byte", "the same time per byte", Unit::NsPerB),
-        more("bandwidth", "rate at which the file is read again", Unit::BPerS),
-        plain("residency", "share of the file in memory before the second read", Unit::Ratio),
-        plain("missed", "share of the second read that came from the device", Unit::Ratio),
-        plain("cache_growth", "growth of the page cache when the file was first read", Unit::B),
-        plain("file", "size of the file", Unit::B),
-        found(more("knee", "file size above which the file no longer stays in memory", Unit::B)),
-        found(more("knee_over_limit", "that size divided by the limit", Unit::Ratio)),
-        found(more(
-            "machine_estimate",
-            "estimate, not measured: file cache of the whole machine, from a group's knee",
-            Unit::B,
-        )),
-        found(more("cached", "largest size whose second read came from memory", Unit::B)),
-        found(more("rate_above", "rate at which the device delivers above the knee", Unit::BPerS)),
-        found(plain(
-            "rate_over_read",
-            "that rate divided by fs.read's rate for a cold sequential file",
-            Unit::Ratio,
-        )),
-    ],
+    metrics: metrics! {
+        "latency_per_block" => Ns Lower Io: "time to read a 4 KiB block again, sequentially";
+        "latency_per_byte" => NsPerB Lower Io: "the same time per byte";
+        "bandwidth" => BPerS Higher Io: "rate at which the file is read again";
+        "residency" => Ratio None Io: "share of the file in memory before the second read";
+        "missed" => Ratio None Io: "share of the second read that came from the device";
+        "cache_growth" => B None Io: "growth of the page cache when the file was first read";
+        "file" => B None Io: "size of the file";
+        "knee" => derived B Higher Io: "file size above which the file no longer stays in memory";
+        "knee_over_limit" => derived Ratio Higher Io: "that size divided by the limit";
+        "machine_estimate" => derived B Higher Io:
+            "estimate, not measured: file cache of the whole machine, from a group's knee";
+        "cached" => derived B Higher Io: "largest size whose second read came from memory";
+        "rate_above" => derived BPerS Higher Io: "rate at which the device delivers above the knee";
+        "rate_over_read" => derived Ratio None Io:
+            "that rate divided by fs.read's rate for a cold sequential file";
+    },
     params: params![
         Swept::PARAMS,
-        &[
-            Param::setting(
-                "time",
-                "time limit of a sweep",
-                Domain::ns(100_000_000, 86_400_000_000_000),
-                ["6s", "6s", "240s"],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "time": Domain::ns(100_000_000, 86_400_000_000_000), ["6s", "6s", "240s"] =>
+                "time limit of a sweep";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,
@@ -319,11 +302,11 @@ impl Experiment for CacheSize {
     }
 
     fn law(facts: Facts, swept: &Swept, at: &Case, metric: &Metric) -> Option<Prediction> {
-        predicted::measured(facts, swept.limit, at, &metric.name)
+        derive::measured(facts, swept.limit, at, &metric.name)
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        predicted::derived(facts, &Found::of(id)?, &metric.name)
+        derive::derived(facts, &Found::of(id)?, &metric.name)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

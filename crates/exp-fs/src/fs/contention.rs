@@ -98,38 +98,30 @@
 //! closed systems); [man] open(2) O_DIRECT, statx(2), proc(5) io and diskstats.
 
 mod curve;
-mod files;
 mod readers;
 mod round;
 
 use super::file;
-use super::offered::{Offered, found, less, more, plain, standard_first};
+use super::offered::{Offered, standard_first};
 use anyhow::Result;
-use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site,
-    Skip, ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use bench::{case, params, symbols};
-use laws::fs::contention as law;
-use laws::fs::{BLOCK_BYTES, Pattern};
+use bench::{case, device, metrics, params, settings, symbols};
+use laws::fs::{BLOCK_BYTES, Pattern, contention as law};
 use laws::{Law, range};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::Metric;
-use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Contention = Contention;
-
-/// `fs.contention`.
-pub struct Contention;
+bench::experiment!(Contention);
 
 const ID: &str = "fs.contention";
 /// R0's files and R1's, in bytes.
@@ -195,35 +187,25 @@ impl Competing {
 static CARD: Card = Card {
     id: ID,
     title: "Competing readers",
-    metrics: &[
-        less("latency", "one direct 4 KiB read by the measured reader", Unit::Ns),
-        less("latency_all", "mean latency over the reads of all readers", Unit::Ns),
-        more("bandwidth", "bandwidth of all readers together", Unit::BPerS),
-        more("fairness", "Jain's index of the readers' shares", Unit::Ratio),
-        less("cpu", "CPU time per read, over all readers", Unit::NsPerOp),
-        found(more("saturation", "number of readers at the knee of total bandwidth", Unit::Count)),
-        found(less(
-            "slope",
-            "latency that each further competitor adds for the measured reader",
-            Unit::Ns,
-        )),
-        found(plain(
-            "linearity",
-            "share of the latency's variance that a line over competitors explains",
-            Unit::Ratio,
-        )),
-    ],
+    metrics: metrics! {
+        "latency" => Ns Lower Io: "one direct 4 KiB read by the measured reader";
+        "latency_all" => Ns Lower Io: "mean latency over the reads of all readers";
+        "bandwidth" => BPerS Higher Io: "bandwidth of all readers together";
+        "fairness" => Ratio Higher Io: "Jain's index of the readers' shares";
+        "cpu" => NsPerOp Lower Io: "CPU time per read, over all readers";
+        "saturation" => derived Count Higher Io: "number of readers at the knee of total bandwidth";
+        "slope" => derived Ns Lower Io:
+            "latency that each further competitor adds for the measured reader";
+        "linearity" => derived Ratio None Io:
+            "share of the latency's variance that a line over competitors explains";
+    },
     params: params![
         Competing::PARAMS,
-        &[
-            Param::setting(
-                "window",
-                "time for which all readers of a case read together",
-                Domain::ns(1_000_000, 10_000_000_000),
-                ["30ms", "50ms", "70ms"],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "window": Domain::ns(1_000_000, 10_000_000_000), ["30ms", "50ms", "70ms"] =>
+                "time for which all readers of a case read together";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -245,8 +227,8 @@ impl Experiment for Contention {
         |order| Hazards { run_delay: order.cpus.len() > 1 && !order.is_free(), ..Hazards::FILES };
     const ROUND_COST: fn(&Site, &Series) -> Duration = round::round_cost;
     const FILES: Option<Files> = Some(Files {
-        make: |series, dir, _| files::write(series, dir),
-        cost: |site, series| device::write_cost(site, files::bytes(&files::sizes(&series.cases))),
+        make: |series, dir, _| round::write(series, dir),
+        cost: |site, series| device::write_cost(site, round::bytes(&round::sizes(&series.cases))),
         has: |_| true,
     });
 
@@ -291,7 +273,7 @@ impl Experiment for Contention {
         let mut offered = Offered::default();
         for case in cases {
             offered.cases.push(Case::new(case.id()));
-            let wanted = files::bytes(&files::sizes(&offered.cases));
+            let wanted = round::bytes(&round::sizes(&offered.cases));
             if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
                 offered.cases.pop();
                 let files = case.competitors + 1;

@@ -42,8 +42,12 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A seed for the data of a file that depends on its path alone: the rounds find by it what was
 /// written, and no other run has it.
 pub(super) fn seed_of(path: &Path) -> u64 {
+    hashed(path)
+}
+
+fn hashed(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -51,9 +55,7 @@ pub(super) fn seed_of(path: &Path) -> u64 {
 /// after the other, or what runs later is served from what the device, or the host below it, still
 /// has in memory of what ran before.
 pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (seed, case.to_string()).hash(&mut hasher);
-    hasher.finish()
+    hashed((seed, case.to_string()))
 }
 
 /// An open file, and what was found out about it.

@@ -145,23 +145,20 @@
 
 mod crew;
 mod places;
-mod watch;
 mod workloads;
 mod written;
 
-use super::latencies::common_clock;
-use super::offered::{cost, less, more, settled, standard_first, told};
+use super::offered::{common_clock, cost, settled, standard_first, told};
 use super::{file, window};
 use anyhow::{Context, Result};
-use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared};
-use bench::params;
+use bench::{device, metrics, params, settings};
 use crew::Task;
 use laws::Law;
 use laws::fs::io::{self as law, Request, Work};
@@ -174,11 +171,7 @@ use record::unit::Unit;
 use std::time::Duration;
 use workloads::{MIB, Sizes};
 
-/// The experiment.
-pub static EXPERIMENT: Io = Io;
-
-/// `fs.io`.
-pub struct Io;
+bench::experiment!(Io);
 
 const ID: &str = "fs.io";
 /// For stated costs: opening, evicting and bringing into memory, for each case and each further
@@ -190,49 +183,30 @@ const WORKER_NS: f64 = 35e6;
 static CARD: Card = Card {
     id: ID,
     title: "Reads and writes by block, depth and threads",
-    metrics: &[
-        less("latency", "one operation, from its submission to its completion", Unit::Ns),
-        more("iops", "operations per second of all threads, with a full queue", Unit::OpPerS),
-        more("bandwidth", "bytes per second of these operations", Unit::BPerS),
-        more(
-            "burst_iops",
-            "operations per second in a window too short to call it a rate",
-            Unit::OpPerS,
-        )
-        .formerly("iops"),
-        more("burst", "bytes per second of these operations", Unit::BPerS).formerly("bandwidth"),
-        less(
-            "cpu",
-            "CPU time per operation, user and system, including kernel workers",
-            Unit::NsPerOp,
-        ),
-    ],
+    metrics: metrics! {
+        "latency" => Ns Lower Io: "one operation, from its submission to its completion";
+        "iops" => OpPerS Higher Io: "operations per second of all threads, with a full queue";
+        "bandwidth" => BPerS Higher Io: "bytes per second of these operations";
+        "burst_iops", was "iops" => OpPerS Higher Io:
+            "operations per second in a window too short to call it a rate";
+        "burst", was "bandwidth" => BPerS Higher Io: "bytes per second of these operations";
+        "cpu" => NsPerOp Lower Io:
+            "CPU time per operation, user and system, including kernel workers";
+    },
     params: params![
         Work::PARAMS,
-        &[
-            Param::setting(
-                "size",
-                "size of the file to read; auto: 64 MiB in quick, else 256 MiB, less if little may \
-                 be written",
-                Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "written",
+        settings! {
+            "size": Domain::Either(&["auto"], MIB, 1 << 42, Unit::B), ["auto"; 3] =>
+                "size of the file to read; auto: 64 MiB in quick, else 256 MiB, less if little \
+                 may be written";
+            "written": Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B), ["auto"; 3] =>
                 "most bytes that a case writes per round, or 8 operations; auto: 1 to 8 MiB, \
-                 depending on how much may be written",
-                Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "window",
+                 depending on how much may be written";
+            "window": Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns), ["auto"; 3] =>
                 "how long the threads of a case run per round; figures are rates from half a \
-                 second on; auto: half a second for device rates, else one and a half case times",
-                Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
-                ["auto"; 3],
-            ),
-            PLACEMENT_PARAM,
-        ],
+                 second on; auto: half a second for device rates, else one and a half case times";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     views: &[

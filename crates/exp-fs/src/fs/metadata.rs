@@ -79,37 +79,31 @@
 //! [man] openat(2), renameat2(2), getdents64(2); [linux] Documentation/filesystems/path-lookup.rst,
 //! ext4/directory.rst.
 
-mod batches;
 mod directory;
 
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
 use anyhow::Result;
-use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared};
-use bench::params;
+use bench::{device, metrics, params, settings};
 use directory::Directory;
 use laws::fs::metadata::{self as law, Call, Named};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
+use record::metric::Metric;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Metadata = Metadata;
-
-/// `fs.metadata`.
-pub struct Metadata;
+bench::experiment!(Metadata);
 
 /// What an entry has written, in bytes: its inode and its name, and both in the journal.
 const ENTRY_BYTES: u64 = 768;
@@ -130,18 +124,16 @@ const ASK_NS: f64 = 1.5e3;
 static CARD: Card = Card {
     id: "fs.metadata",
     title: "File metadata: create, stat, rename, unlink",
-    metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
+    metrics: metrics! {
+        "latency" => Ns Lower Io: "one call (readdir: one entry)";
+    },
     params: params![
         Named::PARAMS,
-        &[
-            Param::setting(
-                "name",
-                "length of a file name in bytes",
-                Domain::bytes(directory::NAME_BYTES_MIN, 255),
-                ["24B"; 3],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "name": Domain::bytes(directory::NAME_BYTES_MIN, 255), ["24B"; 3] =>
+                "length of a file name in bytes";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall"],
     needs: &[Need::Directory],
@@ -158,7 +150,19 @@ impl Experiment for Metadata {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("metadata.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
-    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let asked: u64 = sizes(series).into_iter().sum();
+        cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
+            let Some(named) = Named::of(&case.id) else { return 0.0 };
+            let asked_ns = named.entries as f64 * ASK_NS / 4.0;
+            let timed_ns = match named.call {
+                // Quartets of whole listings, six at least.
+                Call::Readdir => (site.case_ns as f64).max(36.0 * asked_ns),
+                _ => site.case_ns as f64,
+            };
+            AROUND_FACTOR * timed_ns + asked_ns
+        })
+    };
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, alive| {
             let made = sizes(series).into_iter();
@@ -239,7 +243,7 @@ impl Experiment for Metadata {
                     place.insert(Directory::open(&dir, named.entries, name, seed, &mut alive)?)
                 }
             };
-            let samples = match batches::time(named.call, directory, case, bench) {
+            let samples = match directory::time(named.call, directory, case, bench) {
                 Ok(samples) => samples,
                 Err(error) => {
                     // The next case finds the directory as it was, or opens and mends it.
@@ -255,20 +259,6 @@ impl Experiment for Metadata {
         });
         Ok(())
     }
-}
-
-fn round_cost(site: &Site, series: &Series) -> Duration {
-    let asked: u64 = sizes(series).into_iter().sum();
-    cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
-        let Some(named) = Named::of(&case.id) else { return 0.0 };
-        let asked_ns = named.entries as f64 * ASK_NS / 4.0;
-        let timed_ns = match named.call {
-            // Quartets of whole listings, six at least.
-            Call::Readdir => (site.case_ns as f64).max(36.0 * asked_ns),
-            _ => site.case_ns as f64,
-        };
-        AROUND_FACTOR * timed_ns + asked_ns
-    })
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

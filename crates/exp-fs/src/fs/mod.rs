@@ -4,7 +4,6 @@
 mod file;
 #[cfg(test)]
 mod fixtures;
-mod latencies;
 mod offered;
 mod window;
 

@@ -1,40 +1,21 @@
-//! What experiments of the family offer, and what all of their figures say beside them.
+//! What experiments of the family offer, what all of their figures say beside them, latencies that
+//! engines logged, and a clock that several CPUs share.
 
 use super::file::ground_note;
 use anyhow::{Context, Result};
 use bench::experiment::contract::Experiment;
 use bench::experiment::{Card, Field, Offer, Preset, Site, Skip};
-use bench::measure::{Bench, Settled, settle};
+use bench::measure::{Bench, Clock, Settled, settle};
 use laws::fs::journal::{Keeper, keeper};
+use metal::io::Latencies;
 use record::case::{Case, Order, Series};
 use record::event::Samples;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use stats::histogram::Histogram;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A metric where less is better.
-pub(super) const fn less(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Lower, Kind::Io)
-}
-
-pub(super) const fn more(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Higher, Kind::Io)
-}
-
-/// Neither is better.
-pub(super) const fn plain(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::None, Kind::Io)
-}
-
-/// One that is derived.
-pub(super) const fn found(mut metric: Metric) -> Metric {
-    metric.derived = true;
-    metric
-}
 
 /// Cases on their way to a series.
 #[derive(Default)]
@@ -112,4 +93,38 @@ pub(super) fn describe_place(samples: &mut Samples, case: &Case, settled: Settle
     let keeper = Keeper::of(case.at.get(PROMISE_AT));
     samples.notes.extend(keeper.and_then(Keeper::caveat).map(str::to_owned));
     samples.notes.extend(ground_note(case));
+}
+
+/// Single latencies that a log keeps as they are; all are counted.
+pub(super) const LISTED: usize = 20_000;
+
+pub(super) fn in_ns<'log>(
+    clock: Clock,
+    logs: impl Iterator<Item = &'log Latencies>,
+) -> (Vec<f64>, Histogram) {
+    let mut all = Histogram::default();
+    let mut listed = Vec::new();
+    for log in logs {
+        listed.extend(log.first().iter().map(|ticks| clock.ns(*ticks)));
+        if log.total() == log.first().len() as u64 {
+            // All are known as they were.
+            log.first().iter().for_each(|ticks| all.record(clock.ns(*ticks)));
+            continue;
+        }
+        for (ticks, count) in log.counts() {
+            (0..count).for_each(|_| all.record(clock.ns(ticks)));
+        }
+    }
+    (listed, all)
+}
+
+/// A clock that may be compared between CPUs over so many ns.
+pub(super) fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clock> {
+    let mut clock = bench.order().clock();
+    for cpu in cpus.iter().filter(|cpu| **cpu != cpus[0]) {
+        if !bench.offset(cpus[0], *cpu)?.allows(window_ns) {
+            clock = Clock::Monotonic;
+        }
+    }
+    Ok(clock)
 }

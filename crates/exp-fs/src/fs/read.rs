@@ -98,7 +98,7 @@
 mod passes;
 
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
-use super::offered::{Offered, cost, found, less, more, plain, settled, standard_first};
+use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
 use anyhow::{Context, Result};
 use bench::device::{allowance, write_cost};
@@ -110,7 +110,7 @@ use bench::experiment::{
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use bench::{case, params};
+use bench::{case, metrics, params};
 use laws::Law;
 use laws::device::reading;
 use laws::fs::Pattern;
@@ -126,11 +126,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Read = Read;
-
-/// `fs.read`.
-pub struct Read;
+bench::experiment!(Read);
 
 /// A case that a device answers is measured for so many times the time of a case, a cached one for
 /// one.
@@ -152,25 +148,18 @@ const THOROUGH_KIB: [u64; 15] =
 static CARD: Card = Card {
     id: "fs.read",
     title: "Reading a file in 4 KiB blocks",
-    metrics: &[
-        less("latency_per_block", "time of a pass divided by its 4 KiB blocks", Unit::Ns),
-        less("latency", "one read of 4 KiB", Unit::Ns),
-        more("iops", "reads per second", Unit::OpPerS),
-        more("bandwidth", "bytes per second of these reads", Unit::BPerS),
-        more(
-            "burst_iops",
-            "reads per second in a window too short to call it a rate",
-            Unit::OpPerS,
-        )
-        .formerly("iops"),
-        more("burst", "bytes per second of these reads", Unit::BPerS).formerly("bandwidth"),
-        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
-        found(plain(
-            "readahead_gain",
-            "time of a cold block without readahead, divided by the time with it",
-            Unit::Ratio,
-        )),
-    ],
+    metrics: metrics! {
+        "latency_per_block" => Ns Lower Io: "time of a pass divided by its 4 KiB blocks";
+        "latency" => Ns Lower Io: "one read of 4 KiB";
+        "iops" => OpPerS Higher Io: "reads per second";
+        "bandwidth" => BPerS Higher Io: "bytes per second of these reads";
+        "burst_iops", was "iops" => OpPerS Higher Io:
+            "reads per second in a window too short to call it a rate";
+        "burst", was "bandwidth" => BPerS Higher Io: "bytes per second of these reads";
+        "cpu" => NsPerOp Lower Io: "CPU time of the reading thread per read, user and system";
+        "readahead_gain" => derived Ratio None Io:
+            "time of a cold block without readahead, divided by the time with it";
+    },
     params: params![Look::PARAMS, &[PLACEMENT_PARAM]],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
     needs: &[Need::Directory],
@@ -371,7 +360,6 @@ fn file_of(size: u64, sizes: &BTreeSet<u64>) -> u64 {
     }
 }
 
-/// The files that sizes need, by their bytes.
 fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
     sizes.iter().map(|size| file_of(*size, sizes)).collect()
 }

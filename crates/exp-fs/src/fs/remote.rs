@@ -100,23 +100,19 @@
 mod library;
 mod mounted;
 mod passes;
-mod place;
 mod target;
-mod url;
-mod wire;
 
 use super::file::BLOCK_BYTES;
-use super::offered::{Offered, cost, less, more};
+use super::offered::{Offered, cost};
 use anyhow::{Context, Result, anyhow};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use bench::{case, params, symbols};
+use bench::{case, metrics, params, settings, symbols};
 use laws::Law;
 use laws::fs::remote::{self as law, Client, Reading};
 use laws::fs::{Mode, Pattern};
@@ -124,18 +120,12 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::metric::Metric;
-use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use target::Target;
-use url::Url;
+use target::{Target, Url};
 
-/// The experiment.
-pub static EXPERIMENT: Remote = Remote;
-
-/// `fs.remote`.
-pub struct Remote;
+bench::experiment!(Remote);
 
 /// Sizes of files in KiB: R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
 const THOROUGH_KIB: [u64; 14] =
@@ -169,28 +159,25 @@ case! {
 static CARD: Card = Card {
     id: "fs.remote",
     title: "Reading files on a remote file system",
-    metrics: &[
-        less("latency_per_block", "time of a pass divided by its blocks", Unit::Ns),
-        less("latency", "one read of 4 KiB", Unit::Ns),
-        more("bandwidth", "bytes of a pass divided by its time", Unit::BPerS),
-        more("iops", "reads of a pass divided by its time", Unit::OpPerS),
-        less("cpu", "CPU time of the reading thread per read, user and system", Unit::NsPerOp),
-        less("rpc_rtt", "NFS: from sending a READ to its reply (network and server)", Unit::Ns),
-        less("rpc_queue", "NFS: time a READ waits before it is sent", Unit::Ns),
-        less("rpc_execute", "NFS: whole life of a READ, from creation to completion", Unit::Ns),
-        less("rpc_client", "NFS: the client's own time per READ (execute less rtt)", Unit::Ns),
-    ],
+    metrics: metrics! {
+        "latency_per_block" => Ns Lower Io: "time of a pass divided by its blocks";
+        "latency" => Ns Lower Io: "one read of 4 KiB";
+        "bandwidth" => BPerS Higher Io: "bytes of a pass divided by its time";
+        "iops" => OpPerS Higher Io: "reads of a pass divided by its time";
+        "cpu" => NsPerOp Lower Io: "CPU time of the reading thread per read, user and system";
+        "rpc_rtt" => Ns Lower Io: "NFS: from sending a READ to its reply (network and server)";
+        "rpc_queue" => Ns Lower Io: "NFS: time a READ waits before it is sent";
+        "rpc_execute" => Ns Lower Io: "NFS: whole life of a READ, from creation to completion";
+        "rpc_client" => Ns Lower Io: "NFS: the client's own time per READ (execute less rtt)";
+    },
     params: params![
         Look::PARAMS,
-        &[
-            PLACEMENT_PARAM,
-            Param::setting(
-                "path",
-                "directory of a mounted remote file system, nfs://server/export/file or smb://server/share/file",
-                Domain::Text,
-                [target::NONE; 3],
-            ),
-        ],
+        &[PLACEMENT_PARAM],
+        settings! {
+            "path": Domain::Text, [target::NONE; 3] =>
+                "directory of a mounted remote file system, nfs://server/export/file or \
+                 smb://server/share/file";
+        },
     ],
     after: &["fs.read", "net.rtt", "net.bandwidth"],
     views: &[ViewCard::line("size", "latency_per_block")
@@ -328,7 +315,6 @@ fn path(series: &Series) -> Option<&str> {
     series.settings.get("path").and_then(Value::text)
 }
 
-/// Why a case is impossible for the given path.
 fn absent(is_file: bool, look: &Look) -> Option<Skip> {
     let (why, needed) = match (is_file, look.mode, look.size) {
         (true, mode, _) if mode != Mode::Library => (

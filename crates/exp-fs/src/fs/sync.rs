@@ -104,18 +104,17 @@ mod apparatus;
 mod counted;
 
 use super::file::{below, ground_facts};
-use super::offered::{Offered, cost, less, more, plain, promise, rounds, settled};
+use super::offered::{Offered, cost, promise, rounds, settled};
 use anyhow::Result;
-use bench::device;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
     unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use bench::params;
+use bench::{device, metrics, params, settings};
 use laws::Law;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
@@ -128,11 +127,7 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Sync = Sync;
-
-/// `fs.sync`.
-pub struct Sync;
+bench::experiment!(Sync);
 
 /// Syncs of a case in a round, at least and at most.
 const SYNCS_MIN: u64 = 8;
@@ -154,31 +149,23 @@ const DEFAULT_MOST: u64 = 64;
 static CARD: Card = Card {
     id: "fs.sync",
     title: "Durable writes and syncs",
-    metrics: &[
-        less("latency", "a write and its sync, until the sync returns", Unit::Ns),
-        less("sync", "the sync alone", Unit::Ns),
-        more("iops", "durable writes per second, one after another", Unit::OpPerS),
-        less("amplification", "bytes that the device writes per durable byte", Unit::Ratio),
-        plain("flushes", "device flushes per sync", Unit::Count),
-        plain("requests", "write requests to the device per sync, including flushes", Unit::Count),
-    ],
+    metrics: metrics! {
+        "latency" => Ns Lower Io: "a write and its sync, until the sync returns";
+        "sync" => Ns Lower Io: "the sync alone";
+        "iops" => OpPerS Higher Io: "durable writes per second, one after another";
+        "amplification" => Ratio Lower Io: "bytes that the device writes per durable byte";
+        "flushes" => Count None Io: "device flushes per sync";
+        "requests" => Count None Io: "write requests to the device per sync, including flushes";
+    },
     params: params![
         Synced::PARAMS,
-        &[
-            Param::setting(
-                "window",
-                "time that a case measures (auto: from the preset)",
-                Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "most",
-                "most syncs of a case per round (auto: from how much all rounds may write)",
-                Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count),
-                ["auto"; 3],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "window": Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns), ["auto"; 3] =>
+                "time that a case measures (auto: from the preset)";
+            "most": Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count), ["auto"; 3] =>
+                "most syncs of a case per round (auto: from how much all rounds may write)";
+        },
+        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -197,7 +184,17 @@ impl Experiment for Sync {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("sync.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
-    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let window = series.setting("window").unwrap_or(site.case_ns) as f64;
+        let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
+        cost(WORKER_NS, series, |case| {
+            let Some(sync) = Synced::of(&case.id) else { return 0.0 };
+            let one = law::latency(Facts::prior(site), &sync).range.likely;
+            let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
+            let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
+            timed + SYNCS_BESIDE as f64 * one + filled
+        })
+    };
     // Kernels and devices that do not count.
     const MAY_LACK: &'static [&'static str] = &["amplification", "flushes", "requests"];
 
@@ -308,18 +305,6 @@ impl Experiment for Sync {
         });
         Ok(())
     }
-}
-
-fn round_cost(site: &Site, series: &Series) -> Duration {
-    let window = series.setting("window").unwrap_or(site.case_ns) as f64;
-    let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
-    cost(WORKER_NS, series, |case| {
-        let Some(sync) = Synced::of(&case.id) else { return 0.0 };
-        let one = law::latency(Facts::prior(site), &sync).range.likely;
-        let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
-        let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
-        timed + SYNCS_BESIDE as f64 * one + filled
-    })
 }
 
 /// Syncs of a case in a round, and the cases without the largest blocks, as far as all rounds would

@@ -39,7 +39,6 @@ pub(super) fn rate_ns(case: &Case) -> Option<u64> {
     case.at.get(WINDOW_NS_AT).and_then(Value::int)
 }
 
-/// The names of a case's figures per second.
 pub(super) fn names(case: &Case) -> [&'static str; 2] {
     match case.at.get(WINDOW_AT).and_then(Value::text) {
         Some(BURST) => BURSTS,
@@ -65,7 +64,7 @@ pub(super) fn in_law<'name>(case: &Case, metric: &'name str) -> Result<&'name st
 pub(super) struct Window {
     log: Log,
     least_ns: u64,
-    most_ns: u64,
+    pub(super) most_ns: u64,
     block_ns: u64,
     /// Operations that begin in any case.
     at_least: u64,
@@ -74,7 +73,7 @@ pub(super) struct Window {
     begun: u64,
     /// When to look next whether it has settled.
     look_ns: u64,
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl Window {
@@ -96,11 +95,6 @@ impl Window {
         }
     }
 
-    /// The longest that it may last, in ns.
-    pub(super) fn most_ns(&self) -> u64 {
-        self.most_ns
-    }
-
     /// Whether another operation begins at `ns` since the window's begin. All that began before
     /// have completed by then, but as many as make the queue full with this one: what fills it
     /// counts nowhere.
@@ -120,10 +114,6 @@ impl Window {
             self.is_over = ns >= self.most_ns || is_long() || (!is_growing() && has_settled());
         }
         !self.is_over
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// The part in which the rate was steady.

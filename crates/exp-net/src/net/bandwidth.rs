@@ -106,16 +106,12 @@
 //! SNDBUFERRORS), include/uapi/linux/sock_diag.h (SK_MEMINFO_DROPS); [haynes] (change points).
 //! Cycles of the stack are starting values without a source.
 
-mod counts;
-mod derive;
 mod ends;
-mod numbers;
 mod offered;
 mod receive;
 mod reports;
 mod send;
 mod shape;
-mod socket;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
@@ -123,13 +119,15 @@ use anyhow::{Result, bail};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR_PARAM, Fields, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, Offer, Params, Preset, Site,
+    Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd};
 use bench::{metrics, params, settings};
+use ends::is_rate;
+use laws::Law;
 use laws::net::Protocol;
-use laws::net::bandwidth::{self as law, Bytes, Streams};
+use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Streams, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
@@ -139,11 +137,7 @@ use record::unit::Unit;
 use stats::steady::BLOCKS;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Bandwidth = Bandwidth;
-
-/// `net.bandwidth`.
-pub struct Bandwidth;
+bench::experiment!(Bandwidth);
 
 static CARD: Card = Card {
     id: "net.bandwidth",
@@ -215,7 +209,6 @@ const CASE_OVERHEAD: Duration = Duration::from_millis(8);
 const STREAM_OVERHEAD: Duration = Duration::from_micros(300);
 /// Datagrams drain, and meet first.
 const DRAIN: Duration = Duration::from_millis(9);
-/// Both workers.
 const WORKERS_OVERHEAD: Duration = Duration::from_millis(60);
 
 impl Experiment for Bandwidth {
@@ -260,8 +253,8 @@ impl Experiment for Bandwidth {
         offered::offer(site, cases, params)
     }
 
-    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        place::place_all(site, &mut series, |case: &Bytes| case.ends);
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        let mut series = place::place_all(site, series, |case: &Bytes| case.ends);
         let is_of_all = |case: &&mut Case| case.id.text("streams").is_some();
         for case in series.cases.iter_mut().filter(is_of_all) {
             let all = Value::Int(Streams::All.at(site));
@@ -270,8 +263,39 @@ impl Experiment for Bandwidth {
         Ok(series)
     }
 
-    fn law(facts: Facts, case: &Bytes, at: &Case, metric: &Metric) -> Option<Prediction> {
-        derive::law(facts, case, at, &metric.name)
+    fn law(facts: Facts, of: &Bytes, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let metric = &*metric.name;
+        let is_prior = facts.known.is_none();
+        let of_window = matches!(metric, "bandwidth" | "burst") && of.transfer == Transfer::Steady;
+        let why = match untold(of, metric) {
+            None if of_window && is_rate(of, at) != (metric == "bandwidth") => {
+                Some("unknown: the window length decides whether the figure is a rate or a burst")
+            }
+            why => why,
+        };
+        if let Some(why) = why {
+            return is_prior.then(|| unknown(why));
+        }
+        let (site, flow) = (facts.site, flow(facts.site, of, at));
+        if let Some(share) = law::share(site, &flow, metric) {
+            return is_prior.then(|| share.prediction());
+        }
+        if !is_prior && !law::adds(facts) {
+            return None;
+        }
+        let near_sends = of.direction == Direction::Up;
+        let law = match metric {
+            "bandwidth" => law::bandwidth(facts, &flow).bounded(law::bound(site, &flow)),
+            "burst" => law::bandwidth(facts, &flow),
+            "peak" => law::peak(facts, &flow),
+            "transfer_time" => law::transfer_time(facts, &flow),
+            "copy_rate" => law::copies(facts, &flow),
+            "cpu_near" => law::byte_cpu(facts, &flow, near_sends),
+            "cpu_far" => law::byte_cpu(facts, &flow, !near_sends),
+            "message_cpu_near" => law::message_cpu(facts, &flow, near_sends),
+            _ => law::message_cpu(facts, &flow, !near_sends),
+        };
+        Some(law.prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -294,16 +318,67 @@ impl Experiment for Bandwidth {
     }
 
     fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
-        derive::derivable(site, series)
+        let ids = series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
+        ids.filter(|id| efficiency(Facts::prior(site), id).is_some()).cloned().collect()
     }
 
     fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
-        derive::efficiency(facts, id)
+        efficiency(facts, id)
     }
 
     fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-        derive::derive(site, known, values)
+        let of_case = |(id, rate): (&CaseId, f64)| {
+            let there = site.toward(id.text(FAR)?);
+            let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+            let flow = flow(&there, &of, &Case::new(id.clone()));
+            let (over, what) = law::measure_of(&there, known, &flow)?;
+            let mut value = DerivedValue::new(id.clone(), "efficiency", rate / over);
+            value.notes.push(what);
+            Some(value)
+        };
+        ["bandwidth", "burst"]
+            .into_iter()
+            .flat_map(|metric| values.of("net.bandwidth", metric))
+            .filter_map(of_case)
+            .collect()
     }
+}
+
+/// What the law sees of a case, resolved or not.
+fn flow(site: &Site, of: &Bytes, at: &Case) -> Flow {
+    let interval_ns = at.int("interval_ns").unwrap_or(0);
+    Flow { streams: of.streams.at(site), interval_ns, of: of.clone() }
+}
+
+/// Why a case has no such figure.
+fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
+    use Transfer::{AlreadyThere, Steady};
+    let is_udp = of.protocol == Protocol::Udp;
+    match (metric, of.transfer) {
+        ("copy_rate", AlreadyThere) => None,
+        ("copy_rate", _) => Some("unknown: only for transfer=already_there"),
+        (_, AlreadyThere) => Some("unknown: transfer=already_there only has a copy rate"),
+        ("transfer_time", Steady) => Some("unknown: a steady stream has no transfer time"),
+        ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
+        (name, _) if name.contains("cpu") => None,
+        ("loss" | "loss_sender" | "loss_path" | "loss_receiver", Steady) if is_udp => None,
+        (name, _) if name.starts_with("loss") => {
+            Some("unknown: only for steady streams of datagrams")
+        }
+        ("efficiency", Steady) => None,
+        (_, Steady) if !is_udp => None,
+        _ => Some("unknown: only for steady streams"),
+    }
+}
+
+/// The efficiency of a steady transfer, if there is a reference.
+fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
+    let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+    if facts.known.is_some() {
+        return None;
+    }
+    let flow = flow(facts.site, &of, &Case::new(id.clone()));
+    law::efficiency(facts.site, &flow).map(Law::prediction)
 }
 
 #[cfg(test)]

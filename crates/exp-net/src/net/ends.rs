@@ -9,19 +9,17 @@
 //! deadline. What is measured goes through data connections of the experiment's own. All samples
 //! are recorded by the near end: the far end reports its counts over the line.
 
-mod dial;
 mod line;
 mod preamble;
 mod socket;
 #[cfg(test)]
 pub mod tests;
 
-pub use dial::Dial;
 pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
-pub use socket::{NO_PORTS, Socket, is_again, pattern, send_whole};
+pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern, send_whole};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bench::experiment::Fields;
 use bench::measure::FarEnd;
 use line::Asked;
@@ -51,7 +49,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 
 pub struct Door {
-    listener: TcpListener,
+    /// For callers that time `accept` themselves and [`Door::check`] the connection.
+    pub listener: TcpListener,
     gate: Gate,
     pending: VecDeque<Pending>,
     /// Lines and data connections that came while the others were asked for.
@@ -166,26 +165,10 @@ impl Door {
         }
     }
 
-    /// The listening socket, for callers that time `accept` themselves and [`Door::check`] the
-    /// connection.
-    pub fn listener(&self) -> &TcpListener {
-        &self.listener
-    }
-
     /// Reads the preamble of a data connection that was accepted by hand, and lets its number in.
     pub fn check(&mut self, stream: &mut (impl Read + AsFd), deadline: Instant) -> Result<u32> {
         let mut said = [0; PREAMBLE_BYTES];
-        let mut have = 0;
-        while have < said.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble arrived in time");
-            match stream.read(&mut said[have..]) {
-                Ok(0) => bail!("a stranger: the connection ended before its preamble"),
-                Ok(more) => have += more,
-                Err(error) if is_again(&error) => {}
-                Err(error) => return Err(error).context("reading a preamble"),
-            }
-        }
+        line::read_by(stream, &mut said, deadline).context("a stranger: no preamble")?;
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 

@@ -64,7 +64,6 @@ mod far;
 mod near;
 #[cfg(test)]
 mod tests;
-mod traffic;
 
 use super::tell;
 use crate::net::ends::{Dial, Door};
@@ -89,11 +88,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Loaded = Loaded;
-
-/// `net.loaded`.
-pub struct Loaded;
+bench::experiment!(Loaded);
 
 /// Round trips that take longer never ended, where nothing else is set.
 const TIMEOUT_NS: u64 = 2_000_000_000;
@@ -208,8 +203,8 @@ impl Experiment for Loaded {
         offer.or_reason()
     }
 
-    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        place::place_all(site, &mut series, |case: &Beside| case.ends);
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        let mut series = place::place_all(site, series, |case: &Beside| case.ends);
         for case in series.cases.iter_mut().filter(|case| !place::is_free(case)) {
             let traffic = Beside::of(&case.id).and_then(|of| of.traffic_cpus(site));
             for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"]

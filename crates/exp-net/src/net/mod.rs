@@ -2,9 +2,7 @@
 //! same cases, against the hosts of `--peer`.
 
 pub(crate) mod ends;
-mod limit;
 mod place;
-mod usage;
 
 use anyhow::Result;
 use bench::experiment::Offer;

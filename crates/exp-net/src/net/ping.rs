@@ -95,11 +95,7 @@ use record::metric::Metric;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Ping = Ping;
-
-/// `net.ping`.
-pub struct Ping;
+bench::experiment!(Ping);
 
 /// Echoes of a sparse case are at least so far apart, in ns.
 const INTERVAL_MIN_NS: u64 = 1_000_000;

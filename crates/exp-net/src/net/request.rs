@@ -68,17 +68,9 @@
 //! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
-mod account;
 mod connection;
-mod far;
 mod loops;
-mod message;
 mod party;
-mod requests;
-mod schedule;
-#[cfg(test)]
-mod tests;
-
 use super::tell;
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
@@ -86,25 +78,23 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    chosen, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
 use bench::{metrics, params, settings};
-use laws::net::request::{self as law, Asked, Load, Requests};
+use laws::net::request::{self as law, Asked, Load, Requests, Schedule, closed_rate};
+use laws::net::{Ends, Protocol};
 use party::Party;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::metric::Metric;
 use record::unit::Unit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Request = Request;
-
-/// `net.request`.
-pub struct Request;
+bench::experiment!(Request);
 
 static CARD: Card = Card {
     id: "net.request",
@@ -148,12 +138,65 @@ impl Experiment for Request {
     /// The thread that keeps the schedule never sleeps: a thread that keeps it off its CPU
     /// disturbs.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { run_delay: true, ..Hazards::NONE };
-    const ROUND_COST: fn(&Site, &Series) -> Duration = requests::round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let window = window_ns(series, site.case_ns);
+        let mut closed = BTreeSet::new();
+        let mut total_ns = ENDS_NS;
+        let of = |case: &Case| Requests::of(&case.id);
+        for case in series.cases.iter().filter_map(of) {
+            // Eight requests of a slow way, and the connections' own round trips.
+            let rate = closed_rate(Facts::prior(site), &case).range.likely;
+            let asked = match case.asked() {
+                Asked::Closed => rate,
+                Asked::Share(share) => share * rate,
+                Asked::Rate(rate) => rate,
+            };
+            let least_ns = 1e9 * loops::LEAST as f64 / asked;
+            let set_up_ns = 5e9 * case.connections as f64 / rate;
+            total_ns += CASE_NS + set_up_ns as u64;
+            total_ns += (window as f64).max(least_ns).min(longest_ns(window) as f64) as u64;
+            if case.asked() != Asked::Closed && closed.insert(of_closed(&case)) {
+                total_ns += closed_window_ns(site.case_ns);
+            }
+        }
+        Duration::from_nanos(total_ns)
+    };
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+        Some(|_, far| Door::open(far)?.serve(far, party::serve));
 
+    /// The cases of a preset: loads of closed loops, and shares of what these reach.
     fn cases(site: &Site, preset: Preset) -> Vec<Requests> {
-        requests::cases(site, preset)
+        let ends = if site.peer.is_some() { Ends::TwoHosts } else { Ends::OtherCpu };
+        let is_thorough = preset == Preset::Thorough;
+        let shares: &[u64] = match preset {
+            Preset::Rehearsal => &[50],
+            Preset::Quick => return Vec::new(),
+            Preset::Standard => &[10, 50, 90],
+            Preset::Thorough => &[10, 50, 80, 90, 95, 120],
+        };
+        let schedules = if is_thorough { Schedule::ALL } else { &[Schedule::Fixed] };
+        let protocols = if is_thorough { Protocol::ALL } else { &[Protocol::Tcp] };
+        let counts: &[u64] = if is_thorough { &[1, 4, 16] } else { &[4] };
+        let mut cases = Vec::new();
+        for &protocol in protocols {
+            for &connections in counts {
+                let of = |load, schedule| Requests {
+                    protocol,
+                    message: 64,
+                    ends,
+                    connections,
+                    schedule,
+                    load: Some(load),
+                    rate: None,
+                };
+                cases.push(of(Load::Closed, None));
+                for &percent in shares {
+                    let each = schedules.iter().map(|one| of(Load::Share(percent), Some(*one)));
+                    cases.extend(each);
+                }
+            }
+        }
+        cases
     }
 
     /// A closed loop has no schedule.
@@ -165,12 +208,25 @@ impl Experiment for Request {
         }
     }
 
+    /// The schedule's thread is awake all the time, and needs a CPU that the far end does not.
     fn absent(site: &Site, case: &Requests, _: &Params) -> Option<Skip> {
-        requests::absent(site, case)
+        match (case.ends, &site.peer) {
+            (Ends::OneThread | Ends::SameCpu, _) => Some(Skip::because(
+                "the sender polls the clock, so a far end in the same thread or on the same CPU \
+                 would have to wait for a time slice",
+            )),
+            (Ends::OtherCpu, None) if site.cpus.len() < 2 => Some(
+                Skip::because(
+                    "only one CPU: the sender polls the clock and leaves no CPU for the far end",
+                )
+                .needs("a second CPU, allowed and listed in --cpu, or a host with --peer"),
+            ),
+            (ends, _) => place::absent(site, ends),
+        }
     }
 
     fn series(site: &Site, cases: Vec<Requests>, params: &Params) -> Result<Offer, Skip> {
-        let cases = requests::with_rates(site, cases, params);
+        let cases = with_rates(site, cases, params);
         if cases.is_empty() {
             return Err(Skip::because("quick has too few rounds for tails and queues")
                 .needs("--preset standard, or --set net.request.load=50"));
@@ -180,9 +236,8 @@ impl Experiment for Request {
         offer.or_reason()
     }
 
-    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        place::place_all(site, &mut series, |case: &Requests| case.ends);
-        Ok(series)
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(place::place_all(site, series, |case: &Requests| case.ends))
     }
 
     fn law(facts: Facts, case: &Requests, at: &Case, metric: &Metric) -> Option<Prediction> {
@@ -219,17 +274,17 @@ impl Experiment for Request {
             let mut party = Party::new(bench, case, &of, &mut dial)?;
             party.warm_up(bench, series)?;
             if of.asked() == Asked::Closed {
-                let round = party.closed_loop(requests::window_ns(series, case_ns))?;
-                closed.insert(requests::of_closed(&of), round.account.rate);
+                let round = party.closed_loop(window_ns(series, case_ns))?;
+                closed.insert(of_closed(&of), round.account.rate);
                 return round.record(bench, case, &of);
             }
-            let base = match (closed.get(&requests::of_closed(&of)), of.asked()) {
+            let base = match (closed.get(&of_closed(&of)), of.asked()) {
                 (_, Asked::Rate(_)) => 1.0,
                 (Some(rate), _) => *rate,
                 (None, _) => {
-                    let window_ns = requests::closed_window_ns(case_ns);
+                    let window_ns = closed_window_ns(case_ns);
                     let rate = party.closed_loop(window_ns)?.account.rate;
-                    closed.insert(requests::of_closed(&of), rate);
+                    closed.insert(of_closed(&of), rate);
                     rate
                 }
             };
@@ -238,3 +293,57 @@ impl Experiment for Request {
         Ok(())
     }
 }
+
+/// A window of requests is so many case times.
+const WINDOWS: u64 = 4;
+/// Connections of the closed loop that shares refer to.
+const CLOSED_WINDOWS: u64 = 2;
+/// Eight requests may take so long, or four windows.
+const LONGEST_NS: u64 = 2_000_000_000;
+/// Two workers, their connections and lines.
+const ENDS_NS: u64 = 100_000_000;
+/// Connections, warm-up and counts of a case.
+const CASE_NS: u64 = 5_000_000;
+
+/// What the closed loop's rate depends on.
+fn of_closed(of: &Requests) -> (Protocol, u64, u64) {
+    (of.protocol, of.message, of.connections)
+}
+
+/// Time in which requests are sent, in ns: the setting, else of the case time.
+fn window_ns(series: &Series, case_ns: u64) -> u64 {
+    series.setting("time").unwrap_or(WINDOWS * case_ns)
+}
+
+fn closed_window_ns(case_ns: u64) -> u64 {
+    CLOSED_WINDOWS * case_ns
+}
+
+fn longest_ns(window_ns: u64) -> u64 {
+    LONGEST_NS.max(4 * window_ns)
+}
+
+/// The rates that the user chose: in place of shares, or beside those that the user chose.
+fn with_rates(site: &Site, cases: Vec<Requests>, params: &Params) -> Vec<Requests> {
+    let rates = params.ints("rate");
+    if rates.is_empty() {
+        return cases;
+    }
+    let base = match cases.is_empty() {
+        true => chosen(Request::cases(site, Preset::Standard), params),
+        false => cases.clone(),
+    };
+    let mut all = if params.chosen("load").is_some() { cases } else { Vec::new() };
+    for case in base.iter().filter(|case| case.schedule.is_some()) {
+        for rate in &rates {
+            let case = Requests { load: None, rate: Some(*rate), ..case.clone() };
+            if !all.contains(&case) {
+                all.push(case);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -73,20 +73,15 @@
 //! connect and echo), [R3] (1, 1024 and 65507 B, threads one to one); [sockperf] `ping-pong`,
 //! [qperf] `tcp_lat`, `udp_lat`; [rfc] 896, 1122 4.2.3.2; [man] tcp(7), udp(7), socket(7).
 
-mod connections;
 mod counts;
 mod echo;
-mod exchanges;
 mod fresh;
-#[cfg(test)]
-mod tests;
 mod trip;
 
 use super::tell;
-use crate::net::ends::{Dial, Door, PATIENCE};
-use crate::net::place;
-use crate::net::usage::Usage;
-use anyhow::{Context, Result, ensure};
+use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
+use crate::net::place::{self, Usage};
+use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
@@ -94,11 +89,12 @@ use bench::experiment::{
 };
 use bench::measure::{Bench, Declared, FarEnd};
 use bench::{metrics, params, settings};
-use connections::{alone, connect};
 use counts::Counts;
-use echo::{Ask, Open, Told};
-use laws::net::Ends;
-use laws::net::rtt::{self as law, End, Exchange};
+use echo::{Ask, Told, alone, connect};
+use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
+use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
+use laws::net::rtt::Receiver::{self, Polling};
+use laws::net::rtt::{self as law, Arrivals, By, End, Exchange};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key_figure::KeyFigure;
@@ -106,11 +102,7 @@ use record::metric::Metric;
 use std::time::Duration;
 use trip::{Plan, Trip};
 
-/// The experiment.
-pub static EXPERIMENT: Rtt = Rtt;
-
-/// `net.rtt`.
-pub struct Rtt;
+bench::experiment!(Rtt);
 
 /// A window lasts so many times a case's time: exchanges are counted one by one.
 const WINDOWS: f64 = 2.0;
@@ -173,7 +165,7 @@ impl Experiment for Rtt {
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of_case = |case: &Case| {
-            let is_sparse = case.text("arrivals") == Some(law::Arrivals::Sparse.text());
+            let is_sparse = case.text("arrivals") == Some(Arrivals::Sparse.text());
             let window_ns = window_ns(site.case_ns, is_sparse.then(|| pause_ns(series)), false);
             Duration::from_nanos(window_ns as u64) + CASE_OVERHEAD
         };
@@ -181,11 +173,74 @@ impl Experiment for Rtt {
     };
 
     fn cases(site: &Site, preset: Preset) -> Vec<Exchange> {
-        exchanges::cases(site, preset)
+        let rows = match preset {
+            Preset::Rehearsal | Preset::Quick => QUICK,
+            Preset::Standard => STANDARD,
+            Preset::Thorough => THOROUGH,
+        };
+        let is_remote = site.peer.is_some();
+        let mut cases = Vec::new();
+        for row in rows {
+            let Row { receiver, arrivals, exchange, .. } = *row;
+            let ends = if is_remote { &[Ends::TwoHosts] } else { row.ends };
+            let goes = |protocol: &&Protocol| !(is_remote && **protocol == Unix);
+            for &protocol in row.protocol.iter().filter(goes) {
+                for &message in row.message {
+                    for &ends in ends {
+                        cases.extend(row.connections.iter().map(|&connections| Exchange {
+                            protocol,
+                            message,
+                            ends,
+                            connections,
+                            receiver,
+                            arrivals,
+                            exchange,
+                        }));
+                    }
+                }
+            }
+        }
+        cases
     }
 
     fn absent(site: &Site, case: &Exchange, _: &Params) -> Option<Skip> {
-        exchanges::absent(site, case)
+        if let Some(skip) = place::absent(site, case.ends) {
+            return Some(skip);
+        }
+        let one_thread = case.ends == OneThread;
+        let (polls, is_fresh) = (case.polls(), case.is_fresh());
+        let refused = [
+            (site.peer.is_some() && case.protocol == Unix, "UNIX sockets only work within a host"),
+            (
+                case.protocol == Udp && case.message > DATAGRAM_BYTES_MAX,
+                "a datagram has at most 65507 bytes",
+            ),
+            (
+                one_thread && case.message > ONE_THREAD_BYTES_MAX,
+                "one thread with both ends would deadlock on a message larger than the socket \
+                 buffer",
+            ),
+            (one_thread && case.connections > 1, "one thread runs the ends of one connection only"),
+            (one_thread && polls, "one thread never waits, because the message is already there"),
+            (
+                one_thread && is_fresh,
+                "one thread cannot wait in connect and accept at once; net.connect times both \
+                 parts",
+            ),
+            (case.ends == SameCpu && polls, "a polling end takes the CPU from the other end"),
+            (
+                polls && case.connections > pairs(site, case.ends),
+                "a polling end takes the CPU from the threads of other connections",
+            ),
+            (is_fresh && case.protocol == Udp, "UDP has no connections"),
+            (is_fresh && polls, "a server that accepts connections blocks"),
+            (is_fresh && case.connections > 1, "fresh connections are made one at a time"),
+            (
+                is_fresh && case.message < FRESH_BYTES_MIN,
+                "the message of a fresh connection starts with a token and needs at least 64 bytes",
+            ),
+        ];
+        refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| Skip::because(why))
     }
 
     fn series(site: &Site, cases: Vec<Exchange>, params: &Params) -> Result<Offer, Skip> {
@@ -194,14 +249,13 @@ impl Experiment for Rtt {
         offer.or_reason()
     }
 
-    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        place::place_all(site, &mut series, |case: &Exchange| case.ends);
-        Ok(series)
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(place::place_all(site, series, |case: &Exchange| case.ends))
     }
 
     fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        if name == "cpu_far" && case.ends == Ends::OneThread {
+        if name == "cpu_far" && case.ends == OneThread {
             let why = "unknown: one thread runs both ends, so cpu_near covers both";
             return facts.known.is_none().then(|| unknown(why));
         }
@@ -266,7 +320,7 @@ fn exchanges(
     let cpus = of.ends.spread(&order.cpus, true, of.connections);
     bench.declare(Declared::Cpus(&cpus));
     let is_free = place::is_free(case);
-    if of.ends == Ends::OneThread {
+    if of.ends == OneThread {
         let usage = Usage::begin(&cpus);
         let mut trips = [alone(of, plan)?];
         let ran = trip::all(&mut trips, (&cpus, is_free), plan)?;
@@ -276,10 +330,10 @@ fn exchanges(
     let ask = Ask { window_ns: plan.window_ns as u64 };
     let mut line = dial.call(case, &ask)?;
     let (ran, used) = if of.is_fresh() {
-        let open: Open = line.hear(PATIENCE)?;
+        let name: Option<String> = line.hear(PATIENCE)?;
         let _: String = line.hear(PATIENCE)?;
         let usage = Usage::begin(&cpus);
-        (vec![fresh::run(dial, &open, of, plan)?], usage.end())
+        (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
     } else {
         let mut trips = connect(dial, &mut line, of, plan)?;
         let _: String = line.hear(PATIENCE)?;
@@ -290,7 +344,91 @@ fn exchanges(
     };
     line.tell(&"enough")?;
     let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
-    ensure!(told.nodelay, "the far end cannot set TCP_NODELAY");
     let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
     counts.write(bench, case, of)
 }
+
+/// The largest datagram of IPv4: what R3 sent.
+const DATAGRAM_BYTES_MAX: u64 = 65_507;
+/// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX
+/// sockets have 208 KiB, TCP's more.
+const ONE_THREAD_BYTES_MAX: u64 = 65_536;
+/// A fresh connection's message begins with its preamble.
+const FRESH_BYTES_MIN: u64 = 64;
+const _: () = assert!(FRESH_BYTES_MIN as usize >= PREAMBLE_BYTES + 9);
+
+/// Values of every parameter; every combination of them is a case.
+struct Row {
+    protocol: &'static [Protocol],
+    message: &'static [u64],
+    ends: &'static [Ends],
+    connections: &'static [u64],
+    receiver: Receiver,
+    arrivals: Arrivals,
+    exchange: By,
+}
+
+/// What most rows have.
+const USUAL: Row = Row {
+    protocol: &[Tcp],
+    message: &[64],
+    ends: &[OtherCpu],
+    connections: &[1],
+    receiver: Receiver::Blocking,
+    arrivals: Arrivals::Saturated,
+    exchange: By::Echo,
+};
+/// All sizes of the catalogue: the smallest, ping's and R0's, R1's and R2's, R3's, a page.
+const SIZES: &[u64] = &[1, 56, 64, 1024, 4096, DATAGRAM_BYTES_MAX];
+
+const QUICK: &[Row] = &[
+    Row { message: &[56], ends: &[OneThread], ..USUAL },
+    Row { ends: &[SameCpu, OtherCpu], ..USUAL },
+    Row { protocol: &[Udp], ..USUAL },
+];
+
+const STANDARD: &[Row] = &[
+    Row { message: &[56], ends: &[OneThread], ..USUAL },
+    Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ends: &[SameCpu], ..USUAL },
+    Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ..USUAL },
+    Row { protocol: &[Udp], message: &[64, DATAGRAM_BYTES_MAX], ends: &[SameCpu], ..USUAL },
+    Row { protocol: &[Udp], ..USUAL },
+    Row { protocol: &[Unix], ends: &[SameCpu, OtherCpu], ..USUAL },
+    Row { receiver: Polling, ..USUAL },
+    Row { arrivals: Arrivals::Sparse, ..USUAL },
+    Row { connections: &[4], ..USUAL },
+    Row { exchange: By::ConnectEcho, ends: &[SameCpu, OtherCpu], ..USUAL },
+];
+
+const THOROUGH: &[Row] = &[
+    Row { protocol: Protocol::ALL, message: SIZES, ends: &[OneThread, SameCpu, OtherCpu], ..USUAL },
+    Row { protocol: Protocol::ALL, message: SIZES, receiver: Polling, ..USUAL },
+    Row {
+        protocol: Protocol::ALL,
+        ends: &[SameCpu, OtherCpu],
+        arrivals: Arrivals::Sparse,
+        ..USUAL
+    },
+    Row { protocol: &[Tcp, Udp], receiver: Polling, arrivals: Arrivals::Sparse, ..USUAL },
+    Row {
+        protocol: &[Tcp, Udp],
+        message: &[1, 64, 1024, DATAGRAM_BYTES_MAX],
+        ends: &[SameCpu, OtherCpu],
+        connections: &[2, 4],
+        ..USUAL
+    },
+    Row { protocol: &[Tcp, Unix], ends: &[SameCpu, OtherCpu], exchange: By::ConnectEcho, ..USUAL },
+];
+
+/// How many connections can have CPUs of their own at both ends.
+fn pairs(site: &Site, ends: Ends) -> u64 {
+    let here = site.cpus.len() as u64;
+    match (ends, &site.peer) {
+        (OtherCpu, _) => here / 2,
+        (_, Some(peer)) => here.min(peer.cpus.len() as u64),
+        _ => here,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -36,11 +36,7 @@ use record::metric::Metric;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-/// The experiment.
-pub static EXPERIMENT: Echo = Echo;
-
-/// `selftest.echo`.
-pub struct Echo;
+bench::experiment!(Echo);
 
 symbols! {
     /// How the far end's round ends.

@@ -30,11 +30,7 @@ use record::event::Prediction;
 use record::metric::Metric;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Fault = Fault;
-
-/// `selftest.fault`.
-pub struct Fault;
+bench::experiment!(Fault);
 
 symbols! {
     /// What goes wrong.

@@ -33,11 +33,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The experiment.
-pub static EXPERIMENT: OneFile = OneFile;
-
-/// `selftest.file`.
-pub struct OneFile;
+bench::experiment!(OneFile);
 
 static CARD: Card = Card {
     id: "selftest.file",

@@ -30,11 +30,7 @@ use record::event::{Isolation, Prediction, Repeat};
 use record::metric::Metric;
 use std::time::{Duration, Instant};
 
-/// The experiment.
-pub static EXPERIMENT: Pulse = Pulse;
-
-/// `selftest.pulse`.
-pub struct Pulse;
+bench::experiment!(Pulse);
 
 static CARD: Card = Card {
     id: "selftest.pulse",

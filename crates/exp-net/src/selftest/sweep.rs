@@ -33,11 +33,7 @@ use record::event::{Prediction, Repeat};
 use record::metric::Metric;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Sweep = Sweep;
-
-/// `selftest.sweep`.
-pub struct Sweep;
+bench::experiment!(Sweep);
 
 case! {
     /// A point.

@@ -15,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes of a read.
 pub(super) const BLOCK_BYTES: u64 = prepared::BLOCK_BYTES as u64;
 /// Name of the file in the run's directory.
 const NAME: &str = "fs-cache-size";
@@ -31,7 +30,7 @@ pub(super) struct Grown {
     path: PathBuf,
     file: File,
     seed: u64,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 pub(super) struct Pass {
@@ -97,10 +96,6 @@ impl Grown {
     /// The file opened anew, so that nothing that the kernel learnt of earlier reads counts.
     pub(super) fn opened(&self) -> Result<Opened> {
         file::open(&self.path, Mode::Cached)
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Share of the first `bytes` that are in memory.

@@ -16,13 +16,11 @@ use std::time::Duration;
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
 /// Fewer for a whole memory, because each takes its time.
 const MEMORY_SIZES: [u64; 5] = [50, 75, 90, 100, 125];
-/// Steps of the bisection between two sizes.
 const BISECTIONS: [Size; 4] = [Size::Bisect1, Size::Bisect2, Size::Bisect3, Size::Bisect4];
 pub(super) const GROUP_BYTES: u64 = 64 << 20;
 pub(super) const STEP_BYTES: u64 = 64 << 10;
 /// Passes over a size, at most.
 pub(super) const PASSES: u64 = 12;
-/// File of a rehearsal.
 const REHEARSAL_BYTES: u64 = 1 << 20;
 /// A pass over a file that does not fit in the memory reads so long of it, as a share of the whole
 /// time: one over this.

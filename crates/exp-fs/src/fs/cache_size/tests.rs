@@ -9,7 +9,7 @@ use bench::experiment::{AnyExperiment, DerivedValue, Field, Fields, Known, Prese
 use host::cgroup::GroupPlace;
 use record::case::Series;
 use record::key::Key;
-use session::fixtures::{check, here_with, params, rehearse_in};
+use session::fixtures::{check, here_with, offered, params, rehearse_in};
 use std::path::Path;
 
 const GIB: u64 = 1 << 30;
@@ -115,8 +115,7 @@ fn nobody_is_swapped_out_unasked() {
     site.host.memory.available_bytes = Some(8 * GIB);
     site.host.limits.memory_left_bytes = None;
     let sizes_of = |site: &Site, set: &[(&str, &str)]| {
-        let asked = params(&CARD, Preset::Thorough, set);
-        let offer = EXPERIMENT.series(site, &asked).expect("offered");
+        let offer = offered(&EXPERIMENT, site, Preset::Thorough, set);
         let series = offer.series.iter();
         let memory = series.filter(|series| series.name == "memory");
         let cases = memory.flat_map(|series| &series.cases);

@@ -7,7 +7,6 @@ use record::case::Series;
 use record::key::{CaseId, Value};
 use std::collections::BTreeMap;
 
-/// Cases that a curve needs.
 const POINTS_MIN: usize = 3;
 
 /// What cases of one curve share: their id without the number of competitors.

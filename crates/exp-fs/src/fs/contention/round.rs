@@ -1,22 +1,21 @@
-//! A round: what it costs, the readers set to work on their CPUs, and what they had written down.
+//! A round: the readers' files, what it costs, the readers set to work on their CPUs, and what they
+//! had written down.
 
-use super::files::{Files, Prepared, sizes};
 use super::readers::{Errand, Had, Reader, Shared, read};
-use super::{As, Competing};
-use crate::fs::file::{Account, BLOCK_BYTES, order_seed};
-use crate::fs::latencies::common_clock;
-use crate::fs::offered::{describe_place, told};
-use anyhow::{Context, Result};
+use super::{As, Competing, ID};
+use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
+use crate::fs::offered::{common_clock, describe_place, told};
+use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Site};
 use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
 use host::format_cpus;
-use laws::fs::Pattern;
-use laws::fs::contention as law;
+use laws::fs::{Pattern, contention as law};
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A window lasts until the measured reader has had so many reads and each other one …
@@ -229,6 +228,72 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
     }
     let shares = used.into_iter().map(|(cpu, ns)| (cpu, ns / shared.window_ns));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Files of cases: size and how many.
+pub(super) fn sizes(cases: &[Case]) -> BTreeMap<u64, u64> {
+    let mut sizes = BTreeMap::new();
+    for case in cases.iter().filter_map(|case| Competing::of(&case.id)) {
+        let count = sizes.entry(case.size).or_insert(0);
+        *count = (*count).max(case.competitors + 1);
+    }
+    sizes
+}
+
+pub(super) fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
+    let all = files.iter().map(|(size, count)| size.saturating_mul(*count));
+    all.fold(0, u64::saturating_add)
+}
+
+/// Writes all files of a series, on their device when this returns.
+pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    let way_out = format!("fewer readers with --set {ID}.competitors=NUMBER");
+    let all = sizes(&series.cases).into_iter();
+    let names = all.flat_map(|(size, count)| (0..count).map(move |index| (size, index)));
+    let write = |(size, index)| {
+        let name = name(size, index);
+        file::write(dir, &name, size, seed_of(&dir.join(&name)), &way_out)
+    };
+    names.map(write).collect()
+}
+
+fn name(size: u64, index: u64) -> String {
+    format!("contention-{size}-{index}")
+}
+
+pub(super) struct Prepared {
+    pub(super) opened: Opened,
+    pub(super) seed: u64,
+}
+
+/// Files that are open, from the first case that needs them to the round's end.
+#[derive(Default)]
+pub(super) struct Files(BTreeMap<u64, Vec<Prepared>>);
+
+impl Files {
+    /// The first `count` files of a size, open for direct reads and nowhere in the page cache.
+    pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Prepared]> {
+        let files = self.0.entry(size).or_default();
+        while files.len() < count {
+            let name = name(size, files.len() as u64);
+            let path = dir.join(&name);
+            let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
+            ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
+            let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
+            ensure!(
+                memory.max(offset) <= BLOCK_BYTES as u64,
+                "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
+                 bytes ({memory} bytes in memory)"
+            );
+            let seed = seed_of(&path);
+            files.push(Prepared { opened, seed });
+        }
+        let files = &files[..count];
+        for file in files {
+            file.opened.make_cold(0, 0)?;
+        }
+        Ok(files)
+    }
 }
 
 #[cfg(test)]

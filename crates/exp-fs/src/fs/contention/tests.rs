@@ -1,13 +1,12 @@
-use super::files::{Files, sizes};
-use super::round::cpus;
+use super::round::{Files, cpus, sizes};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
-use bench::experiment::fixtures::{bare_site, known, recorded, with_dir};
+use bench::experiment::fixtures::{bare_site, known, recorded, set, told, with_dir};
 use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::fs::Pattern;
 use record::case::Case;
 use record::key::{CaseId, Value};
-use session::fixtures::{check, is_plain, params};
+use session::fixtures::{check, is_plain, offered, params};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -102,8 +101,7 @@ fn figures_of_the_same_run_narrow_what_is_said() {
     let pattern = Pattern::Sequential;
     let competing = Competing { readers: As::Processes, size: 64 << 10, pattern, competitors: 9 };
     let predict = |id: CaseId, known: &Known, name: &str| {
-        let metric = CARD.metrics.iter().find(|metric| metric.name == name).expect("listed");
-        let told = EXPERIMENT.unscaled(&site, Some(known), &Case::new(id), metric);
+        let told = told(&EXPERIMENT, &site, Some(known), &Case::new(id), name);
         told.map(|told| told.range.expect("an interval"))
     };
     assert!(predict(competing.id(), &Known::default(), "latency").is_none());
@@ -125,12 +123,7 @@ fn figures_of_the_same_run_narrow_what_is_said() {
 
 #[test]
 fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
-    let set = [
-        ("readers", "processes,threads"),
-        ("size", "64KiB"),
-        ("pattern", "sequential,random"),
-        ("competitors", "0,3"),
-    ];
+    let set = set("readers=processes,threads size=64KiB pattern=sequential,random competitors=0,3");
     let (dir, rehearsed) = rehearsed(&EXPERIMENT, &set);
     if is_without_direct(&dir, &rehearsed) {
         return;
@@ -169,8 +162,7 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let dir = tempfile::tempdir().expect("a directory");
     let site = with(bare_site(), NAMED_BYTES);
     let set = [("competitors", "0,1")];
-    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, &set));
-    let series = offer.expect("cases").series.remove(0);
+    let series = offered(&EXPERIMENT, &site, Preset::Rehearsal, &set).series.remove(0);
     let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     std::fs::remove_file(&paths[1]).expect("was there");
     let mut files = Files::default();

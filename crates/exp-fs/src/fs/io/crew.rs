@@ -1,10 +1,10 @@
 //! The operations of a case: by the measuring thread, or by several that begin at the same time.
 
 use super::places::Places;
-use super::watch::{Seen, Watch, demand_written_down};
 use super::workloads::{KIB, Sizes, file_of, least, most_written, region_of};
+use super::written::{Seen, Watch, demand_written_down};
 use crate::fs::file::{self, Mode as ReadMode, Opened};
-use crate::fs::latencies::LISTED;
+use crate::fs::offered::LISTED;
 use crate::fs::window::Window;
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::measure::{Clock, WrongResult};
@@ -253,7 +253,7 @@ impl Member {
             }
             _ => u64::MAX,
         };
-        let most_ns = self.window.as_ref().map(|window| window.most_ns() as f64);
+        let most_ns = self.window.as_ref().map(|window| window.most_ns as f64);
         let stop = Stop {
             until_tick: start + clock.ticks(most_ns.unwrap_or(task.window_ns)),
             at_least,
@@ -315,17 +315,11 @@ impl Member {
 
     /// The blocks that were read or written last, and where.
     fn last_blocks(&self) -> Vec<(&[u8], u64)> {
-        let buffers = match &self.engine {
-            Engine::Psync(engine) => engine.buffers(),
-            Engine::Ring(engine) => engine.buffers(),
+        let (buffers, offset_of): (_, &dyn Fn(usize) -> Option<u64>) = match &self.engine {
+            Engine::Psync(engine) => (engine.buffers(), &|index| engine.offset_of(index)),
+            Engine::Ring(engine) => (engine.buffers(), &|index| engine.offset_of(index)),
         };
-        let at = |index| {
-            let offset = match &self.engine {
-                Engine::Psync(engine) => engine.offset_of(index),
-                Engine::Ring(engine) => engine.offset_of(index),
-            };
-            Some((buffers.get(index), offset?))
-        };
+        let at = |index| Some((buffers.get(index), offset_of(index)?));
         (0..buffers.count()).filter_map(at).collect()
     }
 

@@ -19,9 +19,7 @@ fn guest(bytes: u64) -> Site {
 }
 
 fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
-    EXPERIMENT
-        .series(site, &params(&CARD, preset, set))
-        .unwrap_or_else(|skip| panic!("{}", skip.reason))
+    session::fixtures::offered(&EXPERIMENT, site, preset, set)
 }
 
 fn works(offer: &Offer) -> Vec<Work> {

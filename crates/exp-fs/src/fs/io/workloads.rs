@@ -340,7 +340,6 @@ pub(super) fn files(works: impl IntoIterator<Item = Work>, size: u64) -> Vec<Mad
 /// Threads with files of their own have so much of the size each.
 const PARTS: u64 = 4;
 
-/// The file of a thread of a case.
 pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
     let (name, all) = match work.op {
         Op::Read => ("read", size),

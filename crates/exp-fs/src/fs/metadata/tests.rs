@@ -1,10 +1,10 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::rehearsed;
-use bench::experiment::fixtures::{bare_site, case, known, with_dir};
+use bench::experiment::fixtures::{bare_site, case, known, told, with_dir};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
-use session::fixtures::{check, params};
+use session::fixtures::{check, offered, params};
 
 fn site(allowance_bytes: u64) -> Site {
     with_dir(bare_site(), "/x", allowance_bytes)
@@ -15,13 +15,14 @@ fn directories_that_would_write_too_much_are_skipped_with_a_way_out() {
     // What a run takes that names no directory.
     let offer = check(&EXPERIMENT, &site(2 << 30), Preset::Standard);
     assert!(offer.skipped.is_empty());
-    let all = params(&CARD, Preset::Standard, &[("entries", "1000,100000,10000")]);
-    let offer = EXPERIMENT.series(&site(2 << 30), &all).expect("some");
+    let set = [("entries", "1000,100000,10000")];
+    let offer = offered(&EXPERIMENT, &site(2 << 30), Preset::Standard, &set);
     let kept = offer.series[0].cases.iter();
     assert!(kept.clone().count() >= 8);
     assert!(kept.clone().all(|case| case.int("entries") < Some(100_000)));
     let (_, skip) = offer.skipped.last().expect("the largest");
     assert!(skip.needed.as_ref().is_some_and(|needed| needed.contains("entries")));
+    let all = params(&CARD, Preset::Standard, &set);
     EXPERIMENT.series(&site(1 << 20), &all).expect_err("nothing fits");
 }
 
@@ -30,7 +31,7 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it_and_moves_the_rest() {
     let site = site(1 << 40);
     let of = |call: &str, known: Option<&Known>| {
         let id = case(&format!("call={call},entries=1000"));
-        EXPERIMENT.unscaled(&site, known, &Case::new(id), &CARD.metrics[0])
+        told(&EXPERIMENT, &site, known, &Case::new(id), "latency")
     };
     assert!(of("stat", Some(&Known::default())).is_none());
     let measured = |getpid| {

@@ -2,8 +2,7 @@
 
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
-use crate::fs::latencies::{LISTED, in_ns};
-use crate::fs::offered::{describe_place, told};
+use crate::fs::offered::{LISTED, describe_place, in_ns, told};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
@@ -56,10 +55,7 @@ pub(super) fn time(
     let random = read.pattern == Pattern::Random;
     let seeds =
         Seeds { round: bench.order().round, mode, order: order_seed(bench.order().seed, &case.id) };
-    let blocks = match mode {
-        Mode::Cached => Blocks::cached(bytes, random, seeds),
-        _ => Blocks::all(bytes, random, seeds),
-    };
+    let blocks = Blocks::of(bytes, random, seeds);
     let number = told(case, "device_number");
     let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
     let look = Look {
@@ -102,29 +98,20 @@ struct Seeds {
 }
 
 impl Blocks {
-    /// All of a file: in order, from another pass's begin in each round and mode; or at random,
-    /// none twice.
-    fn all(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
-        let count = (bytes / BLOCK_BYTES as u64) as u32;
-        let mut order: Vec<u32> = (0..count).collect();
-        let pass = PASS_BLOCKS.min(order.len());
-        match random {
-            true => fastrand::Rng::with_seed(seeds.order).shuffle(&mut order),
-            false => {
-                let first = begin(seeds, order.len() / pass) * pass;
-                order.rotate_left(first);
-            }
+    /// All of a file, in order from another pass's begin in each round and mode, or at random, none
+    /// twice; of a cached one the part that can be in memory: all of a small one, another part of a
+    /// large one in each round.
+    fn of(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
+        let is_cached = seeds.mode == Mode::Cached;
+        let mut order: Vec<u32> = (0..(bytes / BLOCK_BYTES as u64) as u32).collect();
+        let pass = if is_cached { CACHED_BLOCKS } else { PASS_BLOCKS }.min(order.len());
+        if is_cached || !random {
+            let first = begin(seeds, order.len() / pass) * pass;
+            order.rotate_left(first);
         }
-        Blocks { order, pass }
-    }
-
-    /// A part of a file that can be in memory: all of a small one, another part of a large one in
-    /// each round.
-    fn cached(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
-        let count = (bytes / BLOCK_BYTES as u64) as usize;
-        let pass = CACHED_BLOCKS.min(count);
-        let first = begin(seeds, count / pass) * pass;
-        let mut order: Vec<u32> = (first..first + pass).map(|block| block as u32).collect();
+        if is_cached {
+            order.truncate(pass);
+        }
         if random {
             fastrand::Rng::with_seed(seeds.order).shuffle(&mut order);
         }
@@ -204,7 +191,7 @@ impl Look<'_> {
         let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
         let clock = bench.order().clock();
         let (first, span_bytes) = blocks.span();
-        let longest_ns = window.as_ref().map(Window::most_ns);
+        let longest_ns = window.as_ref().map(|window| window.most_ns);
         let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
         let is_cold = matches!(mode, Mode::Cold | Mode::ColdNoReadahead);
         match mode {
@@ -251,7 +238,7 @@ impl Look<'_> {
                 true => whole.push(ran),
                 false => part = Some(ran),
             }
-            let has_settled = window.as_ref().is_some_and(Window::is_over);
+            let has_settled = window.as_ref().is_some_and(|window| window.is_over);
             let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
             if is_over && done >= BLOCKS_MIN {
                 break;
@@ -349,7 +336,7 @@ mod tests {
         for random in [false, true] {
             for bytes in [128 << 10, 17 * MIB, 64 * MIB] {
                 for round in 1..5 {
-                    let blocks = Blocks::all(bytes, random, seeds(round, 9));
+                    let blocks = Blocks::of(bytes, random, seeds(round, 9));
                     let mut seen = blocks.order.clone();
                     seen.sort_unstable();
                     let count = (bytes / BLOCK_BYTES as u64) as u32;
@@ -363,15 +350,15 @@ mod tests {
 
     #[test]
     fn rounds_begin_a_large_file_at_different_places_and_a_small_one_at_its_begin() {
-        let first = |round, bytes| Blocks::all(bytes, false, seeds(round, 9)).order[0];
+        let first = |round, bytes| Blocks::of(bytes, false, seeds(round, 9)).order[0];
         let places: BTreeSet<u32> = (1..7).map(|round| first(round, 256 * MIB)).collect();
         assert_eq!(places.len(), 6);
         assert!(places.iter().all(|block| block % PASS_BLOCKS as u32 == 0));
         assert!((1..7).all(|round| first(round, 16 * MIB) == 0));
         // At random, another order in each round and case.
         assert_ne!(
-            Blocks::all(MIB, true, seeds(1, 1)).order,
-            Blocks::all(MIB, true, seeds(1, 2)).order
+            Blocks::of(MIB, true, seeds(1, 1)).order,
+            Blocks::of(MIB, true, seeds(1, 2)).order
         );
     }
 
@@ -382,7 +369,7 @@ mod tests {
             for round in 1..7 {
                 let first = |mode| {
                     let seeds = Seeds { mode, ..seeds(round, 9) };
-                    Blocks::all(bytes, false, seeds).order[0]
+                    Blocks::of(bytes, false, seeds).order[0]
                 };
                 let places: BTreeSet<u32> = device.clone().map(first).collect();
                 assert_eq!(places.len(), 4, "{bytes} in round {round}: {places:?}");
@@ -392,10 +379,13 @@ mod tests {
 
     #[test]
     fn of_a_large_cached_file_a_part_is_read() {
-        let small = Blocks::cached(MIB, false, seeds(3, 1));
+        let of = |bytes, random, round| {
+            Blocks::of(bytes, random, Seeds { mode: Mode::Cached, ..seeds(round, 1) })
+        };
+        let small = of(MIB, false, 3);
         assert_eq!(small.span(), (0, MIB));
         for round in 1..9 {
-            let part = Blocks::cached(256 * MIB, true, seeds(round, 1));
+            let part = of(256 * MIB, true, round);
             let (first, bytes) = part.span();
             assert_eq!(bytes, (CACHED_BLOCKS * BLOCK_BYTES) as u64);
             assert!(first + bytes <= 256 * MIB && first % bytes == 0);

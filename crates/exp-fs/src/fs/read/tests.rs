@@ -10,7 +10,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::Metric;
-use session::fixtures::{check, here_with, params, rehearse_in};
+use session::fixtures::{check, here_with, offered, params, rehearse_in};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -132,9 +132,15 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 if rehearsed.failed.iter().any(|(failed, _)| *failed == id) {
                     continue;
                 }
-                for metric in ["latency_per_block", "latency", "burst_iops", "burst", "cpu"] {
-                    let samples = rehearsed.of(&id, metric).expect("measured");
-                    assert!(!samples.raw.samples().is_empty(), "{id} {metric}");
+                let all = ["latency_per_block", "latency", "burst_iops", "burst", "cpu"];
+                let [ns, latency, iops, bandwidth, cpu] =
+                    all.map(|metric| rehearsed.of(&id, metric).expect("measured").raw.samples());
+                assert!(!ns.is_empty() && !latency.is_empty() && !cpu.is_empty(), "{id}");
+                assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()), "{id}");
+                for ((ns, iops), bandwidth) in ns.iter().zip(&iops).zip(&bandwidth) {
+                    // What is recorded is rounded.
+                    assert!((ns * iops / 1e9 - 1.0).abs() < 1e-3);
+                    assert!((bandwidth / iops / BLOCK_BYTES as f64 - 1.0).abs() < 1e-3);
                 }
                 let first = rehearsed.of(&id, "latency_per_block").expect("measured");
                 assert!(first.quantities["passes"] >= 1.0);
@@ -143,23 +149,6 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 }
             }
         }
-    }
-}
-
-#[test]
-fn figures_of_a_pass_agree_with_one_another() {
-    let (_dir, rehearsed) = rehearsed(&EXPERIMENT, &[("mode", "cached"), ("size", "1MiB")]);
-    let of = |metric| {
-        let id = case(Pattern::Random, Mode::Cached, 1 << 20);
-        rehearsed.of(&id, metric).expect("measured").raw.samples()
-    };
-    let (ns, iops, bandwidth) = (of("latency_per_block"), of("burst_iops"), of("burst"));
-    assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()));
-    for index in 0..ns.len() {
-        // What is recorded is rounded.
-        assert!((ns[index] * iops[index] / 1e9 - 1.0).abs() < 1e-3);
-        let bytes = bandwidth[index] / iops[index];
-        assert!((bytes / BLOCK_BYTES as f64 - 1.0).abs() < 1e-3);
     }
 }
 
@@ -184,8 +173,7 @@ fn files_in_memory_are_never_a_device() {
 fn blocks_that_are_not_what_was_written_are_no_figure() {
     let (dir, site) = place();
     let set = [("mode", "cached"), ("size", "64KiB"), ("pattern", "sequential")];
-    let order = params(&CARD, Preset::Rehearsal, &set);
-    let series = EXPERIMENT.series(&site, &order).expect("a case").series.remove(0);
+    let series = offered(&EXPERIMENT, &site, Preset::Rehearsal, &set).series.remove(0);
     let series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a place");
     EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     let path = path_of(dir.path(), 64 << 10);

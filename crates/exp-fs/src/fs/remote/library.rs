@@ -2,14 +2,14 @@
 //! through libsmbclient.
 
 use super::Look;
+use super::mounted::{cache_note, share_from_cache};
 use super::passes::{Reader, drive};
-use super::url::{Protocol, Url};
-use super::wire::{cache_note, share_from_cache};
+use super::target::{Protocol, Url};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
-use metal::nfs::{Address, NfsFile};
-use metal::smb::SmbFile;
-use metal::{nfs, smb, tcp};
+use metal::nfs::{self, Address, NfsFile};
+use metal::smb::{self, SmbFile};
+use metal::tcp;
 use record::case::{Case, Series};
 use record::note::Note;
 use record::quantity::render;

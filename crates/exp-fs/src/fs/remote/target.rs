@@ -1,6 +1,6 @@
-//! What the user named: a directory of a mounted remote file system, or a file of a server.
+//! What the user named: a directory of a mounted remote file system, or by a URL a file that a
+//! library reads in the process, without a mount.
 
-use super::url::{LIBRARIES, Url};
 use crate::fs::file::{Ground, Kind, ground};
 use crate::fs::offered::told;
 use bench::experiment::{Field, Site, Skip};
@@ -9,6 +9,7 @@ use laws::fs::remote::{Client, Link, Way};
 use record::case::Case;
 use record::key::{Put, Value};
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::path::{Component, Path};
 
@@ -163,9 +164,190 @@ pub(super) fn way(case: &Case) -> Way<'_> {
     }
 }
 
+/// What reads the files of one protocol.
+#[derive(Debug)]
+pub(super) struct ClientLibrary {
+    scheme: &'static str,
+    /// What stands among a case's facts as the file system of a file that nothing mounts.
+    pub(super) name: &'static str,
+    pub(super) client: Client,
+    pub(super) look: fn() -> io::Result<()>,
+    pub(super) package: &'static str,
+    parse: fn(&str) -> Result<Url, String>,
+}
+
+pub(super) static LIBRARIES: [ClientLibrary; 2] = [
+    ClientLibrary {
+        scheme: "nfs://",
+        name: "libnfs",
+        client: Client::NfsLibrary,
+        look: metal::nfs::Library::look,
+        package: "the libnfs package: `apt install libnfs13` (libnfs14 or libnfs16 on newer systems), `dnf install \
+                  libnfs`, `zypper install libnfs16`",
+        parse: nfs,
+    },
+    ClientLibrary {
+        scheme: "smb://",
+        name: "libsmbclient",
+        client: Client::SmbLibrary,
+        look: metal::smb::Library::look,
+        package: "the libsmbclient package: `apt install libsmbclient` (libsmbclient0 on newer systems), `dnf \
+                  install libsmbclient`, `zypper install libsmbclient0`",
+        parse: smb,
+    },
+];
+
+/// Arguments of libnfs that a URL may have: they find the server and name the user. The others
+/// (`readahead`, `pagecache`, `dircache` …) answer reads from memory, or wait longer.
+const NFS_ARGUMENTS: [&str; 8] =
+    ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// As it was typed; of NFS, with a short limit for making the connection.
+    pub(super) text: String,
+    pub(super) server: String,
+    pub(super) protocol: Protocol,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// `nfs://server/export/file?version=4&…`.
+    Nfs {
+        export: String,
+        file: String,
+        /// The protocol's version, where it was typed.
+        version: Option<i32>,
+    },
+    /// `smb://[[domain;]user@]server[:port]/share/directory/file`.
+    Smb { port: Option<u16> },
+}
+
+impl Url {
+    pub(super) fn parse(text: &str) -> Result<Url, String> {
+        let library = LIBRARIES.iter().find(|library| text.starts_with(library.scheme));
+        match library {
+            Some(library) => (library.parse)(text),
+            None => Err(format!(
+                "{text}: without a mount plumb only reads nfs:// and smb://; mount it and give the directory"
+            )),
+        }
+    }
+
+    pub(super) fn library(&self) -> &'static ClientLibrary {
+        match self.protocol {
+            Protocol::Nfs { .. } => &LIBRARIES[0],
+            Protocol::Smb { .. } => &LIBRARIES[1],
+        }
+    }
+}
+
+fn nfs(text: &str) -> Result<Url, String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (place, arguments) = rest.split_once('?').unwrap_or((rest, ""));
+    let (server, path) = place.split_once('/').unwrap_or((place, ""));
+    let (export, file) = path.rsplit_once('/').unwrap_or(("", path));
+    if server.is_empty() || file.is_empty() {
+        return Err(format!("{text} names no file; use nfs://server/export/file"));
+    }
+    let server = match server.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']'),
+        None => Some(server).filter(|server| !server.contains(':')),
+    };
+    let Some(server) = server else {
+        return Err(format!("{text} has a port; write it as ?nfsport=PORT"));
+    };
+    let all = || arguments.split('&').filter(|one| !one.is_empty());
+    let argument = |name: &str| {
+        let mut pairs = all().filter_map(|one| one.split_once('='));
+        pairs.find(|(have, _)| *have == name).map(|(_, value)| value)
+    };
+    let is_known =
+        |one: &&str| one.split_once('=').is_some_and(|(name, _)| NFS_ARGUMENTS.contains(&name));
+    if let Some(other) = all().find(|one| !is_known(one)) {
+        return Err(format!(
+            "{text}: {other} is not an accepted argument ({}, each with =VALUE); others enable \
+             caches in the library or change its time-outs",
+            NFS_ARGUMENTS.join(", ")
+        ));
+    }
+    let version = match argument("version") {
+        None => None,
+        Some(typed @ ("3" | "4")) => typed.parse().ok(),
+        Some(typed) => return Err(format!("{text}: version={typed} is neither 3 nor 4")),
+    };
+    // Without a limit the kernel sends for two minutes to a server that is not there.
+    let limit = match (argument("tcp-syncnt"), arguments) {
+        (Some(_), _) => "",
+        (None, "") => "?tcp-syncnt=2",
+        (None, _) => "&tcp-syncnt=2",
+    };
+    Ok(Url {
+        text: format!("{}{limit}", text.trim_end_matches(['?', '&'])),
+        server: server.to_owned(),
+        protocol: Protocol::Nfs {
+            export: unescaped(&format!("/{export}"))?,
+            file: unescaped(&format!("/{file}"))?,
+            version,
+        },
+    })
+}
+
+/// libsmbclient takes the text as it is, with its escapes.
+fn smb(text: &str) -> Result<Url, String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, server) = place.rsplit_once('@').unwrap_or(("", place));
+    // It would stand in the record.
+    if user.contains(':') {
+        return Err("a URL must not hold a password; set the environment variable PASSWD instead"
+            .to_owned());
+    }
+    if text.contains('?') {
+        return Err(format!("{text}: smb:// takes no arguments (%3F is a question mark)"));
+    }
+    let (server, port) = match server.split_once(':') {
+        None => (server, None),
+        Some((server, port)) => match port.parse() {
+            Ok(port) => (server, Some(port)),
+            Err(_) => {
+                return Err(format!(
+                    "{text}: {port} is not a port number (write an IPv6 server by its host name)"
+                ));
+            }
+        },
+    };
+    let is_whole = path
+        .split_once('/')
+        .is_some_and(|(share, file)| !share.is_empty() && !file.is_empty() && !file.ends_with('/'));
+    if server.is_empty() || !is_whole {
+        return Err(format!("{text} names no file; use smb://server/share/file"));
+    }
+    unescaped(path)?;
+    let server = server.to_owned();
+    Ok(Url { text: text.to_owned(), server, protocol: Protocol::Smb { port } })
+}
+
+/// `%20` is a space.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = digits.filter(|_| !part.starts_with('+'));
+        bytes.push(
+            digits.ok_or_else(|| {
+                format!("{text} has a % without two hexadecimal digits (%25 is %)")
+            })?,
+        );
+        bytes.extend(part[2..].bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{text} is not UTF-8"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::server_of;
+    use super::{LIBRARIES, Protocol, Url, server_of};
     use host::block::Mount;
 
     #[test]
@@ -187,6 +369,76 @@ mod tests {
                 number: "0:50".to_owned(),
             };
             assert_eq!(server_of(&mount).as_deref(), server, "{source}");
+        }
+    }
+
+    fn nfs(export: &str, file: &str, version: Option<i32>) -> Protocol {
+        Protocol::Nfs { export: export.to_owned(), file: file.to_owned(), version }
+    }
+
+    #[test]
+    fn urls_of_nfs_are_taken_apart() {
+        let url =
+            Url::parse("nfs://10.0.0.2/exp/some%20dir/f64?version=4&nfsport=2049").expect("one");
+        assert_eq!(url.server, "10.0.0.2");
+        assert_eq!(url.protocol, nfs("/exp/some dir", "/f64", Some(4)));
+        assert!(url.text.ends_with("&nfsport=2049&tcp-syncnt=2"), "{}", url.text);
+        let all = "nfs://s/e/f?uid=7&gid=8&mountport=9&tcp-syncnt=1&auto-traverse-mounts=0&sec=sys";
+        assert_eq!(Url::parse(all).expect("all of them").text, all);
+        let url = Url::parse("nfs://server/file").expect("in the root");
+        assert_eq!(url.protocol, nfs("/", "/file", None));
+        assert_eq!(url.text, "nfs://server/file?tcp-syncnt=2");
+        assert_eq!(Url::parse("nfs://[fe80::1]/a/b").expect("IPv6").server, "fe80::1");
+    }
+
+    #[test]
+    fn urls_of_smb_are_taken_apart() {
+        for (text, server, port) in [
+            ("smb://10.0.0.2/share/f64", "10.0.0.2", None),
+            ("smb://nas:4450/share/some%20dir/f64", "nas", Some(4450)),
+            ("smb://group;me@nas/share/f64", "nas", None),
+            ("smb://me@there@nas/share/f64", "nas", None),
+        ] {
+            let url = Url::parse(text).expect(text);
+            assert_eq!((url.text.as_str(), url.server.as_str()), (text, server));
+            assert_eq!(url.protocol, Protocol::Smb { port });
+        }
+    }
+
+    #[test]
+    fn each_scheme_has_its_library() {
+        for library in &LIBRARIES {
+            let url = Url::parse(&format!("{}server/share/file", library.scheme)).expect("a file");
+            assert_eq!(url.library().name, library.name);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_said() {
+        for (wrong, word) in [
+            ("nfs://server", "names no file"),
+            ("nfs://server/exp/", "names no file"),
+            ("nfs:///exp/file", "names no file"),
+            ("nfs://server:2049/exp/file", "nfsport"),
+            ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
+            ("nfs://server/exp/100%", "%25"),
+            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 "),
+            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 "),
+            ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
+            ("nfs://server/exp/file?version", "=VALUE"),
+            ("smb://server/share", "names no file"),
+            ("smb://server/share/", "names no file"),
+            ("smb:///share/file", "names no file"),
+            ("smb://server/share/dir/", "names no file"),
+            ("smb://me:secret@server/share/file", "PASSWD"),
+            ("smb://[fe80::1]/share/file", "IPv6"),
+            ("smb://server:many/share/file", "many is not a port"),
+            ("smb://server/share/file?WINS=x", "no arguments"),
+            ("smb://server/share/100%", "%25"),
+            ("ftp://server/file", "only reads nfs:// and smb://"),
+        ] {
+            let reason = Url::parse(wrong).expect_err(wrong);
+            assert!(reason.contains(word) && !reason.contains("secret"), "{reason}");
         }
     }
 }

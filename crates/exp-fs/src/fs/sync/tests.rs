@@ -1,11 +1,11 @@
 use super::{CARD, EXPERIMENT, SYNCS_MAX, SYNCS_MIN};
 use crate::fs::fixtures::{on_disk, place};
 use bench::device::allowance;
-use bench::experiment::fixtures::case;
+use bench::experiment::fixtures::{case, set};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::event::Samples;
 use record::key::Value;
-use session::fixtures::{check, params, rehearse_in};
+use session::fixtures::{check, offered, params, rehearse_in};
 use session::plan::case_ns;
 
 fn with_disk(spins: bool, allowance_bytes: u64) -> Site {
@@ -31,8 +31,7 @@ fn rounds_stay_within_what_may_be_written() {
     for (preset, rounds) in [(Preset::Quick, 9), (Preset::Standard, 12), (Preset::Thorough, 20)] {
         for gib in [2, 6, 600, 6000] {
             let site = with_disk(false, gib << 30);
-            let all = params(&CARD, preset, &[]);
-            let offer = EXPERIMENT.series(&site, &all).expect("small blocks fit");
+            let offer = offered(&EXPERIMENT, &site, preset, &[]);
             let larger = offer.skipped.iter().all(|(id, skip)| {
                 id.int("block") == Some(65_536) && skip.reason.contains("may write")
             });
@@ -102,12 +101,10 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
 
 #[test]
 fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
-    let set = [
-        ("write", "none,overwrite,append,reserved,create"),
-        ("call", "fsync,fdatasync,dsync"),
-        ("block", "4KiB,3000B"),
-        ("most", "9"),
-    ];
+    let set = set(
+        "write=none,overwrite,append,reserved,create call=fsync,fdatasync,dsync block=4KiB,3000B \
+         most=9",
+    );
     let (dir, site) = place();
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     assert_eq!(rehearsed.failed, []);

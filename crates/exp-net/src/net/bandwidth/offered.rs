@@ -4,10 +4,14 @@ use super::Bandwidth;
 use super::ends::RUN_AT;
 use super::shape::DATAGRAM_BYTES_MAX;
 use crate::net::{place, tell};
+use At::{Apart, Both, Same};
+use Count::{All, Doubling, One, OneAndTwo};
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
-use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
-use laws::net::{Ends, Protocol};
+use laws::net::Ends;
+use laws::net::Protocol::{self, Tcp, Udp};
+use laws::net::bandwidth::Transfer::{self, AlreadyThere, Fixed1M, Fixed16M, Steady, ThereAndBack};
+use laws::net::bandwidth::{Bytes, Direction, Streams};
 use record::case::Case;
 
 const KIB: u64 = 1 << 10;
@@ -49,29 +53,22 @@ const R1_MESSAGE: &[u64] = &[4 * KIB];
 const R2_MESSAGE: &[u64] = &[MIB];
 
 const QUICK: &[Row] = &[
-    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::One, UP, Transfer::Steady),
-    (Protocol::Tcp, R1_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed16M),
-    (Protocol::Udp, &[KIB], At::Apart, Count::One, UP, Transfer::Steady),
+    (Tcp, &[128 * KIB], Apart, One, UP, Steady),
+    (Tcp, R1_MESSAGE, Apart, One, UP, Fixed16M),
+    (Udp, &[KIB], Apart, One, UP, Steady),
 ];
 
 const STANDARD: &[Row] = &[
-    (
-        Protocol::Tcp,
-        &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB],
-        At::Apart,
-        Count::One,
-        UP,
-        Transfer::Steady,
-    ),
-    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::One, DOWN, Transfer::Steady),
-    (Protocol::Tcp, &[128 * KIB], At::Same, Count::One, UP, Transfer::Steady),
-    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::All, UP, Transfer::Steady),
-    (Protocol::Udp, &[KIB, DATAGRAM_BYTES_MAX], At::Apart, Count::One, UP, Transfer::Steady),
-    (Protocol::Udp, &[KIB], At::Apart, Count::One, DOWN, Transfer::Steady),
-    (Protocol::Tcp, R1_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed16M),
-    (Protocol::Tcp, R2_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed1M),
-    (Protocol::Tcp, &[64 * KIB], At::Apart, Count::One, UP, Transfer::ThereAndBack),
-    (Protocol::Tcp, &[32 * KIB], At::Apart, Count::One, DOWN, Transfer::AlreadyThere),
+    (Tcp, &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], Apart, One, UP, Steady),
+    (Tcp, &[128 * KIB], Apart, One, DOWN, Steady),
+    (Tcp, &[128 * KIB], Same, One, UP, Steady),
+    (Tcp, &[128 * KIB], Apart, All, UP, Steady),
+    (Udp, &[KIB, DATAGRAM_BYTES_MAX], Apart, One, UP, Steady),
+    (Udp, &[KIB], Apart, One, DOWN, Steady),
+    (Tcp, R1_MESSAGE, Apart, One, UP, Fixed16M),
+    (Tcp, R2_MESSAGE, Apart, One, UP, Fixed1M),
+    (Tcp, &[64 * KIB], Apart, One, UP, ThereAndBack),
+    (Tcp, &[32 * KIB], Apart, One, DOWN, AlreadyThere),
 ];
 
 /// Powers of four up to 4 MiB, with what iperf3 sends.
@@ -81,36 +78,15 @@ const TCP_SIZES: &[u64] =
 const UDP_SIZES: &[u64] = &[1, 16, 64, 256, KIB, 1472, 4 * KIB, 16 * KIB, DATAGRAM_BYTES_MAX];
 
 const THOROUGH: &[Row] = &[
-    (Protocol::Tcp, TCP_SIZES, At::Both, Count::One, BOTH_WAYS, Transfer::Steady),
-    (Protocol::Tcp, &[KIB, 128 * KIB], At::Apart, Count::Doubling, BOTH_WAYS, Transfer::Steady),
-    (Protocol::Udp, UDP_SIZES, At::Both, Count::One, BOTH_WAYS, Transfer::Steady),
-    (Protocol::Udp, &[KIB], At::Apart, Count::Doubling, UP, Transfer::Steady),
-    (Protocol::Tcp, R1_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed16M),
-    (Protocol::Tcp, R2_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed1M),
-    (
-        Protocol::Tcp,
-        &[KIB, 32 * KIB, 64 * KIB],
-        At::Apart,
-        Count::OneAndTwo,
-        UP,
-        Transfer::ThereAndBack,
-    ),
-    (
-        Protocol::Udp,
-        &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX],
-        At::Apart,
-        Count::OneAndTwo,
-        UP,
-        Transfer::ThereAndBack,
-    ),
-    (
-        Protocol::Tcp,
-        &[KIB, 4 * KIB, 16 * KIB, 32 * KIB],
-        At::Both,
-        Count::One,
-        DOWN,
-        Transfer::AlreadyThere,
-    ),
+    (Tcp, TCP_SIZES, Both, One, BOTH_WAYS, Steady),
+    (Tcp, &[KIB, 128 * KIB], Apart, Doubling, BOTH_WAYS, Steady),
+    (Udp, UDP_SIZES, Both, One, BOTH_WAYS, Steady),
+    (Udp, &[KIB], Apart, Doubling, UP, Steady),
+    (Tcp, R1_MESSAGE, Both, One, BOTH_WAYS, Fixed16M),
+    (Tcp, R2_MESSAGE, Both, One, BOTH_WAYS, Fixed1M),
+    (Tcp, &[KIB, 32 * KIB, 64 * KIB], Apart, OneAndTwo, UP, ThereAndBack),
+    (Udp, &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX], Apart, OneAndTwo, UP, ThereAndBack),
+    (Tcp, &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], Both, One, DOWN, AlreadyThere),
 ];
 
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
@@ -141,15 +117,15 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
 
 /// A case with what its transfer implies; none of datagrams that have no end.
 pub(super) fn complete(case: Bytes) -> Option<Bytes> {
-    let is_udp = case.protocol == Protocol::Udp;
+    let is_udp = case.protocol == Udp;
     let one = Streams::Number(1);
     Some(match case.transfer {
-        Transfer::Steady => case,
+        Steady => case,
         // There and back begins here, and what lies there is read here.
-        Transfer::ThereAndBack => Bytes { direction: Direction::Up, ..case },
+        ThereAndBack => Bytes { direction: Direction::Up, ..case },
         _ if is_udp => return None,
-        Transfer::AlreadyThere => Bytes { direction: Direction::Down, streams: one, ..case },
-        Transfer::Fixed16M | Transfer::Fixed1M => Bytes { streams: one, ..case },
+        AlreadyThere => Bytes { direction: Direction::Down, streams: one, ..case },
+        Fixed16M | Fixed1M => Bytes { streams: one, ..case },
     })
 }
 
@@ -159,8 +135,8 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
     let mut all: Vec<Bytes> = Vec::new();
     for mut case in cases {
         match (case.transfer, params.chosen("message")) {
-            (Transfer::Fixed16M, None) => case.message = R1_MESSAGE[0],
-            (Transfer::Fixed1M, None) => case.message = R2_MESSAGE[0],
+            (Fixed16M, None) => case.message = R1_MESSAGE[0],
+            (Fixed1M, None) => case.message = R2_MESSAGE[0],
             _ => {}
         }
         if !all.contains(&case) {
@@ -178,11 +154,11 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
 /// the same one is named where another is wanted.
 fn places(site: &Site, at: At) -> &'static [Ends] {
     match (&site.peer, at, site.cpus.len()) {
-        (Some(_), At::Same, _) => &[],
+        (Some(_), Same, _) => &[],
         (Some(_), _, _) => &[Ends::TwoHosts],
-        (None, _, 0 | 1) | (None, At::Same, _) => &[Ends::SameCpu],
-        (None, At::Apart, _) => &[Ends::OtherCpu],
-        (None, At::Both, _) => &[Ends::SameCpu, Ends::OtherCpu],
+        (None, _, 0 | 1) | (None, Same, _) => &[Ends::SameCpu],
+        (None, Apart, _) => &[Ends::OtherCpu],
+        (None, Both, _) => &[Ends::SameCpu, Ends::OtherCpu],
     }
 }
 
@@ -190,10 +166,10 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
     let all = Streams::All.at(site);
     let of_all = (all > 1).then_some(Streams::All);
     match count {
-        Count::One => vec![Streams::Number(1)],
-        Count::OneAndTwo => vec![Streams::Number(1), Streams::Number(2)],
-        Count::All => of_all.into_iter().collect(),
-        Count::Doubling => std::iter::successors(Some(2), |number| Some(2 * number))
+        One => vec![Streams::Number(1)],
+        OneAndTwo => vec![Streams::Number(1), Streams::Number(2)],
+        All => of_all.into_iter().collect(),
+        Doubling => std::iter::successors(Some(2), |number| Some(2 * number))
             .take_while(|number| *number < STREAMS_LISTED_MAX.min(all))
             .map(Streams::Number)
             .chain(of_all)
@@ -202,7 +178,7 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
 }
 
 pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
-    if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
+    if case.protocol == Udp && case.message > DATAGRAM_BYTES_MAX {
         let most =
             format!("a datagram carries at most {DATAGRAM_BYTES_MAX} B, not {} B", case.message);
         return Some(Skip::because(most).needs("protocol=tcp, or a smaller message"));

@@ -1,13 +1,12 @@
 //! The receiving end of streams: what counts.
 
-use super::counts::Counts;
-use super::numbers::Numbers;
+use super::ends::Counts;
 use super::shape::{
-    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
+    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, Numbers, RUN_MAX, Received, STALL, Sent, Shape,
+    filled, is_timeout, receive_buffer_bytes, softirq_cpus,
 };
-use super::socket::{filled, is_timeout, receive_buffer_bytes, softirq_cpus};
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::Usage;
+use crate::net::place::Usage;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Gate, beside};
 use metal::backlog;
@@ -349,7 +348,8 @@ fn is_new(datagram: &[u8], message: usize, numbers: &mut Numbers) -> bool {
         return false;
     }
     let Some(number) = datagram.first_chunk::<NUMBER_BYTES>() else {
-        numbers.count_bare();
+        // Too short for a number, it cannot be distinguished from another.
+        numbers.counts.unique += 1;
         return true;
     };
     let number = u64::from_le_bytes(*number);

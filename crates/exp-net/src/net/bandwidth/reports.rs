@@ -1,11 +1,10 @@
 //! Methods that only replay the reports' own: transfers of fixed size (R1, R2), messages that come
 //! back (R3), and reads of what is there already (R0). Nothing else uses what is here.
 
-use super::counts::{processor, remarks};
-use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape};
-use super::socket::{filled, is_timeout};
+use super::ends::{processor, remarks};
+use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, filled, is_timeout};
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::{Usage, Used};
+use crate::net::place::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Gate, Values, beside};
 use laws::net::Protocol;
@@ -54,7 +53,6 @@ pub(super) struct Served {
     used: Used,
 }
 
-/// Measures a case at the near end and records it.
 pub(super) fn measure(
     bench: &mut Bench,
     case: &Case,
@@ -84,7 +82,6 @@ pub(super) fn measure(
     transfers(bench, case, shape, &found, &served)
 }
 
-/// Serves a case at the far end.
 pub(super) fn serve(
     sockets: &[Socket],
     shape: &Shape,

@@ -1,9 +1,11 @@
 //! The sending end of streams.
 
-use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
-use super::socket::{filled, is_timeout, send_buffer_bytes, softirq_cpus};
+use super::shape::{
+    Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape, filled, is_timeout,
+    send_buffer_bytes, softirq_cpus,
+};
 use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::usage::Usage;
+use crate::net::place::Usage;
 use anyhow::{Context, Result, bail};
 use bench::measure::{Finally, Gate, beside};
 use metal::backlog::is_refusal;
@@ -193,7 +195,6 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
     };
 }
 
-/// Adds the sockets' own counters.
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     sent.buffer_bytes = send_buffer_bytes(sockets);
     sent.softirq_cpus = softirq_cpus(sockets);

@@ -1,15 +1,19 @@
-//! What a case asks for, read from its parameters alike at both ends, and what the ends say to each
-//! other.
+//! What a case asks for, read from its parameters alike at both ends; what its sockets must have,
+//! so that there is a limit on every wait; what the ends say to each other; and which datagrams
+//! came.
 
 use crate::net::ends::Socket;
-use crate::net::place::{is_free, places};
-use crate::net::usage::Used;
+use crate::net::place::{Used, is_free, places};
 use anyhow::{Context, Result};
 use laws::net::bandwidth::{Bytes, Transfer};
 use laws::net::{Ends, Protocol};
+use metal::backlog;
 use record::case::Case;
 use serde::{Deserialize, Serialize};
+use socket2::SockRef;
 use stats::steady::Steady;
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// No call waits longer for the other end: one that says and takes nothing for so long is gone, or
@@ -134,9 +138,7 @@ pub(super) struct Connections {
     pub(super) busy_us: Option<u64>,
     /// The whole time by the ticks in which the kernel counts those, in µs.
     pub(super) ticked_us: u64,
-    /// The part limited by the receiver's window.
     pub(super) receive_window_us: u64,
-    /// The part limited by the send buffer.
     pub(super) send_buffer_us: u64,
     pub(super) retransmits: u64,
     pub(super) segments: u64,
@@ -173,9 +175,125 @@ pub(super) struct Datagrams {
     pub(super) dropped: u64,
 }
 
+/// Numbers that are remembered below the highest.
+const WINDOW: u64 = 1 << 16;
+const WORD_BITS: u64 = u64::BITS as u64;
+
+/// Counts datagrams by their numbers, from 0 on.
+pub(super) struct Numbers {
+    /// One above the highest that came.
+    next: u64,
+    /// A bit for each number of the window below `next`, by the number's rest.
+    came: Vec<u64>,
+    pub(super) counts: Datagrams,
+}
+
+impl Numbers {
+    pub(super) fn new() -> Numbers {
+        Numbers {
+            next: 0,
+            came: vec![0; (WINDOW / WORD_BITS) as usize],
+            counts: Datagrams::default(),
+        }
+    }
+
+    /// One came; whether it is the first with its number. One so late that nothing is remembered of
+    /// its number counts as repeated: what cannot be distinguished is no delivery.
+    pub(super) fn count(&mut self, number: u64) -> bool {
+        if number >= self.next {
+            let jump = number - self.next + 1;
+            if jump >= WINDOW {
+                self.came.fill(0);
+            } else {
+                (self.next..=number).for_each(|passed| self.set(passed, false));
+            }
+            self.next = number + 1;
+        } else {
+            self.counts.reordered += 1;
+            if self.next - number > WINDOW || self.has(number) {
+                self.counts.repeated += 1;
+                return false;
+            }
+        }
+        self.set(number, true);
+        self.counts.unique += 1;
+        true
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let at = number % WINDOW;
+        self.came[(at / WORD_BITS) as usize] & (1 << (at % WORD_BITS)) != 0
+    }
+
+    fn set(&mut self, number: u64, is: bool) {
+        let at = number % WINDOW;
+        let (word, bit) = ((at / WORD_BITS) as usize, 1 << (at % WORD_BITS));
+        match is {
+            true => self.came[word] |= bit,
+            false => self.came[word] &= !bit,
+        }
+    }
+}
+
+/// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives
+/// longer; for datagrams the host reports refusals, and reading waits for `quiet`.
+pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
+    for socket in &sockets {
+        let own = SockRef::from(socket);
+        own.set_write_timeout(Some(STALL))?;
+        match socket {
+            Socket::Stream(_) => {
+                own.set_read_timeout(Some(STALL))?;
+                own.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
+            }
+            Socket::Datagram(socket) => {
+                socket.set_read_timeout(Some(quiet))?;
+                backlog::tell_refusals(socket).context("setting IP_RECVERR")?;
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+/// Bytes of the largest send buffer, as the kernel counts them.
+pub(super) fn send_buffer_bytes(sockets: &[Socket]) -> u64 {
+    let size = |socket| SockRef::from(socket).send_buffer_size().ok();
+    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
+}
+
+/// Bytes of the largest receive buffer, likewise.
+pub(super) fn receive_buffer_bytes(sockets: &[Socket]) -> u64 {
+    let size = |socket| SockRef::from(socket).recv_buffer_size().ok();
+    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
+}
+
+/// The CPUs on which the kernel last handled what came to the sockets, each once.
+pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
+    let cpus: BTreeSet<usize> = sockets.iter().filter_map(Socket::softirq_cpu).collect();
+    cpus.into_iter().collect()
+}
+
+/// Memory of so many bytes, each page touched, without zeros and with no two pages alike.
+pub(super) fn filled(bytes: usize) -> Vec<u8> {
+    let mut value = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut buffer = vec![0; bytes];
+    for part in buffer.chunks_mut(8) {
+        value =
+            value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        part.copy_from_slice(&(value | 0x0101_0101_0101_0101).to_ne_bytes()[..part.len()]);
+    }
+    buffer
+}
+
+/// Whether a call waited as long as it may.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Shape;
+    use super::{Numbers, Shape, WINDOW, filled};
+    use crate::net::bandwidth::shape::Datagrams;
     use bench::experiment::Fields;
     use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
     use laws::net::{Ends, Protocol};
@@ -217,5 +335,58 @@ mod tests {
         assert_eq!(same.cpus(&[4, 5], true), [4, 5, 4]);
         assert_eq!(same.cpus(&[4, 5], false), [4, 5, 4]);
         assert!(same.shares_cpus(64) && !apart.shares_cpus(64) && apart.shares_cpus(4));
+    }
+
+    fn counted(numbers: impl IntoIterator<Item = u64>) -> Datagrams {
+        let mut all = Numbers::new();
+        for number in numbers {
+            all.count(number);
+        }
+        all.counts
+    }
+
+    #[test]
+    fn in_order_all_count_once() {
+        let counts = counted(0..3 * WINDOW);
+        assert_eq!(counts.unique, 3 * WINDOW);
+        assert_eq!((counts.repeated, counts.reordered), (0, 0));
+    }
+
+    #[test]
+    fn late_and_repeated_ones_are_told_apart() {
+        let counts = counted([0, 1, 4, 2, 3, 3, 5, 4]);
+        assert_eq!(counts.unique, 6);
+        assert_eq!((counts.repeated, counts.reordered), (2, 4));
+    }
+
+    #[test]
+    fn what_is_lost_leaves_no_trace_of_the_numbers_before() {
+        // The places of 0 … are taken by numbers of the next window, and some of those did not
+        // arrive.
+        let late = WINDOW + 3;
+        let counts = counted((0..10).chain([late + 5, late]));
+        assert_eq!((counts.unique, counts.repeated), (12, 0));
+        // All of the window passed at once.
+        let counts = counted((0..10).chain([9 * WINDOW, 9 * WINDOW - 5]));
+        assert_eq!((counts.unique, counts.repeated), (12, 0));
+    }
+
+    #[test]
+    fn one_older_than_what_is_remembered_is_no_delivery() {
+        let counts = counted((1..=WINDOW + 1).chain([0]));
+        assert_eq!((counts.unique, counts.repeated), (WINDOW + 1, 1));
+    }
+
+    #[test]
+    fn no_byte_is_zero_and_no_page_like_another() {
+        for bytes in [1, 7, 8, 4096 * 3 + 5] {
+            let buffer = filled(bytes);
+            assert_eq!(buffer.len(), bytes);
+            assert!(buffer.iter().all(|byte| *byte != 0));
+        }
+        let pages = filled(3 * 4096);
+        let mut pages = pages.chunks(4096);
+        let first = pages.next();
+        assert!(pages.all(|page| Some(page) != first));
     }
 }

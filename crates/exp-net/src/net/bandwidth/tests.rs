@@ -6,21 +6,20 @@ use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Call, Door, NO_PORTS};
 use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
-use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Fields, Preset, Site};
+use bench::experiment::fixtures::{recorded, set};
+use bench::experiment::{Fields, Preset, Site};
 use bench::link::Done;
 use laws::net::bandwidth::{Bytes, Transfer};
 use record::case::Case;
 use record::event::Samples;
-use session::fixtures::{Rehearsed, params};
+use session::fixtures::{Rehearsed, offered};
 use session::plan::case_ns;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 /// The metric of a stream, and how long it goes on, in cases of an offer.
 fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bool, u64)> {
-    let params = params(EXPERIMENT.card(), preset, set);
-    let offer = EXPERIMENT.series(site, &params).expect("offers");
+    let offer = offered(&EXPERIMENT, site, preset, set);
     let cases = offer.series.into_iter().flat_map(|series| series.cases);
     let of = |case: Case| {
         let of = Bytes::of(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
@@ -58,12 +57,7 @@ fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
 
 #[test]
 fn streams_and_datagrams_are_counted_in_both_directions() {
-    let all = rehearsed(&[
-        ("protocol", "tcp,udp"),
-        ("message", "1000"),
-        ("direction", "up,down"),
-        ("transfer", "steady"),
-    ]);
+    let all = rehearsed(&set("protocol=tcp,udp message=1000 direction=up,down transfer=steady"));
     let rates = all.samples.iter().filter(|of| of.metric == "burst");
     assert_eq!(rates.clone().count(), 4);
     for samples in rates {
@@ -127,10 +121,9 @@ fn several_streams_share_what_their_sum_tells() {
 
 #[test]
 fn the_reports_transfers_are_there() {
-    let all = rehearsed(&[
-        ("transfer", "fixed_16M,fixed_1M,there_and_back,already_there"),
-        ("ends", "same_cpu,other_cpu"),
-    ]);
+    let all = rehearsed(&set(
+        "transfer=fixed_16M,fixed_1M,there_and_back,already_there ends=same_cpu,other_cpu",
+    ));
     let bytes = |name: &str| {
         let mut of = all.samples.iter().filter(|of| of.metric == "bandwidth");
         let found = of.find(|of| of.case.text("transfer") == Some(name));

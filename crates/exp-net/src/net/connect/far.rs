@@ -1,14 +1,14 @@
-//! The far end: it accepts, closes, and reports the times.
+//! The far end: it accepts, closes, and reports the times; and what both ends say to each other by
+//! the line of a case.
 
-use super::ending::{Closes, Ending, Meter, ended};
-use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish};
+use super::opening::{Closes, Ending, Meter, ended};
 use crate::net::ends::{Call, Door, address, bound, is_again};
-use crate::net::place;
-use crate::net::usage::thread_cpu_ns;
+use crate::net::place::{self, thread_cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
 use laws::net::connect::{Closer, Connections, Listener};
 use metal::wait::which_readable;
+use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -36,7 +36,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let socket = bound(address(far))?;
     let port = socket.local_addr()?.as_socket().context("an address")?.port();
     if of.listener == Listener::Refusing {
-        call.line.tell(&Listening { port })?;
+        call.line.tell(&port)?;
         // The port is held, so that no other program's port is tried.
         return match call.line.hear(IDLE)? {
             Wish::End => Ok(()),
@@ -46,7 +46,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let backlog = i32::try_from(ask.backlog).unwrap_or(i32::MAX);
     socket.listen(backlog).context("listening")?;
     socket.set_read_timeout(Some(LOOK))?;
-    call.line.tell(&Listening { port })?;
+    call.line.tell(&port)?;
     let clock = match ask.monotonic {
         true => Clock::Monotonic,
         false => far.clock(),
@@ -206,12 +206,7 @@ impl Acceptor<'_> {
             closes.end(stream, Ending::of(number), self.clock, LIMIT)?;
             meter.ended(number);
         }
-        Ok(Served {
-            accepted,
-            close_ns: closes.close_ns,
-            fin_ns: closes.fin_ns,
-            cpu: meter.taken(),
-        })
+        Ok(Served { accepted, closes, cpu: meter.cpu })
     }
 
     /// Accepts the queued connections as quickly as possible, and checks their tokens afterwards.
@@ -263,4 +258,66 @@ pub(super) fn limited(stream: &TcpStream) -> Result<()> {
     socket.set_read_timeout(Some(LIMIT))?;
     socket.set_write_timeout(Some(LIMIT))?;
     Ok(())
+}
+
+/// What the far end says by the connection that paces the near end.
+pub(super) const ABOUT_TO_ACCEPT: u8 = b'p';
+pub(super) const ACCEPTED: u8 = b'a';
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ask {
+    pub(super) backlog: u32,
+    /// The processors' counters are too far apart: both ends read CLOCK_MONOTONIC.
+    pub(super) monotonic: bool,
+}
+
+/// A sequence has so many connections at most: what came of it fits a message.
+pub(super) const SEQUENCE_MAX: u64 = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Wish {
+    Sequence(u64),
+    /// Accept this many queued connections as quickly as possible.
+    Take(u64),
+    /// Accept this many, some of which have not arrived yet.
+    Drain(u64),
+    End,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Served {
+    pub(super) accepted: Vec<u64>,
+    pub(super) closes: Closes,
+    /// CPU time of the acceptor over the connections that were closed, and how many these are.
+    pub(super) cpu: CpuTime,
+}
+
+/// CPU time of a thread over some connections: those that end with close(2). Of the others the
+/// thread looks all the time whether the FIN was acknowledged, which no server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct CpuTime {
+    pub(super) ns: u64,
+    pub(super) connections: u64,
+}
+
+impl CpuTime {
+    pub(super) fn add(&mut self, more: CpuTime) {
+        self.ns = self.ns.saturating_add(more.ns);
+        self.connections = self.connections.saturating_add(more.connections);
+    }
+
+    /// Of each connection, in ns; none where there is none.
+    pub(super) fn each_ns(self) -> Option<f64> {
+        (self.connections > 0).then(|| self.ns as f64 / self.connections as f64)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Took {
+    /// From the first call to the last one's end, in ns.
+    pub(super) ns: f64,
+    /// CPU time of the acceptor within it, in ns.
+    pub(super) cpu_ns: f64,
+    /// Whether all of them said their token.
+    pub(super) all_right: bool,
 }

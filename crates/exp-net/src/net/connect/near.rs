@@ -1,10 +1,10 @@
 //! The near end: it opens connections, one after the other, and what both ends took of each is
 //! gathered.
 
-use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
-use super::far::{limited, timed};
-use super::opening::{Opened, Opener, reset};
-use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish};
+use super::far::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish, limited, timed};
+use super::opening::{
+    Closes, Ending, Meter, Opened, Opener, acknowledged, close, ended, finish, reset,
+};
 use crate::net::ends::{Dial, Line, PATIENCE, Refused, bound, is_again};
 use anyhow::{Context, Result, bail, ensure};
 use laws::net::connect::Closer;
@@ -19,7 +19,6 @@ pub(super) struct Events {
     pub(super) connect: Vec<f64>,
     /// connect(2), of those whose SYN was sent again.
     pub(super) connect_late: Vec<f64>,
-    /// socket(2) and connect(2).
     pub(super) socket_connect: Vec<f64>,
     /// From the begin of connect(2) to the end of accept(2).
     pub(super) accepted: Vec<f64>,
@@ -131,7 +130,7 @@ impl Both for OneThread<'_> {
             self.end(number, opened.stream, far, events)?;
             meter.ended(number);
         }
-        events.near_cpu.add(meter.taken());
+        events.near_cpu.add(meter.cpu);
         Ok(())
     }
 
@@ -192,6 +191,15 @@ impl TwoEnds<'_> {
         events.client.end(stream, Ending::of(number), clock, limit)?;
         Ok((began, is_late))
     }
+
+    /// What the far end says of a failure, where it does, else the failure.
+    fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
+        const SOON: Duration = Duration::from_millis(200);
+        match self.line.hear::<Served>(SOON) {
+            Err(told) if told.is::<Refused>() => told,
+            _ => error,
+        }
+    }
 }
 
 impl Both for TwoEnds<'_> {
@@ -207,7 +215,7 @@ impl Both for TwoEnds<'_> {
             }
             meter.ended(number);
         }
-        events.near_cpu.add(meter.taken());
+        events.near_cpu.add(meter.cpu);
         let served: Served = self.line.hear(PATIENCE)?;
         ensure!(
             served.accepted.len() == began.len(),
@@ -222,8 +230,8 @@ impl Both for TwoEnds<'_> {
             let times = times.map(|((began, _), at)| clock.between_ns(*began, *at));
             events.accepted.extend(times);
         }
-        events.server.close_ns.extend(served.close_ns);
-        events.server.fin_ns.extend(served.fin_ns);
+        events.server.close_ns.extend(served.closes.close_ns);
+        events.server.fin_ns.extend(served.closes.fin_ns);
         events.far_cpu.add(served.cpu);
         Ok(())
     }
@@ -245,16 +253,5 @@ impl Both for TwoEnds<'_> {
             bail!("the far end reports that it accepted {count} connections in {} ns", took.ns);
         }
         Ok(took.all_right.then_some(took))
-    }
-}
-
-impl TwoEnds<'_> {
-    /// What the far end says of a failure, where it does, else the failure.
-    fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
-        const SOON: Duration = Duration::from_millis(200);
-        match self.line.hear::<Served>(SOON) {
-            Err(told) if told.is::<Refused>() => told,
-            _ => error,
-        }
     }
 }

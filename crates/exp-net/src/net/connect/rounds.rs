@@ -1,11 +1,10 @@
 //! One case of one round: warm-up, connections in chunks until their number or their time is over,
 //! queues that are emptied, and the records.
 
-use super::far::{LIMIT, limited};
+use super::far::{Ask, LIMIT, SEQUENCE_MAX, Wish, limited};
 use super::near::{Both, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
-use super::talk::{Ask, Listening, SEQUENCE_MAX, Wish};
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place;
 use anyhow::{Context, Result, bail, ensure};
@@ -81,7 +80,7 @@ pub(super) fn measure(
 ) -> Result<()> {
     let plan = Plan::new(of, case)?;
     let near = place::near_cpus(bench, case)?;
-    let far_address = round.dial.address();
+    let far_address = round.dial.address;
     let used = ports_left(round, &plan, far_address)?;
     let clock = clock(bench, case, &plan, &near)?;
     let is_one_clock = plan.of.ends != Ends::TwoHosts;
@@ -95,7 +94,7 @@ pub(super) fn measure(
     }
     let ask = Ask { backlog: plan.backlog, monotonic: clock == Clock::Monotonic };
     let mut line = round.dial.call(case, &ask)?;
-    let Listening { port } = line.hear(PATIENCE)?;
+    let port: u16 = line.hear(PATIENCE)?;
     let to = SocketAddr::new(far_address.ip(), port);
     let Round { dial, sources, .. } = round;
     let mut opener = Opener::new(clock, to, sources, LIMIT);
@@ -298,7 +297,6 @@ fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
     (&pending.socket).write_all(&token).context("sending a token")
 }
 
-/// Connections to a closed port.
 fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     for _ in 0..plan.warm_up {

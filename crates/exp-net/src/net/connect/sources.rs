@@ -44,11 +44,9 @@ pub(super) fn most_in_round(ports: &Ports, is_remote: bool, rounds: u32) -> u64 
     all / PART / u64::from(rounds.max(1))
 }
 
+/// What there is where addresses rotate.
 #[derive(Debug)]
-pub(super) struct Sources {
-    /// Present where addresses rotate.
-    rotation: Option<Rotation>,
-}
+pub(super) struct Sources(Option<Rotation>);
 
 #[derive(Debug)]
 struct Rotation {
@@ -70,11 +68,11 @@ impl Sources {
                 left: from_one,
             }
         });
-        Sources { rotation }
+        Sources(rotation)
     }
 
     pub(super) fn rotate(&self) -> bool {
-        self.rotation.is_some()
+        self.0.is_some()
     }
 
     /// Binds a fresh socket to the next source address, and to no port: outside of every timed
@@ -89,7 +87,7 @@ impl Sources {
     }
 
     fn next(&mut self) -> Option<Ipv4Addr> {
-        let rotation = self.rotation.as_mut()?;
+        let rotation = self.0.as_mut()?;
         if rotation.left == 0 {
             rotation.at = (rotation.at + 1) % ADDRESSES;
             rotation.left = rotation.from_one;
@@ -201,7 +199,7 @@ mod tests {
         }
         // The last address is followed by the first.
         let mut sources = Sources::new(far, &few(), 7);
-        let rotation = sources.rotation.as_mut().expect("they rotate");
+        let rotation = sources.0.as_mut().expect("they rotate");
         (rotation.at, rotation.left) = (ADDRESSES - 1, 0);
         assert_eq!(sources.next(), Some(Ipv4Addr::from(FIRST)));
         for far in ["192.0.2.1", "::1", "2001:db8::1"] {

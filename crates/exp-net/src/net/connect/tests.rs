@@ -1,11 +1,9 @@
-use super::ending::ended;
-use super::far::LIMIT;
+use super::far::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, LIMIT, SEQUENCE_MAX, Served, Wish};
 use super::near::{Both, Events, TwoEnds};
-use super::opening::{Opener, Unanswered, wait};
+use super::opening::{Opener, Unanswered, ended, wait};
 use super::sources::Sources;
-use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Wish};
 use super::{CARD, EXPERIMENT};
-use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round};
+use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused, bound};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::recorded;
@@ -15,7 +13,7 @@ use bench::measure::{Clock, FarEnd};
 use host::ports::Ports;
 use laws::net::connect::Closer;
 use record::case::Case;
-use session::fixtures::{check, here, params};
+use session::fixtures::{check, here, offered, params};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -38,8 +36,7 @@ fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few(
     let mut site = with_peer(&recorded("vm-granite-rapids"), "192.0.2.7");
     site.host.net.ports.range = Some((40_000, 44_095));
     for preset in PRESETS {
-        let params = params(&CARD, preset, &[]);
-        let offer = EXPERIMENT.series(&site, &params).unwrap();
+        let offer = offered(&EXPERIMENT, &site, preset, &[]);
         let cases = offer.series.iter().flat_map(|series| &series.cases);
         let of = |case: &Case| case.int("connections").unwrap() + case.int("warm_up").unwrap();
         let in_round: u64 = cases.map(of).sum();
@@ -58,8 +55,7 @@ fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few(
 fn what_cannot_be_is_skipped_with_its_reason() {
     let site = recorded("vm-granite-rapids");
     let set = [("ends", "one_thread,same_cpu"), ("listener", "full")];
-    let params = params(&CARD, Preset::Quick, &set);
-    let offer = EXPERIMENT.series(&site, &params).unwrap();
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &set);
     assert_eq!(offer.series[0].cases.len(), 1);
     assert_eq!(offer.skipped[0].0.text("ends"), Some("one_thread"));
 }
@@ -241,8 +237,8 @@ fn against(
 /// The line of a case, and the port of its listener.
 fn called(dial: &mut Dial, case: &Case) -> Result<(Line, SocketAddr)> {
     let mut line = dial.call(case, &ASK)?;
-    let Listening { port } = line.hear(PATIENCE)?;
-    let to = SocketAddr::new(dial.address().ip(), port);
+    let port: u16 = line.hear(PATIENCE)?;
+    let to = SocketAddr::new(dial.address.ip(), port);
     Ok((line, to))
 }
 
@@ -267,7 +263,7 @@ fn slow_to_close(far: &mut FarEnd) -> Result<()> {
     Door::open(far)?.serve(far, |door, _, call| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        call.line.tell(&Listening { port })?;
+        call.line.tell(&port)?;
         let (mut pace, _) = door.admit(Instant::now() + LIMIT)?;
         let Wish::Sequence(count) = call.line.hear(LIMIT)? else {
             bail!("another wish");
@@ -305,14 +301,8 @@ fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
     let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
     against(serve, |dial, case| {
         let (line, to) = called(dial, case)?;
-        let mut strangers = Vec::new();
-        for said in
-            [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter().cycle().take(STRANGERS)
-        {
-            let mut stream = TcpStream::connect(to)?;
-            stream.write_all(said)?;
-            strangers.push(stream);
-        }
+        let said = [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter();
+        let _strangers = shout(to, said.cycle().take(STRANGERS));
         let began = Instant::now();
         let (events, mut line) = sequence(dial, line, to, 6)?;
         ensure!(events.connect.len() == 6 && events.accepted.len() == 6);

@@ -1,6 +1,7 @@
 //! A line: small messages between the two ends of a case, each whole in its time or not at all, and
 //! with a code that only the two ends can make. They go in clear.
 
+use super::is_again;
 use super::preamble::{CODE_BYTES, Codes};
 use anyhow::{Context, Result, bail, ensure};
 use blake2::digest::Mac;
@@ -19,7 +20,6 @@ use std::time::{Duration, Instant};
 const CHANGED: &str = "a message of the other end was changed on its way";
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// What a line begins with.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Asked {
     /// The case as text: maps lose their order on the way, and an id has one.
@@ -100,7 +100,7 @@ impl Line {
     pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
         let until = Instant::now() + patience;
         let mut length = [0; 4];
-        self.read(&mut length, until)?;
+        read_by(&mut self.stream, &mut length, until)?;
         let length = u32::from_le_bytes(length) as usize;
         ensure!(
             length <= MESSAGE_BYTES_MAX,
@@ -108,9 +108,9 @@ impl Line {
              allowed"
         );
         let mut body = vec![0; length];
-        self.read(&mut body, until)?;
+        read_by(&mut self.stream, &mut body, until)?;
         let mut code = [0; CODE_BYTES];
-        self.read(&mut code, until)?;
+        read_by(&mut self.stream, &mut code, until)?;
         let right = self.codes.of(!self.is_near, self.heard, &body).verify_slice(&code);
         ensure!(right.is_ok(), CHANGED);
         self.heard += 1;
@@ -189,26 +189,31 @@ impl Line {
         self.stream.set_write_timeout(Some(super::PATIENCE))?;
         self.stream.write_all(&message).context("sending a message to the other end")
     }
+}
 
-    fn read(&mut self, bytes: &mut [u8], until: Instant) -> Result<()> {
-        let mut have = 0;
-        while have < bytes.len() {
-            let left = until.saturating_duration_since(Instant::now());
-            match readable(self.stream.as_fd(), left) {
-                Ok(true) => {}
-                Ok(false) => bail!("the other end sent nothing in time"),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("waiting for the other end"),
-            }
-            match self.stream.read(&mut bytes[have..]) {
-                Ok(0) => bail!("the other end is gone"),
-                Ok(more) => have += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("the other end is gone"),
-            }
+/// Reads so many bytes in time. Errors: they did not come, or the other end is gone.
+pub(super) fn read_by(
+    stream: &mut (impl Read + AsFd),
+    bytes: &mut [u8],
+    until: Instant,
+) -> Result<()> {
+    let mut have = 0;
+    while have < bytes.len() {
+        let left = until.saturating_duration_since(Instant::now());
+        match readable(stream.as_fd(), left) {
+            Ok(true) => {}
+            Ok(false) => bail!("the other end sent nothing in time"),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error).context("waiting for the other end"),
         }
-        Ok(())
+        match stream.read(&mut bytes[have..]) {
+            Ok(0) => bail!("the other end is gone"),
+            Ok(more) => have += more,
+            Err(error) if is_again(&error) => {}
+            Err(error) => return Err(error).context("the other end is gone"),
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

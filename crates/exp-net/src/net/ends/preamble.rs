@@ -10,7 +10,6 @@ pub const PREAMBLE_BYTES: usize = SAID_BYTES + CODE_BYTES;
 
 const MAGIC: [u8; 4] = *b"plmd";
 const VERSION: u8 = 2;
-/// Where the purpose stands.
 const PURPOSE_AT: usize = 5;
 /// Bytes that the code covers.
 const SAID_BYTES: usize = 12;

@@ -1,14 +1,20 @@
-//! Data sockets of one line, as both ends make them.
+//! How the near end reaches the far end, and the data sockets of one line, as both ends make them.
 
-use super::{Dial, Door, Line, PATIENCE, address};
-use anyhow::{Context, Result, ensure};
-use bench::measure::FarEnd;
+use super::line::Asked;
+use super::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
+use super::{DATAGRAM_AGAIN, Door, Line, PATIENCE, address, empty};
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Bench, Clock, FarEnd};
 use laws::net::Protocol;
+use metal::deadline::Deadline;
 use metal::socket::{incoming_cpu, send};
-use std::io::{self, ErrorKind};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use metal::wait::readable;
+use record::case::Case;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the far end says first where the near end connects to its door.
 pub const NO_PORTS: [u16; 0] = [];
@@ -55,28 +61,6 @@ impl From<Socket> for OwnedFd {
     }
 }
 
-impl Dial {
-    /// So many sockets to a far end that makes as many by [`Door::sockets`].
-    pub fn sockets(
-        &mut self,
-        line: &mut Line,
-        protocol: Protocol,
-        count: usize,
-    ) -> Result<Vec<Socket>> {
-        // Not before the far end serves this line: it may still be busy with one that was given up.
-        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
-        if protocol == Protocol::Tcp {
-            return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
-        }
-        ensure!(
-            ports.len() == count,
-            "the far end reported {} ports instead of {count}",
-            ports.len()
-        );
-        ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
-    }
-}
-
 impl Door {
     /// So many sockets, each connected to one of the near end's ([`Dial::sockets`]), in its order.
     pub fn sockets(
@@ -114,11 +98,7 @@ impl Door {
             numbered.push(self.admit(deadline)?);
         }
         numbered.sort_by_key(|(_, number)| *number);
-        let streams: Vec<TcpStream> = numbered.into_iter().map(|(stream, _)| stream).collect();
-        for stream in &streams {
-            ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
-        }
-        Ok(streams)
+        Ok(numbered.into_iter().map(|(stream, _)| stream).collect())
     }
 }
 
@@ -147,6 +127,173 @@ pub fn send_whole(
 /// A message of changing data without zeros.
 pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8 + 1).collect()
+}
+
+/// The near end's way to the far end. One for a round: its numbers are let in once.
+pub struct Dial {
+    pub address: SocketAddr,
+    pub(super) gate: Gate,
+    pub(super) next: u32,
+}
+
+impl Dial {
+    /// The far end of a round.
+    pub fn new(bench: &Bench) -> Result<Dial> {
+        let far = bench.order().far.as_ref().context("the order names no far end")?;
+        let address = far.addrs.first().context("the far end reported no address")?;
+        Ok(Dial {
+            address: address.parse().context("parsing the far end's address")?,
+            gate: Gate::new(Secret::of(&far.token)?),
+            next: 0,
+        })
+    }
+
+    pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
+        let stream = self.open(Purpose::Line)?;
+        let mut line = Line::new(stream, self.gate.codes(self.next), true);
+        line.tell(&Asked {
+            case: case.id.to_string(),
+            ask: serde_json::to_value(ask).context("encoding a request")?,
+        })?;
+        Ok(line)
+    }
+
+    /// So many sockets to a far end that makes as many by [`Door::sockets`].
+    pub fn sockets(
+        &mut self,
+        line: &mut Line,
+        protocol: Protocol,
+        count: usize,
+    ) -> Result<Vec<Socket>> {
+        // Not before the far end serves this line: it may still be busy with one that was given up.
+        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
+        if protocol == Protocol::Tcp {
+            return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
+        }
+        ensure!(
+            ports.len() == count,
+            "the far end reported {} ports instead of {count}",
+            ports.len()
+        );
+        ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
+    }
+
+    /// A data connection that has said its preamble, with TCP_NODELAY.
+    pub fn connect(&mut self) -> Result<TcpStream> {
+        self.open(Purpose::Data)
+    }
+
+    /// The preamble of a data connection made by hand. Each can be said once.
+    pub fn preamble(&mut self) -> Vec<u8> {
+        self.fresh(Purpose::Data).to_vec()
+    }
+
+    /// The preamble of a first datagram.
+    #[cfg(test)]
+    pub fn datagram_preamble(&mut self) -> Vec<u8> {
+        self.fresh(Purpose::Datagram).to_vec()
+    }
+
+    /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the
+    /// other, and the kernel drops all other senders' datagrams. Late answers of the far end may
+    /// still come: of [`PREAMBLE_BYTES`], and no message of the experiment.
+    pub fn meet(&mut self, port: u16) -> Result<UdpSocket> {
+        let to = SocketAddr::new(self.address.ip(), port);
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).context("a socket for datagrams")?;
+        socket.connect(to).context("connecting to the far end")?;
+        let until = Instant::now() + PATIENCE;
+        let mut answer = [0; 2 * PREAMBLE_BYTES];
+        let mut said = Vec::new();
+        while Instant::now() < until {
+            let preamble = self.fresh(Purpose::Datagram);
+            said.push(self.next);
+            // An earlier refusal (the port was not open yet) is reported here and is not an error.
+            let _ = socket.send(&preamble);
+            let again = Instant::now() + DATAGRAM_AGAIN;
+            while readable(socket.as_fd(), again.saturating_duration_since(Instant::now()))? {
+                let Ok(bytes) = socket.recv(&mut answer) else {
+                    continue;
+                };
+                let answered = answer[..bytes]
+                    .first_chunk::<PREAMBLE_BYTES>()
+                    .and_then(|told| self.gate.admit(told, Purpose::Answer).ok());
+                if answered.is_some_and(|number| said.contains(&number)) {
+                    empty(&socket)?;
+                    return Ok(socket);
+                }
+            }
+        }
+        bail!("no datagram came back from port {port} of {} within {PATIENCE:?}", to.ip())
+    }
+
+    fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
+        let preamble = self.fresh(purpose);
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
+            .with_context(|| unreached(self.address))?;
+        stream.set_nodelay(true)?;
+        ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
+        stream.write_all(&preamble).context("sending the preamble to the far end")?;
+        Ok(stream)
+    }
+
+    fn fresh(&mut self, purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
+        self.next += 1;
+        self.gate.preamble(purpose, self.next)
+    }
+}
+
+/// The agent answers, over a connection of its own; its data connections may need another address.
+fn unreached(address: SocketAddr) -> String {
+    let way_out = match address.ip().is_loopback() {
+        true => "",
+        false => {
+            "; if this host reaches the peer at another address, set it with `plumb agent --data \
+             ADDRESS`"
+        }
+    };
+    format!("cannot reach the far end at {address}{way_out}")
+}
+
+/// Interrupts waits that last longer than they may, and costs nothing where they do not: a time-out
+/// of the socket's own would be a timer at each wait.
+pub struct Limit {
+    deadline: Deadline,
+    clock: Clock,
+    ns: f64,
+    /// The share after which it is renewed.
+    renewed_after_ns: f64,
+    armed: u64,
+}
+
+impl Limit {
+    /// Of so many ns from now on; [`Limit::renew`] renews it when `share` of them have passed.
+    pub fn new(clock: Clock, ns: f64, share: f64) -> Result<Limit> {
+        let deadline = Deadline::after(Duration::from_nanos(ns as u64)).context("a deadline")?;
+        Ok(Limit { deadline, clock, ns, renewed_after_ns: ns * share, armed: clock.start() })
+    }
+
+    /// Before each wait: the limit is its own, but for the share that may have passed. One that is
+    /// interrupted too early waits on, for the interruption comes again.
+    pub fn renew(&mut self) -> Result<()> {
+        let now = self.clock.end();
+        if self.clock.between_ns(self.armed, now) > self.renewed_after_ns {
+            self.armed = now;
+            let time = Duration::from_nanos(self.ns as u64);
+            self.deadline.put_off(time).context("a deadline")?;
+        }
+        Ok(())
+    }
+
+    /// What an interrupted call is to do: go on, or give up.
+    pub fn go_on(&self) -> Result<()> {
+        let passed_ns = self.clock.between_ns(self.armed, self.clock.end());
+        ensure!(passed_ns < self.ns, "an exchange did not complete within {:.1} s", self.ns / 1e9);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -179,7 +326,7 @@ mod tests {
             let mut open = Vec::new();
             // The first one's preamble comes last, as after a loss on the way.
             for at in [2, 1, 0] {
-                let mut stream = TcpStream::connect(dial.address())?;
+                let mut stream = TcpStream::connect(dial.address)?;
                 stream.write_all(&preambles[at])?;
                 stream.write_all(&[at as u8])?;
                 open.push(stream);

@@ -6,18 +6,18 @@ use super::line::framed;
 use super::line::tests::codes;
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
-use bench::experiment::fixtures::rehearsal;
+use bench::experiment::fixtures::{calibrated, rehearsal};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::link::frame::{receive, send};
-use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use bench::measure::{Bench, FarEnd, calibrate};
+use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
+use bench::measure::{Bench, FarEnd};
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Samples};
 use record::key::CaseId;
-use session::fixtures::{Rehearsed, here, params};
+use session::fixtures::{Rehearsed, here, offered};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -55,9 +55,7 @@ pub fn orders(
     set: &[(&str, &str)],
 ) -> Vec<RoundOrder> {
     let id = experiment.card().id;
-    let offer = experiment
-        .series(site, &params(experiment.card(), preset, set))
-        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    let offer = offered(experiment, site, preset, set);
     let calibration = calibration();
     let order = |series: Series| {
         let series = experiment.resolve(site, &Known::default(), series);
@@ -150,10 +148,8 @@ pub(super) fn plain_order() -> RoundOrder {
 }
 
 fn calibration() -> Calibration {
-    let order = CalibrateOrder { cpu: here().cpus[0], windows: 4, window_ns: 100_000 };
-    std::thread::spawn(move || calibrate(&order).expect("the clocks run"))
-        .join()
-        .expect("does not panic")
+    let cpu = here().cpus[0];
+    std::thread::spawn(move || calibrated(cpu)).join().expect("does not panic")
 }
 
 pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
@@ -189,7 +185,6 @@ fn echoes(far: &mut FarEnd) -> Result<()> {
     })
 }
 
-/// A line and a data connection through it.
 fn works(dial: &mut Dial) -> Result<()> {
     let mut line = dial.call(&case(), &"hello")?;
     ensure!(line.hear::<String>(PATIENCE)? == "hello");
@@ -206,14 +201,12 @@ fn works(dial: &mut Dial) -> Result<()> {
 
 #[test]
 fn both_ends_find_each_other_case_by_case() {
-    let order = plain_order();
-    hold(&order, echoes, |_, dial| (0..3).try_for_each(|_| works(dial)));
+    hold(&plain_order(), echoes, |_, dial| (0..3).try_for_each(|_| works(dial)));
 }
 
 #[test]
 fn a_case_that_cannot_be_served_costs_itself_only() {
-    let order = plain_order();
-    hold(&order, echoes, |_, dial| {
+    hold(&plain_order(), echoes, |_, dial| {
         let mut line = dial.call(&case(), &"fail").expect("a line");
         let told = line.hear::<String>(PATIENCE).expect_err("refused");
         assert!(told.is::<Refused>(), "{told}");
@@ -239,7 +232,6 @@ fn a_near_end_that_asks_for_what_was_not_ordered_ends_the_round() {
     assert!(told.contains("number=2"), "{told}");
 }
 
-/// What strangers say, one each; the streams are to be kept, so that the silent ones stay.
 fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
     let mut dial = dial(order, far);
     let wrong = Endpoint { token: "00".repeat(16), ..far.clone() };
@@ -258,13 +250,18 @@ fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
         bytes(100_000),
         b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
     ];
-    let say = |said: Vec<u8>| {
-        let mut stream = TcpStream::connect(dial.address()).expect("the door is open to all");
+    shout(dial.address, said)
+}
+
+/// Streams that say this, one each; they are to be kept, so that the silent ones stay.
+pub fn shout(to: SocketAddr, said: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<TcpStream> {
+    let say = |said: &[u8]| {
+        let mut stream = TcpStream::connect(to).expect("the door is open to all");
         // It may be dropped while it speaks.
-        let _ = stream.write_all(&said);
+        let _ = stream.write_all(said);
         stream
     };
-    said.map(say).into()
+    said.into_iter().map(|said| say(said.as_ref())).collect()
 }
 
 /// Whether the other side has closed a connection, which it may have reset.
@@ -304,13 +301,12 @@ fn strangers_are_dropped_and_end_nothing() {
 
 #[test]
 fn a_replayed_preamble_opens_nothing() {
-    let order = plain_order();
-    hold(&order, echoes, |_, right| {
+    hold(&plain_order(), echoes, |_, right| {
         works(right)?;
         // What went over the wire so far: a line's preamble, and a data connection's.
         for (number, purpose) in [(1, Purpose::Line), (2, Purpose::Data)] {
             let heard = right.gate.preamble(purpose, number);
-            let mut stranger = TcpStream::connect(right.address())?;
+            let mut stranger = TcpStream::connect(right.address)?;
             stranger.write_all(&heard)?;
             ensure!(is_dropped(&mut stranger), "{purpose:?} was let in again");
         }
@@ -321,12 +317,11 @@ fn a_replayed_preamble_opens_nothing() {
 #[test]
 fn a_thousand_silent_strangers_keep_nobody_out() {
     const MANY: usize = 1000;
-    let order = plain_order();
-    hold(&order, echoes, |_, right| {
+    hold(&plain_order(), echoes, |_, right| {
         let mut crowd = Vec::new();
         for _ in 0..MANY {
             // Where files run out, so many as there are.
-            let Ok(stream) = TcpStream::connect_timeout(&right.address(), PATIENCE) else {
+            let Ok(stream) = TcpStream::connect_timeout(&right.address, PATIENCE) else {
                 break;
             };
             crowd.push(stream);

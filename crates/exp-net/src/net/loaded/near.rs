@@ -1,17 +1,15 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
-use super::far::{Said, Told, streams};
-use super::traffic::{Counted, Traffic, Window, during};
+use super::far::{Counted, Said, Told, Traffic, Window, during, streams};
 use crate::net::Events;
-use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
-use crate::net::limit::Limit;
-use crate::net::place::{listed, near_cpus, only, placed};
-use crate::net::usage::Turns;
+use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
+use crate::net::place::{Turns, near_cpus, only, placed};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::loaded::{Beside, Direction};
 use metal::tcp;
 use record::case::{Case, Series};
+use socket2::SockRef;
 use stats::quantile::median;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -165,9 +163,8 @@ fn record(
     for (metric, end) in [("cpu_near", near), ("cpu_far", far)] {
         let each_ns = per_byte(end.used.process_ns, end.ns, moved_b_per_s);
         let samples = bench.record(case, metric, Values::block(each_ns))?;
-        samples.set_quantities([("window_ns", end.ns), ("softirq_ns", end.used.softirq_ns as f64)]);
-        let cpu = listed(end.softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu));
-        samples.at.extend(cpu);
+        samples.set_quantities([("window_ns", end.ns)]);
+        end.used.describe(end.softirq_cpu, samples);
     }
     Ok(())
 }
@@ -209,13 +206,9 @@ fn most_answered(trips: Events) -> Result<Events> {
 impl Prober {
     fn new(socket: Socket, clock: Clock, bytes: usize, timeout_ns: f64) -> Result<Prober> {
         // A time-out of the socket's own would cost a timer at each wait.
-        match &socket {
-            Socket::Stream(stream) => {
-                stream.set_read_timeout(None)?;
-                stream.set_write_timeout(Some(Duration::from_nanos(timeout_ns as u64)))?;
-                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
-            }
-            Socket::Datagram(socket) => socket.set_read_timeout(None)?,
+        SockRef::from(&socket).set_read_timeout(None)?;
+        if let Socket::Stream(stream) = &socket {
+            stream.set_write_timeout(Some(Duration::from_nanos(timeout_ns as u64)))?;
         }
         Ok(Prober {
             socket,

@@ -1,10 +1,10 @@
 use super::EXPERIMENT;
 use crate::net::ends::tests::{complete, rehearse_both};
 use bench::experiment::fixtures::joined::joined;
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{recorded, told};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params};
+use session::fixtures::{check, offered, params};
 
 #[test]
 fn the_traffic_has_cpus_of_its_own_where_there_are_any() {
@@ -59,11 +59,8 @@ fn a_rehearsal_has_every_figure_in_every_direction() {
 fn a_time_out_that_is_set_bounds_what_is_predicted() {
     let site = recorded("vm-granite-rapids");
     let high = |set: &[(&str, &str)]| {
-        let all = params(EXPERIMENT.card(), Preset::Standard, set);
-        let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
-        let metric = &EXPERIMENT.card().metrics[1];
-        assert_eq!(metric.name, "round_trip");
-        let told = EXPERIMENT.unscaled(&site, None, &series.cases[0], metric);
+        let offer = offered(&EXPERIMENT, &site, Preset::Standard, set);
+        let told = told(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "round_trip");
         told.unwrap().range.unwrap().high
     };
     assert!(high(&[]) > 1e6);

@@ -129,7 +129,6 @@ impl Window {
     }
 }
 
-/// The address that echoes go to.
 fn address(of: &Echoes, bench: &Bench) -> IpAddr {
     bench.order().far_address.unwrap_or(match of.ip {
         Ip::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,12 +1,12 @@
 use super::{CARD, EXPERIMENT};
 use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{self, recorded};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use host::net::Echoes;
 use record::case::Case;
-use record::event::{Prediction, Raw, Samples};
-use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
+use record::event::{Prediction, Samples};
+use record::key::Key;
+use session::fixtures::{check, offered, params, skipped, smoke};
 
 #[test]
 fn echoes_that_the_kernel_refuses_are_skipped() {
@@ -26,8 +26,7 @@ fn a_peer_is_asked_by_the_address_by_which_it_was_reached() {
         let offer = check(&EXPERIMENT, &site, Preset::Standard);
         let mut cases = offer.series.iter().flat_map(|series| &series.cases);
         assert!(cases.all(|case| case.text("ip") == Some(ip)));
-        let both = params(&CARD, Preset::Standard, &[("ip", "v4,v6")]);
-        let offer = EXPERIMENT.series(&site, &both).expect("an offer");
+        let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[("ip", "v4,v6")]);
         assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (2, 2));
     }
 }
@@ -35,10 +34,8 @@ fn a_peer_is_asked_by_the_address_by_which_it_was_reached() {
 #[test]
 fn hosts_that_leave_echoes_unanswered_are_not_waited_for() {
     let of = |site: &Site, preset| {
-        let offer = EXPERIMENT.series(site, &params(&CARD, preset, &[]));
-        let offer = offer.expect("echoes are granted");
-        let skipped: Vec<String> = offer.skipped.iter().map(|(id, _)| id.to_string()).collect();
-        (offer.series.len(), skipped.join(" "))
+        let offer = offered(&EXPERIMENT, site, preset, &[]);
+        (offer.series.len(), skipped(&offer).join(" "))
     };
     let mut site = recorded("vm-granite-rapids");
     assert_eq!(of(&site, Preset::Standard), (1, String::new()));
@@ -57,26 +54,20 @@ fn hosts_that_leave_echoes_unanswered_are_not_waited_for() {
 }
 
 fn case(far: &str, message: u64, arrivals: &str) -> Case {
-    let id = CaseId::new().with("far", far).with("ip", "v4");
-    Case::new(id.with("message", message).with("arrivals", arrivals))
+    let text = format!("far={far},ip=v4,message={message},arrivals={arrivals}");
+    Case::new(fixtures::case(&text))
 }
 
 fn told(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
-    let metric = CARD.metrics.iter().find(|metric| metric.name == name);
-    EXPERIMENT.unscaled(site, known, case, metric.expect("in the card"))
+    fixtures::told(&EXPERIMENT, site, known, case, name)
 }
 
-/// What net.rtt's cases look like.
+/// A figure of a case as net.rtt has them.
 fn measured_rtt(far: &str, ends: &str, protocol: &str, message: u64, ns: f64) -> (Key, f64) {
-    let id = CaseId::new()
-        .with("far", far)
-        .with("protocol", protocol)
-        .with("message", message)
-        .with("ends", ends)
-        .with("connections", 1)
-        .with("receiver", "blocking")
-        .with("arrivals", "saturated")
-        .with("exchange", "echo");
+    let id = fixtures::case(&format!(
+        "far={far},protocol={protocol},message={message},ends={ends},connections=1,\
+         receiver=blocking,arrivals=saturated,exchange=echo"
+    ));
     (Key::new("net.rtt", &id, "round_trip"), ns)
 }
 
@@ -172,10 +163,7 @@ fn pauses_are_alike_in_all_presets_and_a_millisecond_at_least() {
 
 fn events(samples: &[Samples], metric: &str) -> Vec<f64> {
     let of = samples.iter().find(|samples| samples.metric == metric);
-    match &of.expect("it was measured").raw {
-        Raw::Event { values } | Raw::Batch { values, .. } => values.clone(),
-        Raw::Quartets { .. } => panic!("echoes are single events"),
-    }
+    of.expect("it was measured").raw.samples()
 }
 
 #[test]

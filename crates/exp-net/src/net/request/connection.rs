@@ -1,13 +1,15 @@
-//! The near end's connections: nothing of them ever waits.
+//! The near end's connections: nothing of them ever waits. A message is a number, the number's
+//! complement, and bytes up to its size; a reply is the request itself.
 
-use super::message::{number, stamp};
-use crate::net::ends::{Socket, is_again};
-use anyhow::{Context, Result, bail, ensure};
+use crate::net::ends::{Socket, is_again, pattern};
+use anyhow::{Context, Result, bail};
+use laws::net::request::MESSAGE_BYTES_MIN;
 use metal::readiness::is_full;
+use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Bytes that are taken in at a time, or a message if that is longer.
-const INBOX_BYTES: usize = 64 << 10;
+pub(super) const INBOX_BYTES: usize = 64 << 10;
 
 /// One connection with requests on their way.
 pub(super) struct Connection {
@@ -24,14 +26,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Of messages like `blank`.
     pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
-        match &socket {
-            Socket::Stream(stream) => {
-                ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
-                stream.set_nonblocking(true)
-            }
-            Socket::Datagram(socket) => socket.set_nonblocking(true),
-        }
-        .context("making a socket non-blocking")?;
+        SockRef::from(&socket).set_nonblocking(true).context("making a socket non-blocking")?;
         Ok(Connection {
             away: blank.len(),
             inbox: vec![0; INBOX_BYTES.max(blank.len())],
@@ -140,5 +135,45 @@ impl Connection {
     /// Expects one reply less: it was given up.
     pub(super) fn give_up(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
+
+/// Bytes of the shortest message.
+const LEAST_BYTES: usize = MESSAGE_BYTES_MIN as usize;
+
+/// A message of so many bytes, none of them 0 behind the numbers.
+pub(super) fn blank(bytes: usize) -> Vec<u8> {
+    pattern(bytes.max(LEAST_BYTES))
+}
+
+pub(super) fn stamp(message: &mut [u8], number: u64) {
+    message[..8].copy_from_slice(&number.to_le_bytes());
+    message[8..LEAST_BYTES].copy_from_slice(&(!number).to_le_bytes());
+}
+
+/// The number of a message; none of what is no message.
+pub(super) fn number(message: &[u8]) -> Option<u64> {
+    let (number, rest) = message.split_first_chunk::<8>()?;
+    let complement = rest.first_chunk::<8>()?;
+    let number = u64::from_le_bytes(*number);
+    (u64::from_le_bytes(*complement) == !number).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{blank, number, stamp};
+
+    #[test]
+    fn a_number_comes_back_and_noise_has_none() {
+        let mut message = blank(64);
+        assert_eq!(number(&message), None);
+        for told in [0, 1, 77, u64::MAX] {
+            stamp(&mut message, told);
+            assert_eq!(number(&message), Some(told));
+        }
+        message[3] ^= 1;
+        assert_eq!(number(&message), None);
+        assert_eq!(number(&message[..15]), None);
+        assert_eq!(blank(1).len(), 16);
     }
 }

@@ -1,9 +1,9 @@
 use super::EXPERIMENT;
-use super::far::Told;
+use super::party::Told;
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Door, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{recorded, set};
 use bench::experiment::{AnyExperiment, Preset};
 use bench::measure::FarEnd;
 use laws::net::request::Requests;
@@ -89,13 +89,7 @@ fn a_stall_of_the_far_end_is_in_every_request_that_was_due_in_it() {
 
 #[test]
 fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
-    let set = [
-        ("rate", "2000"),
-        ("connections", "1"),
-        ("time", "100ms"),
-        ("timeout", "1ms"),
-        ("stall", "40ms"),
-    ];
+    let set = set("rate=2000 connections=1 time=100ms timeout=1ms stall=40ms");
     // Ten median times of the warm-up may be longer than the time-out; then fewer are too late, or
     // none.
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);

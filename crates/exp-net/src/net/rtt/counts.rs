@@ -2,9 +2,8 @@
 
 use super::echo::Told;
 use super::trip::Ran;
-use crate::net::place::listed;
+use crate::net::place::{Used, listed};
 use crate::net::record_with_lost;
-use crate::net::usage::Used;
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Declared, Values};
 use laws::net::Ends;

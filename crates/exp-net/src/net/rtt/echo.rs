@@ -1,19 +1,19 @@
-//! The far end: what comes is sent back.
+//! Sockets that stay open: the near end's, and the far end, where what comes is sent back.
 
-use super::connections::carrier;
-use super::trip::limit_ns;
-use crate::net::ends::{Call, Door, Line, PATIENCE, is_again, send_whole};
-use crate::net::place;
-use crate::net::usage::{Usage, Used, thread_cpu_ns as cpu_ns};
+use super::trip::{Plan, Trip, limit_ns};
+use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, is_again, send_whole};
+use crate::net::place::{self, Usage, Used, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
+use laws::net::Protocol as Carrier;
 use laws::net::rtt::{Exchange, Protocol};
 use metal::deadline::Deadline;
 use metal::socket::{Wait, incoming_cpu, receive};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -33,12 +33,6 @@ impl Ask {
 /// A case takes no longer: sixty of the longest pauses, and more.
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Open {
-    Door,
-    Name(String),
-}
-
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Told {
     /// Messages that came, all connections together.
@@ -50,8 +44,6 @@ pub(super) struct Told {
     pub(super) cpu: Option<usize>,
     /// The CPUs on which packets for its connections arrived.
     pub(super) softirq_cpus: BTreeSet<usize>,
-    /// TCP_NODELAY, read back from all connections; true where there is none to set.
-    pub(super) nodelay: bool,
 }
 
 /// What one connection's thread saw.
@@ -81,8 +73,6 @@ pub(super) fn serve(
     let cpus = of.ends.spread(&far.order().cpus, false, of.connections);
     far.use_cpus(&cpus);
     let sockets = sockets(door, far, call, of)?;
-    let nodelay = of.protocol != Protocol::Tcp
-        || sockets.iter().all(|socket| SockRef::from(socket).tcp_nodelay().unwrap_or(false));
     let window = ask.window();
     let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let until = Instant::now() + PATIENCE + GRACE + limit + window;
@@ -99,7 +89,6 @@ pub(super) fn serve(
         used: usage.end(),
         cpu: place::only(&pinned),
         softirq_cpus: echoed.iter().filter_map(|one| one.softirq_cpu).collect(),
-        nodelay,
     };
     // Every message is a switch to this end and one from it.
     far.planned_switches(2 * told.messages);
@@ -119,7 +108,7 @@ fn sockets(door: &mut Door, far: &FarEnd, call: &mut Call, of: &Exchange) -> Res
 
 /// A listening UNIX socket and its name, which is the host's as the door's port is.
 pub(super) fn listen_unix(door: &Door) -> Result<(Socket, String)> {
-    let port = door.listener().local_addr()?.port();
+    let port = door.listener.local_addr()?.port();
     let name = format!("plumb-rtt-{port}");
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket
@@ -216,4 +205,83 @@ fn echo(
         cpu_ns: first_ns.map_or(0, |first| cpu_ns() - first),
         softirq_cpu: incoming_cpu(socket.as_fd()).unwrap_or(None),
     })
+}
+
+/// A connection both of whose ends this thread holds.
+pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
+    let (near, far) = own_pair(of.protocol).context("two sockets of one thread")?;
+    let trip = Trip::new(near, of.protocol, of.message, false, plan.clock)?;
+    trip.holding(far)
+}
+
+/// Two connected sockets on loopback, which accept only each other.
+fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
+    match protocol {
+        Protocol::Unix => {
+            let (near, far) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
+            Ok((near.into(), far.into()))
+        }
+        Protocol::Udp => {
+            let bind = || UdpSocket::bind(("127.0.0.1", 0));
+            let (near, far) = (bind()?, bind()?);
+            near.connect(far.local_addr()?)?;
+            far.connect(near.local_addr()?)?;
+            Ok((near.into(), far.into()))
+        }
+        Protocol::Tcp => {
+            let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            let near = TcpStream::connect(listener.local_addr()?)?;
+            let address = near.local_addr()?;
+            // Whoever else came first is dropped.
+            let far = loop {
+                let (far, from) = listener.accept()?;
+                if from == address {
+                    break far;
+                }
+            };
+            near.set_nodelay(true)?;
+            far.set_nodelay(true)?;
+            ensure!(near.nodelay()? && far.nodelay()?, "cannot set TCP_NODELAY");
+            Ok((near.into(), far.into()))
+        }
+    }
+}
+
+/// All connections of a case, open at both ends.
+pub(super) fn connect(
+    dial: &mut Dial,
+    line: &mut Line,
+    of: &Exchange,
+    plan: Plan,
+) -> Result<Vec<Trip>> {
+    let count = usize::try_from(of.connections)?;
+    let sockets: Vec<OwnedFd> = match carrier(of.protocol) {
+        Some(protocol) => {
+            let sockets = dial.sockets(line, protocol, count)?;
+            sockets.into_iter().map(OwnedFd::from).collect()
+        }
+        None => {
+            let name: String = line.hear(PATIENCE)?;
+            let connect = |_| {
+                let mut socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+                socket
+                    .connect(&unix_address(&name)?)
+                    .with_context(|| format!("connecting to {name}"))?;
+                socket.write_all(&dial.preamble())?;
+                Ok(socket.into())
+            };
+            (0..count).map(connect).collect::<Result<_>>()?
+        }
+    };
+    let trip = |socket| Trip::new(socket, of.protocol, of.message, of.polls(), plan.clock);
+    sockets.into_iter().map(trip).collect()
+}
+
+/// What of both ends' sockets carries a protocol's messages; none of UNIX sockets.
+pub(super) fn carrier(protocol: Protocol) -> Option<Carrier> {
+    match protocol {
+        Protocol::Tcp => Some(Carrier::Tcp),
+        Protocol::Udp => Some(Carrier::Udp),
+        Protocol::Unix => None,
+    }
 }

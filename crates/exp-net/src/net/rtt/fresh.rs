@@ -1,19 +1,16 @@
 //! Each exchange on a connection of its own: socket, connect, a message and its echo.
 
-use super::echo::{Ask, Open, Told, listen_unix, unix_address};
+use super::echo::{Ask, Told, listen_unix, unix_address};
 use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
 use crate::net::ends::{
-    Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
+    Call, Dial, Door, Limit, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
 };
-use crate::net::limit::Limit;
-use crate::net::place;
-use crate::net::usage::{Usage, thread_cpu_ns as cpu_ns};
+use crate::net::place::{self, Usage, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
 use laws::net::rtt::{Exchange, Protocol};
-use metal::clock;
-use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
+use metal::{clock, sleep};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,11 +29,9 @@ const LOOK_FAR: Duration = Duration::from_secs(2);
 const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
 
-pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Result<Ran> {
-    let to = match open {
-        Open::Door => SockAddr::from(dial.address()),
-        Open::Name(name) => unix_address(name)?,
-    };
+/// Exchanges with the UNIX socket of a name, or with the door.
+pub(super) fn run(dial: &mut Dial, name: Option<&str>, of: &Exchange, plan: Plan) -> Result<Ran> {
+    let to = name.map_or_else(|| Ok(dial.address.into()), unix_address)?;
     let bytes = usize::try_from(of.message)?;
     let mut message = pattern(bytes);
     let mut back = vec![1; bytes];
@@ -141,13 +136,10 @@ pub(super) fn serve(
 ) -> Result<()> {
     let cpus = place::pin_far(far, &call.case, of.ends)?;
     let ask: Ask = call.ask()?;
-    let (listener, open) = match of.protocol {
-        Protocol::Unix => {
-            let (listener, name) = listen_unix(door)?;
-            (listener, Open::Name(name))
-        }
+    let (listener, name) = match of.protocol {
+        Protocol::Unix => listen_unix(door).map(|(listener, name)| (listener, Some(name)))?,
         // Another descriptor of the same socket.
-        _ => (Socket::from(door.listener().try_clone()?), Open::Door),
+        _ => (Socket::from(door.listener.try_clone()?), None),
     };
     let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let until = Instant::now() + 2 * PATIENCE + limit + ask.window();
@@ -158,17 +150,17 @@ pub(super) fn serve(
     // Connections inherit the time-out and TCP_NODELAY.
     listener.set_nonblocking(false)?;
     listener.set_read_timeout(Some(look))?;
-    let nodelay = of.protocol != Protocol::Tcp || {
+    if of.protocol == Protocol::Tcp {
         listener.set_tcp_nodelay(true)?;
-        listener.tcp_nodelay()?
-    };
-    call.line.tell(&open)?;
+        ensure!(listener.tcp_nodelay()?, "cannot set TCP_NODELAY");
+    }
+    call.line.tell(&name)?;
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
     let accepted = accept_all(door, &listener, of, &call.line, until);
     // The door's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
-    let told = Told { used: usage.end(), cpu: place::only(&cpus), nodelay, ..accepted? };
+    let told = Told { used: usage.end(), cpu: place::only(&cpus), ..accepted? };
     far.planned_switches(4 * told.messages);
     call.line.tell(&told)
 }

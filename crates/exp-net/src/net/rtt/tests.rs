@@ -1,19 +1,18 @@
-use super::echo::{Ask, Open, Told};
-use super::exchanges::absent;
+use super::echo::{Ask, Told};
 use super::trip::{Plan, Trip};
-use super::{EXPERIMENT, connect, fresh};
-use crate::net::ends::PATIENCE;
-use crate::net::ends::tests::{complete, hold, only_order, rehearse_both};
-use crate::net::ends::{Dial, Line};
+use super::{EXPERIMENT, Rtt, connect, fresh};
+use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
+use crate::net::ends::{Dial, Line, PATIENCE};
 use anyhow::{Result, ensure};
+use bench::experiment::contract::Experiment;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{recorded, set, told};
 use bench::experiment::{AnyExperiment, Fields, Preset};
 use bench::measure::{Clock, FarEnd};
 use laws::net::Ends;
 use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
 use record::case::Case;
-use session::fixtures::{here, params};
+use session::fixtures::{here, offered, params};
 use std::time::Instant;
 
 /// Cases that no preset has, and combinations without a meaning.
@@ -31,6 +30,8 @@ fn what_cannot_be_measured_is_refused() {
     let peer = Exchange { ends: Ends::TwoHosts, ..plain.clone() };
     let fresh = Exchange { exchange: By::ConnectEcho, ..plain.clone() };
     let (here, there) = (here(), joined(GIGABIT, GIGABIT));
+    let unset = params(EXPERIMENT.card(), Preset::Quick, &[]);
+    let absent = |site: &_, case: &_| Rtt::absent(site, case, &unset);
     for (site, right, wrong) in [
         (&here, &plain, Exchange { ends: Ends::TwoHosts, ..plain.clone() }),
         (&there, &peer, Exchange { ends: Ends::SameCpu, ..plain.clone() }),
@@ -50,23 +51,11 @@ fn what_cannot_be_measured_is_refused() {
 #[test]
 fn a_longer_pause_is_predicted_as_such() {
     let site = recorded("epyc-7763-2s");
-    let metric = |name: &str| {
-        let mut all = EXPERIMENT.card().metrics.iter();
-        all.find(|metric| metric.name == name).unwrap()
-    };
     let likely = |pause: &str| {
-        let set = [
-            ("pause", pause),
-            ("receiver", "polling"),
-            ("arrivals", "sparse"),
-            ("protocol", "tcp"),
-            ("exchange", "echo"),
-            ("ends", "other_cpu"),
-        ];
-        let params = params(EXPERIMENT.card(), Preset::Thorough, &set);
-        let offer = EXPERIMENT.series(&site, &params).unwrap();
-        let case = &offer.series[0].cases[0];
-        let told = EXPERIMENT.unscaled(&site, None, case, metric("cpu_far"));
+        let case = "receiver=polling arrivals=sparse protocol=tcp exchange=echo ends=other_cpu";
+        let text = format!("pause={pause} {case}");
+        let offer = offered(&EXPERIMENT, &site, Preset::Thorough, &set(&text));
+        let told = told(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "cpu_far");
         told.unwrap().range.unwrap().likely
     };
     // A polling end works through the pause.
@@ -96,12 +85,7 @@ fn rehearse(set: &[(&str, &str)], least: usize) {
 
 #[test]
 fn messages_of_every_protocol_and_size_come_back() {
-    let set = [
-        ("exchange", "echo"),
-        ("connections", "1"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-    ];
+    let set = set("exchange=echo connections=1 receiver=blocking arrivals=saturated");
     let ends = if here().cpus.len() > 1 { 3 } else { 2 };
     rehearse(&set, ends * 18);
 }
@@ -123,14 +107,10 @@ fn pauses_polling_and_several_connections_work() {
 
 #[test]
 fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
-    let set = [
-        ("exchange", "connect_echo"),
-        ("arrivals", "saturated"),
-        ("connections", "1"),
-        ("message", "64,1024"),
-        ("receiver", "blocking"),
-        ("ends", "same_cpu"),
-    ];
+    let set = set(
+        "exchange=connect_echo arrivals=saturated connections=1 message=64,1024 receiver=blocking \
+         ends=same_cpu",
+    );
     rehearse(&set, 4);
 }
 
@@ -151,14 +131,8 @@ fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
 
 #[test]
 fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
-    let set = [
-        ("message", "64"),
-        ("ends", "same_cpu"),
-        ("exchange", "echo"),
-        ("connections", "2"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-    ];
+    let set = set("message=64 ends=same_cpu exchange=echo connections=2 receiver=blocking \
+         arrivals=saturated");
     under(&set, |dial, cases| {
         for case in cases {
             let began = Instant::now();
@@ -179,29 +153,16 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
 
 #[test]
 fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
-    use std::io::Write;
-    let set = [
-        ("message", "64"),
-        ("protocol", "tcp"),
-        ("ends", "same_cpu"),
-        ("exchange", "connect_echo"),
-        ("connections", "1"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-    ];
+    let set = set("message=64 protocol=tcp ends=same_cpu exchange=connect_echo connections=1 \
+         receiver=blocking arrivals=saturated");
     under(&set, |dial, cases| {
         let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
-        let open: Open = line.hear(PATIENCE)?;
+        let name: Option<String> = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;
-        let mut strangers = Vec::new();
-        for said in [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]] {
-            let mut stream = std::net::TcpStream::connect(dial.address())?;
-            // It may be dropped while it speaks.
-            let _ = stream.write_all(said);
-            strangers.push(stream);
-        }
+        let said = [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]];
+        let _strangers = shout(dial.address, said);
         let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
-        let ran = fresh::run(dial, &open, &Exchange::decode(&cases[0])?, plan)?;
+        let ran = fresh::run(dial, name.as_deref(), &Exchange::decode(&cases[0])?, plan)?;
         line.tell(&"enough")?;
         let told: Told = line.hear(PATIENCE)?;
         ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);

@@ -1,15 +1,13 @@
 //! The near end's loop: a message out, the same message back, one clock read a turn.
 
 use crate::net::ends::{pattern, send_whole};
-use crate::net::place::{at_once, places};
-use crate::net::usage::thread_cpu_ns as cpu_ns;
+use crate::net::place::{at_once, places, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::Clock;
 use laws::net::rtt::Protocol;
-use metal::clock;
 use metal::deadline::Deadline;
-use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
+use metal::{clock, sleep};
 use socket2::SockRef;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
