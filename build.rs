@@ -45,28 +45,6 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
     pack(Path::new(SHEETS), Path::new(&var("OUT_DIR")));
-    if packs_relocations() {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
-}
-
-/// Whether the binary's relocations are packed (DT_RELR), which is a megabyte less: it is linked
-/// against the C library of this machine, which reads them, and not by gold, which has no such form.
-fn packs_relocations() -> bool {
-    let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let is_static = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|name| name == "crt-static");
-    let is_for_here = var("HOST") == var("TARGET") && var("CARGO_CFG_TARGET_ENV") == "gnu";
-    let by_gold = var("CARGO_ENCODED_RUSTFLAGS").contains("gold");
-    let reads_them = || glibc().is_some_and(|version| version >= (2, 36));
-    is_for_here && !is_static && !by_gold && reads_them()
-}
-
-/// Major and minor version of this machine's C library, if it is glibc.
-fn glibc() -> Option<(u32, u32)> {
-    let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let told = String::from_utf8(told.stdout).ok()?;
-    let (major, minor) = told.trim().strip_prefix("glibc ")?.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Every file of a directory, as `NAME.gz` in another.
