@@ -99,7 +99,7 @@ pub(super) fn read(root: &Root, outside: &Outside, parts: &Parts) -> Devices {
         disks: disks.map(|disk| (disk.name.clone(), disk_parts(root, &disk.name))).collect(),
         cards: links
             .filter_map(|(name, told)| {
-                Some((name.clone(), CardParts { firmware: Some(told.firmware.clone()?) }))
+                Some((name.clone(), CardParts { firmware: Some(told.link.firmware.clone()?) }))
             })
             .collect(),
         memory: memory(root, parts.memory),

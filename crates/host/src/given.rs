@@ -86,90 +86,44 @@ units! {
     Count "count" "8" "A plain number.",
 }
 
-/// Every name that `--set host.<name>=value` accepts.
-pub const FACTS: &[Fact] = &[
-    fact("cpu.base_hz", Unit::Hertz, (1e7, 2e10), "base frequency of a core"),
-    fact("cpu.max_hz", Unit::Hertz, (1e7, 2e10), "highest core frequency (single-core turbo)"),
-    fact("cpu.all_core_hz", Unit::Hertz, (1e7, 2e10), "core frequency when all cores work"),
-    fact("cpu.cores", Unit::Count, (1.0, 1e5), "physical cores behind this system's CPUs"),
-    fact(
-        "cpu.tenants",
-        Unit::Count,
-        (1.0, 8.0),
-        "programs or guests at work on one core, this run included",
-    ),
-    fact("cpu.fma_units", Unit::Count, (1.0, 64.0), "vector fused multiply-add units per core"),
-    fact("cpu.vector_bits", Unit::Count, (32.0, 65_536.0), "width of one vector unit, in bits"),
-    fact("cache.l1d", Unit::Bytes, (1024.0, 1e8), "level 1 data cache of one core"),
-    fact("cache.l2", Unit::Bytes, (4096.0, 1e10), "level 2 cache of one core"),
-    fact("cache.l3", Unit::Bytes, (16_384.0, 1e11), "last-level cache that one core can fill"),
-    fact(
-        "memory.mts",
-        Unit::MegaTransfers,
-        (50.0, 1e5),
-        "configured transfer rate of the memory modules",
-    ),
-    fact(
-        "memory.channels",
-        Unit::Count,
-        (1.0, 1e4),
-        "populated memory channels (64-bit) in all sockets",
-    ),
-    fact("memory.latency", Unit::Nanoseconds, (1.0, 1e6), "load-to-use latency of local memory"),
-    fact(
-        "memory.bandwidth",
-        Unit::BytesPerSecond,
-        (1e7, 1e15),
-        "peak memory bandwidth of all sockets",
-    ),
-    fact(
-        "disk.read",
-        Unit::BytesPerSecond,
-        (1e4, 1e13),
-        "sequential read rate of the disk under --dir",
-    ),
-    fact(
-        "disk.write",
-        Unit::BytesPerSecond,
-        (1e4, 1e13),
-        "sequential write rate of the disk under --dir",
-    ),
-    fact(
-        "disk.read_iops",
-        Unit::PerSecond,
-        (1.0, 1e10),
-        "random 4 KiB reads per second at full queue",
-    ),
-    fact(
-        "disk.write_iops",
-        Unit::PerSecond,
-        (1.0, 1e10),
-        "random 4 KiB writes per second at full queue",
-    ),
-    fact(
-        "disk.read_latency",
-        Unit::Nanoseconds,
-        (100.0, 1e11),
-        "one random 4 KiB read, queue depth 1",
-    ),
-    fact("disk.write_latency", Unit::Nanoseconds, (100.0, 1e11), "one 4 KiB write, queue depth 1"),
-    fact("disk.flush_latency", Unit::Nanoseconds, (100.0, 1e11), "one cache flush"),
-    fact("disk.cache", Unit::Bytes, (512.0, 1e14), "cache in the disk or its controller"),
-    fact("disk.rpm", Unit::Count, (100.0, 1e5), "revolutions per minute of a rotating disk"),
-    fact("net.rate", Unit::BitsPerSecond, (1e3, 1e14), "rate of the link to the peer"),
-    fact(
-        "net.shaped_rate",
-        Unit::BitsPerSecond,
-        (1e3, 1e14),
-        "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
-    ),
-    fact("net.mtu", Unit::Bytes, (68.0, 1e6), "smallest MTU on the way to the peer"),
-    fact("net.rtt", Unit::Nanoseconds, (10.0, 1e12), "round trip to the peer"),
-];
-
-const fn fact(name: &'static str, unit: Unit, range: (f64, f64), doc: &'static str) -> Fact {
-    Fact { name, unit, range, doc }
+/// Rows of name, base unit, least and greatest value, and what it is.
+macro_rules! facts {
+    ($($name:literal $unit:ident $least:literal $most:literal $doc:literal,)*) => {
+        &[$(Fact { name: $name, unit: Unit::$unit, range: ($least, $most), doc: $doc },)*]
+    };
 }
+
+/// Every name that `--set host.<name>=value` accepts.
+pub const FACTS: &[Fact] = facts! {
+    "cpu.base_hz" Hertz 1e7 2e10 "base frequency of a core",
+    "cpu.max_hz" Hertz 1e7 2e10 "highest core frequency (single-core turbo)",
+    "cpu.all_core_hz" Hertz 1e7 2e10 "core frequency when all cores work",
+    "cpu.cores" Count 1.0 1e5 "physical cores behind this system's CPUs",
+    "cpu.tenants" Count 1.0 8.0 "programs or guests at work on one core, this run included",
+    "cpu.fma_units" Count 1.0 64.0 "vector fused multiply-add units per core",
+    "cpu.vector_bits" Count 32.0 65_536.0 "width of one vector unit, in bits",
+    "cache.l1d" Bytes 1024.0 1e8 "level 1 data cache of one core",
+    "cache.l2" Bytes 4096.0 1e10 "level 2 cache of one core",
+    "cache.l3" Bytes 16_384.0 1e11 "last-level cache that one core can fill",
+    "memory.mts" MegaTransfers 50.0 1e5 "configured transfer rate of the memory modules",
+    "memory.channels" Count 1.0 1e4 "populated memory channels (64-bit) in all sockets",
+    "memory.latency" Nanoseconds 1.0 1e6 "load-to-use latency of local memory",
+    "memory.bandwidth" BytesPerSecond 1e7 1e15 "peak memory bandwidth of all sockets",
+    "disk.read" BytesPerSecond 1e4 1e13 "sequential read rate of the disk under --dir",
+    "disk.write" BytesPerSecond 1e4 1e13 "sequential write rate of the disk under --dir",
+    "disk.read_iops" PerSecond 1.0 1e10 "random 4 KiB reads per second at full queue",
+    "disk.write_iops" PerSecond 1.0 1e10 "random 4 KiB writes per second at full queue",
+    "disk.read_latency" Nanoseconds 100.0 1e11 "one random 4 KiB read, queue depth 1",
+    "disk.write_latency" Nanoseconds 100.0 1e11 "one 4 KiB write, queue depth 1",
+    "disk.flush_latency" Nanoseconds 100.0 1e11 "one cache flush",
+    "disk.cache" Bytes 512.0 1e14 "cache in the disk or its controller",
+    "disk.rpm" Count 100.0 1e5 "revolutions per minute of a rotating disk",
+    "net.rate" BitsPerSecond 1e3 1e14 "rate of the link to the peer",
+    "net.shaped_rate" BitsPerSecond 1e3 1e14
+        "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
+    "net.mtu" Bytes 68.0 1e6 "smallest MTU on the way to the peer",
+    "net.rtt" Nanoseconds 10.0 1e12 "round trip to the peer",
+};
 
 /// Why a fact was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

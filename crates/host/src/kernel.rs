@@ -132,9 +132,8 @@ pub struct PressureLine {
 impl Kernel {
     /// Major and minor version of the release.
     pub fn numbers(&self) -> Option<(u64, u64)> {
-        let release = self.release.as_deref()?;
-        let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        let (major, minor, _) = scheduler::numbers(self.release.as_deref()?)?;
+        Some((major, minor))
     }
 }
 

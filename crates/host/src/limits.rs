@@ -89,10 +89,10 @@ pub struct Rlimit {
 
 pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
     let groups = cgroup::groups(root);
-    let mut memory: Vec<(u64, Option<u64>)> = groups
+    let memory = groups
         .iter()
         .filter_map(|group| Some((group.memory_limit(root)?, group.memory_used(root))))
-        .collect();
+        .min_by_key(|(limit, _)| *limit);
     let room = |group: &&Group| {
         let limit = group.memory_limit(root)?;
         Some(limit.saturating_sub(group.memory_used(root).unwrap_or(0)))
@@ -102,14 +102,13 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         groups.iter().filter_map(|group| of(group, root)).min()
     };
     let place = cgroup::memory_place(root);
-    memory.sort_by_key(|&(limit, _)| limit);
     let quotas = groups.iter().filter_map(|group| group.quota(root));
     let cpu_quota = quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()));
     let limits = root.read("proc/self/limits").unwrap_or_default();
     Limits {
         cgroup: version(&groups),
-        memory_bytes: memory.first().map(|&(limit, _)| limit),
-        memory_used_bytes: memory.first().and_then(|&(_, used)| used),
+        memory_bytes: memory.map(|(limit, _)| limit),
+        memory_used_bytes: memory.and_then(|(_, used)| used),
         memory_left_bytes: tightest.as_ref().and_then(room),
         memory_high_bytes: least(Group::memory_high),
         swap_bytes: least(Group::swap_limit),

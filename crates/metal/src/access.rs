@@ -1,17 +1,12 @@
 //! What this process may do with a path, asked without doing it.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::path::Path;
 
 /// Whether the effective user may write a file, or make something in a directory: what permissions,
 /// capabilities and read-only mounts say (faccessat(2)). No for what is not there.
 pub fn may_write(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the text ends with a zero and lives until the call returns.
-    let answer =
-        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
-    answer == 0
+    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
 #[cfg(test)]

@@ -82,12 +82,3 @@ pub(crate) fn option<'values, N: Copy + From<u8>>(
     })?;
     Ok(&values[..(length as usize / size_of::<N>()).min(values.len())])
 }
-
-/// What statvfs(3) says of an open file's file system.
-pub(crate) fn statvfs(file: &std::fs::File) -> io::Result<libc::statvfs> {
-    // SAFETY: all-zero values are valid ones.
-    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `facts` is ours; the descriptor is open.
-    done(unsafe { libc::fstatvfs(file.as_raw_fd(), &mut facts) })?;
-    Ok(facts)
-}

@@ -367,7 +367,6 @@ mod tests {
     use super::{
         Identity, PROBE, Refused, done, make, names, probe, real, remove, remove_but, write_named,
     };
-    use crate::scratch::Scratch;
     use std::fs;
     use std::io::ErrorKind;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -378,20 +377,20 @@ mod tests {
 
     #[test]
     fn a_directory_is_probed_and_nothing_is_left_in_it() {
-        let here = Scratch::new("probe");
-        let found = probe(&here.join("."), LONG).expect("can be written");
-        assert_eq!(found.path, here.canonicalize().expect("is there"));
+        let here = tempfile::tempdir().expect("temporary files can be made");
+        let found = probe(&here.path().join("."), LONG).expect("can be written");
+        assert_eq!(found.path, here.path().canonicalize().expect("is there"));
         assert!(found.free_bytes > 0);
-        let opened = fs::File::open(&*here).expect("opens");
+        let opened = fs::File::open(here.path()).expect("opens");
         let on = crate::storage::file_system(&opened).expect("its file system");
         assert!(on.name() == Some("overlay") || !found.is_over_memory);
-        assert_eq!(names(&here, LONG).expect("lists"), [] as [&str; 0]);
+        assert_eq!(names(here.path(), LONG).expect("lists"), [] as [&str; 0]);
     }
 
     #[test]
     fn what_a_probe_left_that_was_killed_is_removed_and_nothing_else() {
-        let here = Scratch::new("left");
-        let path = here.join(PROBE);
+        let here = tempfile::tempdir().expect("temporary files can be made");
+        let path = here.path().join(PROBE);
         let probed = || done(LONG, |signs| write_named(&path, signs).map(drop));
         for left in ["", "plumb"] {
             fs::write(&path, left).expect("writes");
@@ -402,15 +401,15 @@ mod tests {
         let error = probed().expect_err("is somebody's");
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         fs::remove_file(&path).expect("is there");
-        symlink(here.join("absent"), &path).expect("links");
+        symlink(here.path().join("absent"), &path).expect("links");
         probed().expect_err("is a link");
-        assert_eq!(names(&here, LONG).expect("lists"), [PROBE]);
+        assert_eq!(names(here.path(), LONG).expect("lists"), [PROBE]);
     }
 
     #[test]
     fn many_entries_are_listed_and_removed() {
-        let here = Scratch::new("many");
-        let dir = here.join("work");
+        let here = tempfile::tempdir().expect("temporary files can be made");
+        let dir = here.path().join("work");
         let made = make(&dir, LONG).expect("is made");
         for number in 0..2500 {
             fs::write(dir.join(number.to_string()), "").expect("writes");
@@ -421,27 +420,27 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_to_write_in_is_refused() {
-        let here = Scratch::new("refused");
-        let file = here.join("file");
+        let here = tempfile::tempdir().expect("temporary files can be made");
+        let file = here.path().join("file");
         fs::write(&file, "").expect("writes");
         let refused = |path: &Path| probe(path, LONG).expect_err("is refused");
         assert!(matches!(refused(&file), Refused::Other(what) if what == "a file"));
         let null = refused(Path::new("/dev/null"));
         assert!(matches!(null, Refused::Other(what) if what == "a device"));
-        assert!(matches!(refused(&here.join("absent")), Refused::Unreachable(_)));
+        assert!(matches!(refused(&here.path().join("absent")), Refused::Unreachable(_)));
         assert!(matches!(refused(Path::new("/proc")), Refused::Unwritable(_)));
     }
 
     #[test]
     fn all_of_a_directory_goes_and_what_its_links_name_stays() {
-        let here = Scratch::new("remove");
-        let dir = here.join("work");
+        let here = tempfile::tempdir().expect("temporary files can be made");
+        let dir = here.path().join("work");
         let made = make(&dir, LONG).expect("is made");
         let ours = Some(|is: Identity| is == made);
         assert_eq!(make(&dir, LONG).expect_err("is there").kind(), ErrorKind::AlreadyExists);
         fs::create_dir_all(dir.join("a/b")).expect("is made");
         fs::write(dir.join("a/b/c"), "").expect("writes");
-        let precious = here.join("precious");
+        let precious = here.path().join("precious");
         fs::create_dir(&precious).expect("is made");
         fs::write(precious.join("file"), "").expect("writes");
         symlink(&precious, dir.join("link")).expect("links");
@@ -466,15 +465,15 @@ mod tests {
 
     #[test]
     fn where_every_user_may_replace_files_none_are_made() {
-        let here = Scratch::new("shared");
+        let here = tempfile::tempdir().expect("temporary files can be made");
         let mode = |mode| {
-            fs::set_permissions(&*here, fs::Permissions::from_mode(mode)).expect("is set");
+            fs::set_permissions(here.path(), fs::Permissions::from_mode(mode)).expect("is set");
         };
         mode(0o777);
-        assert!(matches!(probe(&here, LONG), Err(Refused::Unwritable(_))));
-        make(&here.join("work"), LONG).expect_err("is refused");
+        assert!(matches!(probe(here.path(), LONG), Err(Refused::Unwritable(_))));
+        make(&here.path().join("work"), LONG).expect_err("is refused");
         mode(0o1777);
-        probe(&here, LONG).expect("has a sticky bit");
-        make(&here.join("work"), LONG).expect("has a sticky bit");
+        probe(here.path(), LONG).expect("has a sticky bit");
+        make(&here.path().join("work"), LONG).expect("has a sticky bit");
     }
 }

@@ -10,6 +10,8 @@ use std::mem::size_of;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::rand::{GetRandomFlags, getrandom};
+
 use crate::answer::{invalid, number};
 use crate::clock::{Clock, vdso_clock_gettime};
 
@@ -188,10 +190,7 @@ fn is_refusal(error: &io::Error) -> bool {
 /// A number that no other sender of echoes has: random bytes, or else the time.
 fn tag(socket: &OwnedFd) -> u64 {
     let mut bytes = [0_u8; size_of::<u64>()];
-    // SAFETY: the kernel writes at most the buffer's length into it.
-    let given =
-        unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
-    match usize::try_from(given) {
+    match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {
         Ok(given) if given == bytes.len() => u64::from_ne_bytes(bytes),
         _ => vdso_clock_gettime(Clock::REALTIME).rotate_left(32) ^ socket.as_raw_fd() as u64,
     }

@@ -76,14 +76,13 @@ fn bytes(at: u64, length: u64) -> libc::flock {
 #[cfg(test)]
 mod tests {
     use super::{SHARED, is_taken, open_shared, try_byte};
-    use crate::scratch::Scratch;
     use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
     fn a_byte_is_one_open_file_s_until_that_is_closed() {
-        let dir = Scratch::new("lock");
-        let path = dir.join("lock");
+        let dir = tempfile::tempdir().expect("temporary files can be made");
+        let path = dir.path().join("lock");
         let (one, other) = (open_shared(&path).unwrap(), open_shared(&path).unwrap());
         assert_eq!(one.metadata().unwrap().mode() & 0o777, SHARED);
         assert!(try_byte(&one, 3).unwrap());
@@ -101,8 +100,8 @@ mod tests {
 
     #[test]
     fn only_a_regular_file_of_one_name_is_taken() {
-        let dir = Scratch::new("locks");
-        let path = |name: &str| dir.join(name);
+        let dir = tempfile::tempdir().expect("temporary files can be made");
+        let path = |name: &str| dir.path().join(name);
         fs::write(path("precious"), "kept").unwrap();
         symlink(path("precious"), path("link")).unwrap();
         symlink(path("new"), path("dangling")).unwrap();

@@ -9,7 +9,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::answer::{done, statvfs};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+
+use crate::answer::done;
 use crate::raw::{self, call};
 
 /// What one `getdents64` may fill: the C library's `readdir` asks for as much.
@@ -137,16 +139,14 @@ fn walk(mut records: &[u8]) -> io::Result<u64> {
 /// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs
 /// says zero of zero). Errors: those of fstatvfs(3).
 pub fn free_files(file: &File) -> io::Result<Option<u64>> {
-    let facts = statvfs(file)?;
-    Ok((facts.f_files > 0).then_some(facts.f_favail as u64))
+    let facts = fstatvfs(file)?;
+    Ok((facts.f_files > 0).then_some(facts.f_favail))
 }
 
 /// Reserves the first `bytes` of a file: blocks that are its own, and not yet written. Errors:
 /// those of fallocate(2): `EOPNOTSUPP` where the file system reserves nothing.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
-    // SAFETY: plain values; the descriptor is open.
-    done(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) })
+    Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
 #[cfg(test)]
@@ -154,16 +154,16 @@ mod tests {
     use super::{
         Listing, create, free_files, mkdir, open, open_place, rename, reserve, rmdir, unlink, walk,
     };
-    use crate::{fault::unlinked, raw, scratch::Scratch};
+    use crate::{fault::unlinked, raw};
     use std::ffi::CString;
     use std::os::fd::AsFd;
 
     #[test]
     fn names_come_change_and_go() {
-        let place = Scratch::new("names");
-        let directory = open_place(&place).unwrap();
+        let place = tempfile::tempdir().expect("temporary files can be made");
+        let directory = open_place(place.path()).unwrap();
         let at = directory.as_fd();
-        let is_there = |name| place.join(name).exists();
+        let is_there = |name| place.path().join(name).exists();
         raw::close(create(at, c"a").unwrap()).unwrap();
         assert!(is_there("a"));
         let again = create(at, c"a").unwrap_err();
@@ -172,7 +172,7 @@ mod tests {
         assert!(!is_there("a") && is_there("b"));
         raw::close(open(at, c"b").unwrap()).unwrap();
         mkdir(at, c"d").unwrap();
-        assert!(place.join("d").is_dir());
+        assert!(place.path().join("d").is_dir());
         assert!(unlink(at, c"d").is_err() && rmdir(at, c"b").is_err());
         unlink(at, c"b").unwrap();
         rmdir(at, c"d").unwrap();
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_listing_counts_what_is_there_each_time_anew() {
-        let place = Scratch::new("listing");
-        let directory = open_place(&place).unwrap();
+        let place = tempfile::tempdir().expect("temporary files can be made");
+        let directory = open_place(place.path()).unwrap();
         let mut listing = Listing::new(directory.as_fd()).unwrap();
         assert_eq!(listing.pass().unwrap(), 0);
         // More than one call returns, and names that begin with a dot.

@@ -5,13 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::answer::{done, owned};
-
-const FSOPEN_CLOEXEC: usize = 1;
-const FSCONFIG_CMD_CREATE: usize = 6;
-const FSMOUNT_CLOEXEC: usize = 1;
-/// `MOUNT_ATTR_NOSUID | NODEV | NOEXEC`.
-const ATTRIBUTES: usize = 2 | 4 | 8;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 /// A mount that is attached nowhere: no other process sees it, and it goes with its descriptor,
 /// however the process ends. Linux 5.2.
@@ -25,19 +19,12 @@ impl Detached {
     /// fsconfig(2) and fsmount(2): EPERM without the right to mount, ENODEV where the kernel has no
     /// such file system, ENOSYS before Linux 5.2.
     pub fn new(kind: &CStr) -> io::Result<Detached> {
-        // SAFETY: the kernel reads the string up to its end; it owns what it opens.
-        let context =
-            unsafe { owned(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC))? };
-        let fd = context.as_raw_fd();
-        // SAFETY: a descriptor of ours and plain values; this command reads no pointer.
-        done(unsafe {
-            let none = 0usize;
-            libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, none, none, none)
-        })?;
-        // SAFETY: a descriptor of ours and plain values; this code owns what the kernel opens.
-        let root =
-            unsafe { owned(libc::syscall(libc::SYS_fsmount, fd, FSMOUNT_CLOEXEC, ATTRIBUTES))? };
-        Ok(Detached { root })
+        let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        Ok(Detached { root: fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, harmless)? })
     }
 
     /// Where this process finds its files, as long as this value lives.

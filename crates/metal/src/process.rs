@@ -4,6 +4,11 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{
+    Pid, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, getrlimit, kill_process_group,
+    set_child_subreaper, set_parent_process_death_signal, setsid, waitid, waitpid,
+};
+
 use crate::answer::{done, invalid, number};
 use crate::clock;
 
@@ -71,10 +76,7 @@ fn peak_of(status: &str) -> Option<u64> {
 /// The largest file that this process may write, in bytes (`RLIMIT_FSIZE`); none where there is no
 /// limit.
 pub fn file_bytes_max() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes into a limit of ours.
-    let asked = done(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) });
-    (asked.is_ok() && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    getrlimit(Resource::Fsize).current
 }
 
 /// Has the kernel kill this process when its parent ends (strictly: when the parent's thread that
@@ -82,8 +84,7 @@ pub fn file_bytes_max() -> Option<u64> {
 /// this call. Every child must call it anew. Errors: the parent has already ended, so this process
 /// should end too.
 pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
-    // SAFETY: plain values.
-    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = crate::raw::getppid();
     if parent != parent_pid {
         return Err(io::Error::other(format!(
@@ -97,12 +98,8 @@ pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
 /// process's. Kernels that share the CPU between sessions (`kernel.sched_autogroup_enabled`) weigh
 /// a priority only within one, so that one which stays in its parent's cannot come before others.
 pub fn in_new_session(command: &mut Command) -> &mut Command {
-    let lead = || {
-        // SAFETY: no arguments; async-signal-safe.
-        done(unsafe { libc::setsid() })
-    };
     // SAFETY: the closure makes one system call, which may be made between fork and exec.
-    unsafe { command.pre_exec(lead) }
+    unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) }
 }
 
 /// Has the kernel kill `command`'s process when this one ends (strictly: when the calling thread
@@ -113,7 +110,7 @@ pub fn dying_with_parent(command: &mut Command) -> &mut Command {
     // error holds no memory.
     unsafe {
         command.pre_exec(move || {
-            done(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            set_parent_process_death_signal(Some(Signal::KILL))?;
             match crate::raw::getppid() == parent {
                 true => Ok(()),
                 false => Err(io::ErrorKind::NotFound.into()),
@@ -138,53 +135,39 @@ pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
 /// Makes this process the parent of whatever descendants lose theirs, so that none of them gets out
 /// of sight by a session of its own. Errors: those of prctl.
 pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: plain values.
-    done(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
+    Ok(set_child_subreaper(Some(Pid::INIT))?)
 }
 
 /// Whether the child `pid` has ended. It is not reaped, so that its number stays its own. Errors:
 /// it is no child of this process. Numbers below 2 are refused.
 pub fn has_ended(pid: u32) -> io::Result<bool> {
-    let id = one_process(pid)?.unsigned_abs();
-    // SAFETY: all zeros is a value of this plain structure.
-    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let asked = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `told` is ours.
-    done(unsafe { libc::waitid(libc::P_PID, id, &mut told, asked) })?;
-    // Without one that has ended the structure stays as it was.
-    // SAFETY: waitid fills this field of the union.
-    Ok(unsafe { told.si_pid() } != 0)
+    let asked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(one_process(pid)?), asked)?.is_some())
 }
 
 /// Reaps the child `pid` if it has ended; whether it has. Errors: it is no child of this process.
 /// Numbers below 2 are refused.
 pub fn reap_ended(pid: u32) -> io::Result<bool> {
-    let pid = one_process(pid)?;
-    let mut status = 0;
-    // SAFETY: `status` is ours.
-    number(unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) }).map(|found| found == pid)
+    Ok(waitpid(Some(one_process(pid)?), WaitOptions::NOHANG)?.is_some())
 }
 
 /// Kills (SIGKILL) all processes of the group that `pid` leads. Errors: no such group, or one of
 /// another user. Numbers below 2 are refused.
 pub fn kill_group(pid: u32) -> io::Result<()> {
-    let group = one_process(pid)?;
-    // SAFETY: plain values.
-    done(unsafe { libc::kill(-group, libc::SIGKILL) })
+    Ok(kill_process_group(one_process(pid)?, Signal::KILL)?)
 }
 
 /// Sends `signal` (0: only asks) to the process `pid`. Errors: no such process, or one of another
 /// user. Numbers below 2 are refused.
 pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
-    let pid = one_process(pid)?;
+    let pid = one_process(pid)?.as_raw_pid();
     // SAFETY: plain values.
     done(unsafe { libc::kill(pid, signal) })
 }
 
 /// Effective user; 0 is root.
 pub fn geteuid() -> u32 {
-    // SAFETY: no arguments; cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Ticks that the first system call of a fresh child takes, R1's way around a cached `getpid`: the
@@ -255,10 +238,10 @@ fn usage(whose: libc::c_int) -> Usage {
 
 /// The number as the kernel takes it. 0, -1 and other negative numbers would
 /// mean whole groups or every process, 1 is init.
-fn one_process(pid: u32) -> io::Result<libc::pid_t> {
-    libc::pid_t::try_from(pid)
-        .ok()
-        .filter(|&pid| pid > 1)
+fn one_process(pid: u32) -> io::Result<Pid> {
+    let positive = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    positive
+        .filter(|pid| *pid != Pid::INIT)
         .ok_or_else(|| invalid(format!("{pid} is not a process that can receive a signal")))
 }
 

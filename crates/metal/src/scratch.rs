@@ -1,34 +1,7 @@
-//! Places in the file system for tests, pairs of sockets, and a lock.
+//! Pairs of sockets for tests, and a lock.
 
 use std::net::{TcpListener, TcpStream};
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A new directory, which goes with all that is in it.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("metal-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("temporary files can be made");
-        Scratch(path)
-    }
-}
-
-impl Deref for Scratch {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A TCP connection over loopback: the end that connected, and the other.
 pub(crate) fn connection() -> (TcpStream, TcpStream) {

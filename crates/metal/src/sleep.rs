@@ -1,9 +1,12 @@
 //! Sleeps to a given time on a clock of the kernel, and the slack that it takes with them.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::answer::{done, invalid, number};
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
+
+use crate::answer::invalid;
 use crate::clock::{Clock, timespec, vdso_clock_gettime};
 use crate::raw::{self, call};
 
@@ -64,8 +67,7 @@ pub fn along_grid(
 /// several by one interrupt. Threads under a real-time policy have none, whatever this says.
 /// Errors: those of prctl(2): a sandbox forbids it.
 pub fn timer_slack_ns() -> io::Result<u64> {
-    // SAFETY: no arguments.
-    number(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack_ns| slack_ns as u64)
+    Ok(current_timer_slack()?)
 }
 
 /// A timer slack of the calling thread's, until it is dropped (by the same thread); children and
@@ -79,14 +81,14 @@ impl TimerSlack {
     /// Sets the slack; 1 ns is the least that there is. Errors: those of prctl(2); 0, which would
     /// mean the slack that the thread began with; a kernel that did not take it.
     pub fn set(slack_ns: u64) -> io::Result<TimerSlack> {
-        if slack_ns == 0 {
-            return Err(invalid("a timer slack of 0 ns means the one that the thread began with"));
-        }
+        let slack_ns = NonZeroU64::new(slack_ns).ok_or_else(|| {
+            invalid("a timer slack of 0 ns means the one that the thread began with")
+        })?;
         let before_ns = timer_slack_ns()?;
-        put(slack_ns)?;
+        set_current_timer_slack(Some(slack_ns))?;
         let slack = TimerSlack { before_ns };
         match timer_slack_ns()? {
-            found if found == slack_ns => Ok(slack),
+            found if found == slack_ns.get() => Ok(slack),
             found => Err(io::Error::other(format!(
                 "the timer slack was set to {slack_ns} ns and is {found} ns"
             ))),
@@ -96,13 +98,8 @@ impl TimerSlack {
 
 impl Drop for TimerSlack {
     fn drop(&mut self) {
-        let _ = put(self.before_ns);
+        let _ = set_current_timer_slack(NonZeroU64::new(self.before_ns));
     }
-}
-
-fn put(slack_ns: u64) -> io::Result<()> {
-    // SAFETY: a plain value.
-    done(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) })
 }
 
 #[cfg(test)]

@@ -113,8 +113,7 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
 /// Has the file system of an open file write all of its changes, of whatever file, and waits for
 /// it. Errors: those of syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<()> {
-    // SAFETY: a plain value; the descriptor is open.
-    done(unsafe { libc::syncfs(file.as_raw_fd()) })
+    Ok(rustix::fs::syncfs(file)?)
 }
 
 #[cfg(test)]

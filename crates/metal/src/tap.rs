@@ -4,8 +4,10 @@
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::answer::done;
 
@@ -15,27 +17,19 @@ use crate::answer::done;
 /// of its ioctl: EPERM without `CAP_NET_ADMIN`, ENOENT without the driver, EBUSY where the name is
 /// taken.
 pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
-    use std::os::fd::AsFd;
     if name.count_bytes() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // An interface is of the namespace of the thread that opens the driver: one that ends then.
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
-            enter(namespace.as_fd())?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             let tap = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
             attach(&tap, name)?;
             Ok(tap)
         });
         opened.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
     })
-}
-
-/// Moves the calling thread to a network namespace.
-fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: a descriptor that is borrowed over the call, and a plain value; only this thread
-    // moves.
-    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
 }
 
 /// Gives an opened driver its interface.

@@ -3,28 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use metal::ethtool::Link;
+
 use super::shaping::{self, Shaper};
 use super::{Coalescing, Interface, Offloads};
 
-/// A driver's facts about its interface.
+/// A driver's facts about its interface, and the kernel's about its queues.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToldLink {
-    /// Driver.
-    pub driver: Option<String>,
-    /// Its firmware.
-    pub firmware: Option<String>,
-    /// Place on its bus; none where there is no device.
-    pub place: Option<String>,
-    /// Maximum transmission unit.
-    pub mtu_bytes: Option<u64>,
-    /// Rate in Mbit/s.
-    pub speed_mbit: Option<u64>,
-    /// Both directions at once.
-    pub is_full_duplex: Option<bool>,
-    /// Interrupts held back.
-    pub coalescing: Option<Coalescing>,
-    /// Offloads.
-    pub offloads: Option<Offloads>,
+    /// The driver's.
+    pub link: Link,
     /// The kernel's number of it.
     pub index: Option<u32>,
     /// What shapes its traffic.
@@ -39,14 +27,9 @@ impl ToldLink {
         names
             .into_iter()
             .filter_map(|name| {
-                let told = metal::ethtool::link(&name).ok()?;
+                let link = metal::ethtool::link(&name).ok()?;
                 let index = metal::netlink::index(&name);
-                let told = ToldLink {
-                    index,
-                    shaping: shaping_of(index, &shaping),
-                    ..ToldLink::from(told)
-                };
-                Some((name, told))
+                Some((name, ToldLink { link, index, shaping: shaping_of(index, &shaping) }))
             })
             .collect()
     }
@@ -64,81 +47,73 @@ impl ToldLink {
                 let name = words.next()?;
                 let facts: BTreeMap<&str, &str> =
                     words.filter_map(|word| word.split_once('=')).collect();
-                let mut told = ToldLink::of(&facts);
-                told.shaping = shaping_of(told.index, &shaping);
-                Some((name.to_owned(), told))
+                let index = facts.get("index").and_then(|value| value.parse().ok());
+                let shaping = shaping_of(index, &shaping);
+                Some((name.to_owned(), ToldLink { link: link_of(&facts), index, shaping }))
             })
             .collect()
-    }
-
-    fn of(facts: &BTreeMap<&str, &str>) -> ToldLink {
-        let text = |key: &str| facts.get(key).map(|value| (*value).to_owned());
-        let number = |key: &str| facts.get(key)?.parse::<u32>().ok();
-        let is_on = |key: &str| facts.get(key).map(|value| *value == "on");
-        let coalescing = number("rx_usecs").map(|receive_us| Coalescing {
-            receive_us,
-            receive_frames: number("rx_frames").unwrap_or(0),
-            send_us: number("tx_usecs").unwrap_or(0),
-            send_frames: number("tx_frames").unwrap_or(0),
-            adaptive_receive: is_on("adaptive_rx").unwrap_or(false),
-            adaptive_send: is_on("adaptive_tx").unwrap_or(false),
-        });
-        ToldLink {
-            driver: text("driver"),
-            firmware: text("firmware"),
-            place: text("place"),
-            mtu_bytes: number("mtu").map(u64::from),
-            speed_mbit: number("speed").map(u64::from),
-            is_full_duplex: facts.get("duplex").map(|value| *value == "full"),
-            coalescing,
-            offloads: offloads(["tso", "gso", "gro", "lro"].map(is_on)),
-            index: number("index"),
-            shaping: Vec::new(),
-        }
     }
 
     /// Adds to the facts from files about an interface, or replaces them.
     pub(super) fn tell(&self, interface: &mut Interface) {
         let duplex = |full: bool| if full { "full" } else { "half" }.to_owned();
-        let duplex = self.is_full_duplex.map(duplex);
-        let speed = self.speed_mbit.map(|mbit| mbit * 1_000_000);
-        interface.mtu_bytes = self.mtu_bytes.or(interface.mtu_bytes);
+        let link = &self.link;
+        let duplex = link.is_full_duplex.map(duplex);
+        let speed = link.speed_mbit.map(|mbit| u64::from(mbit) * 1_000_000);
+        interface.mtu_bytes = link.mtu_bytes.map(u64::from).or(interface.mtu_bytes);
         interface.speed_bits_per_second = speed.or(interface.speed_bits_per_second);
         interface.duplex = duplex.or(interface.duplex.take());
         // The bus's name of the driver is the module's; one without a bus has only its own.
-        interface.driver = interface.driver.take().or_else(|| self.driver.clone());
-        interface.is_virtual = interface.is_virtual && self.place.is_none();
-        let is_on_usb = self.place.as_deref().is_some_and(|place| place.starts_with("usb"));
+        interface.driver = interface.driver.take().or_else(|| link.driver.clone());
+        interface.is_virtual = interface.is_virtual && link.place.is_none();
+        let is_on_usb = link.place.as_deref().is_some_and(|place| place.starts_with("usb"));
         if interface.bus.is_none() && is_on_usb {
             interface.bus = Some("usb".to_owned());
         }
         interface.loopback = interface.loopback || interface.name == "lo";
-        interface.coalescing = self.coalescing;
-        interface.offloads = self.offloads;
+        interface.coalescing = link.coalescing.map(Coalescing::from);
+        interface.offloads = offloads([link.tso, link.gso, link.gro, link.lro]);
         interface.shaping.clone_from(&self.shaping);
     }
 }
 
-impl From<metal::ethtool::Link> for ToldLink {
-    fn from(link: metal::ethtool::Link) -> ToldLink {
-        ToldLink {
-            driver: link.driver,
-            firmware: link.firmware,
-            place: link.place,
-            mtu_bytes: link.mtu_bytes.map(u64::from),
-            speed_mbit: link.speed_mbit.map(u64::from),
-            is_full_duplex: link.is_full_duplex,
-            coalescing: link.coalescing.map(|told| Coalescing {
-                receive_us: told.receive_us,
-                receive_frames: told.receive_frames,
-                send_us: told.send_us,
-                send_frames: told.send_frames,
-                adaptive_receive: told.adaptive_receive,
-                adaptive_send: told.adaptive_send,
-            }),
-            offloads: offloads([link.tso, link.gso, link.gro, link.lro]),
-            index: None,
-            shaping: Vec::new(),
+/// The driver's facts that a recorded machine's line states.
+fn link_of(facts: &BTreeMap<&str, &str>) -> Link {
+    let text = |key: &str| facts.get(key).map(|value| (*value).to_owned());
+    let number = |key: &str| facts.get(key)?.parse::<u32>().ok();
+    let is_on = |key: &str| facts.get(key).map(|value| *value == "on");
+    let coalescing = number("rx_usecs").map(|receive_us| metal::ethtool::Coalescing {
+        receive_us,
+        receive_frames: number("rx_frames").unwrap_or(0),
+        send_us: number("tx_usecs").unwrap_or(0),
+        send_frames: number("tx_frames").unwrap_or(0),
+        adaptive_receive: is_on("adaptive_rx").unwrap_or(false),
+        adaptive_send: is_on("adaptive_tx").unwrap_or(false),
+    });
+    Link {
+        driver: text("driver"),
+        firmware: text("firmware"),
+        place: text("place"),
+        mtu_bytes: number("mtu"),
+        speed_mbit: number("speed"),
+        is_full_duplex: facts.get("duplex").map(|value| *value == "full"),
+        coalescing,
+        tso: is_on("tso"),
+        gso: is_on("gso"),
+        gro: is_on("gro"),
+        lro: is_on("lro"),
+    }
+}
+
+impl From<metal::ethtool::Coalescing> for Coalescing {
+    fn from(told: metal::ethtool::Coalescing) -> Coalescing {
+        Coalescing {
+            receive_us: told.receive_us,
+            receive_frames: told.receive_frames,
+            send_us: told.send_us,
+            send_frames: told.send_frames,
+            adaptive_receive: told.adaptive_receive,
+            adaptive_send: told.adaptive_send,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a turn of a stream's loop is to load and store, which the tests of both architectures'
-//! machine code compare with what they read there.
+//! What the tests of both architectures compare with the machine code that they read: what a turn of
+//! a stream's loop is to load and store, and the faces of the system call.
 
 use crate::stream::{Access, Kernel, Op};
 use std::collections::BTreeSet;
@@ -61,4 +61,16 @@ pub(super) fn turn_units(kernel: Kernel) -> (u64, u64) {
         (Access::Every, Op::Read) => (16, 64),
         (Access::Every, _) => (8, 64),
     }
+}
+
+/// Calls that are timed. Experiments that time the same one run the same code: their loops hold no
+/// system call of their own, and each face has the one function's.
+pub(super) fn system_call_faces() -> [(&'static str, *const ()); 5] {
+    [
+        ("getpid", crate::raw::getpid as _),
+        ("getppid", crate::raw::getppid as _),
+        ("clock_gettime", crate::raw::clock_gettime as _),
+        ("sched_yield", crate::raw::sched_yield as _),
+        ("pread64", crate::raw::pread64 as _),
+    ]
 }

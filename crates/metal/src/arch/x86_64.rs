@@ -16,20 +16,10 @@ mod timed;
 use core::arch::x86_64::__cpuid;
 use core::arch::{asm, naked_asm};
 
-pub(crate) use call::{
-    calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
-};
-pub(crate) use chains::CHAINS;
-pub(crate) use fault::{fault_stores, step_over};
-pub(crate) use gaps::gaps_turns;
-pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
-pub(crate) use line::{line_method, line_turns};
-pub(crate) use peak::{peak_body, peak_chain};
-pub(crate) use stream::{stream_code, stream_has_ahead};
-pub(crate) use sum::sum_lines;
-pub(crate) use timed::{
-    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
-    independent, loop_empty, loop_unrolled, loop_volatile,
+// Each has what `arch` lists, and no more for others.
+pub(crate) use {
+    call::*, chains::*, fault::*, gaps::*, instruction::*, line::*, peak::*, stream::*, sum::*,
+    timed::*,
 };
 
 /// Keeps the caller's registers on the stack.

@@ -2,31 +2,28 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::answer::{done, outcome, statvfs};
+use rustix::fs::{Advice, fadvise, fstatvfs};
+
+use crate::answer::done;
 use crate::memory::{Mapped, base_page_bytes};
 
 /// Asks the kernel to forget the pages of a file that are clean and not mapped: what was written
 /// must be synced first. What stays is seen by [`resident_pages`]. Errors: those of
 /// posix_fadvise(2).
 pub fn evict(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    advise(file, offset, bytes, libc::POSIX_FADV_DONTNEED)
+    Ok(fadvise(file, offset, NonZeroU64::new(bytes), Advice::DontNeed)?)
 }
 
 /// Advises the kernel that reads of this opened file follow no order: it reads nothing ahead.
 /// Errors: those of posix_fadvise(2).
 pub fn random_readahead(file: &File) -> io::Result<()> {
-    advise(file, 0, 0, libc::POSIX_FADV_RANDOM)
-}
-
-fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
-    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
-    // SAFETY: plain values; the descriptor is open.
-    outcome(unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, advice) })
+    Ok(fadvise(file, 0, None, Advice::Random)?)
 }
 
 /// Base pages of a range of a file that are in the page cache: what mincore(2) says of a mapping of
@@ -43,8 +40,8 @@ pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usiz
 
 /// Bytes that a file system still has for this user. Errors: those of statvfs(3).
 pub fn free_bytes(file: &File) -> io::Result<u64> {
-    let facts = statvfs(file)?;
-    Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64))
+    let facts = fstatvfs(file)?;
+    Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
 /// A file without a name, which is gone when it is closed, however that happens. Errors: the

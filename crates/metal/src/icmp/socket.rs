@@ -1,12 +1,13 @@
 //! The sockets of echoes.
 
 use std::io;
-use std::mem::size_of;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::net::getsockname;
+
 use super::Access;
-use crate::answer::{done, number, set_option, socket};
+use crate::answer::{number, set_option, socket};
 use crate::clock::nanoseconds;
 
 /// linux/icmp.h: a mask of types that a raw socket does not give.
@@ -95,38 +96,12 @@ fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Res
 
 /// Only this address is sent to and heard from.
 pub(super) fn connect(socket: &OwnedFd, to: IpAddr) -> io::Result<()> {
-    let (mut four, mut six): (libc::sockaddr_in, libc::sockaddr_in6);
-    let (address, bytes): (*const libc::sockaddr, usize) = match to {
-        IpAddr::V4(to) => {
-            // SAFETY: all-zero values are valid ones.
-            four = unsafe { std::mem::zeroed() };
-            four.sin_family = libc::AF_INET as libc::sa_family_t;
-            four.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
-            ((&raw const four).cast(), size_of_val(&four))
-        }
-        IpAddr::V6(to) => {
-            // SAFETY: as above.
-            six = unsafe { std::mem::zeroed() };
-            six.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            six.sin6_addr.s6_addr = to.octets();
-            ((&raw const six).cast(), size_of_val(&six))
-        }
-    };
-    // SAFETY: the kernel reads as many bytes as the address has.
-    done(unsafe { libc::connect(socket.as_raw_fd(), address, bytes as libc::socklen_t) })
+    Ok(rustix::net::connect(socket, &SocketAddr::new(to, 0))?)
 }
 
 /// The identifier that the kernel gave a datagram socket: its port.
 pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
-    // SAFETY: all-zero values are valid ones.
-    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes; addresses of both families fit, and have
-    // the port at the same place.
-    done(unsafe {
-        libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
-    })?;
-    Ok(u16::from_be(address.sin6_port))
+    Ok(SocketAddr::try_from(getsockname(socket)?)?.port())
 }
 
 /// One packet, cut to the buffer, and the kernel's facts about it.

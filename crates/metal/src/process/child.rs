@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, kill_process};
+
 use super::{die_with_parent, one_process};
 use crate::answer::number;
 use crate::signal;
@@ -105,9 +107,9 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if let Ok(pid) = one_process(self.pid.unsigned_abs()) {
-            // SAFETY: plain values; the child is not reaped, so the number is still its own.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-            let _ = reap(pid);
+            // The child is not reaped, so the number is still its own.
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = reap(self.pid);
         }
     }
 }

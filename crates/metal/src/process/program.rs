@@ -9,10 +9,8 @@ use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::answer::owned;
-
-/// memfd_create(2), Linux 6.3: the file may be executed, whatever vm.memfd_noexec takes as given.
-const MFD_EXEC: u32 = 0x10;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 
 /// A program: its path, its arguments, and an empty environment. One that was made from bytes has
 /// no name in any directory: its path is that of the open file, and it goes when that is closed.
@@ -38,15 +36,14 @@ impl Program {
     /// A program of these bytes in a file that is in memory only (memfd_create(2)). Errors: those
     /// of memfd_create(2): EACCES where vm.memfd_noexec is 2.
     pub fn in_memory(bytes: &[u8]) -> io::Result<Program> {
-        let create = |flags| {
-            // SAFETY: the name ends in a zero byte; this code owns what the kernel opens.
-            unsafe { owned(libc::memfd_create(c"plumb-program".as_ptr(), flags)) }.map(File::from)
-        };
-        let mut file = match create(libc::MFD_CLOEXEC | MFD_EXEC) {
+        let create = |flags| memfd_create(c"plumb-program", MemfdFlags::CLOEXEC | flags);
+        // It may be executed, whatever vm.memfd_noexec takes as given.
+        let made = match create(MemfdFlags::EXEC) {
             // A kernel before 6.3 does not know the flag and lets every such file be executed.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => create(libc::MFD_CLOEXEC),
+            Err(Errno::INVAL) => create(MemfdFlags::empty()),
             other => other,
-        }?;
+        };
+        let mut file = File::from(made?);
         file.write_all(bytes)?;
         Ok(Program::of(file))
     }
@@ -105,14 +102,13 @@ mod tests {
     use crate::clock::monotonic_raw_ns;
     use crate::elf::{Machine, static_program};
     use crate::process::{STATUS, Watch};
-    use crate::scratch::Scratch;
 
     #[test]
     fn a_program_in_a_directory_leaves_no_name_there() {
-        let directory = Scratch::new("programs");
+        let directory = tempfile::tempdir().expect("temporary files can be made");
         let bytes = static_program(Machine::HERE, STATUS);
-        let program = Program::in_directory(&bytes, &directory).expect("is written");
-        let left = std::fs::read_dir(&*directory).expect("is there").count();
+        let program = Program::in_directory(&bytes, directory.path()).expect("is written");
+        let left = std::fs::read_dir(directory.path()).expect("is there").count();
         assert_eq!(left, 0);
         let watch = Watch::new(monotonic_raw_ns).expect("maps");
         match watch.spawn(&program) {
@@ -120,6 +116,7 @@ mod tests {
             // Temporary files may be mounted noexec.
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EACCES), "{error}"),
         }
-        Program::in_directory(&bytes, &directory.join("none")).expect_err("no such directory");
+        Program::in_directory(&bytes, &directory.path().join("none"))
+            .expect_err("no such directory");
     }
 }

@@ -1,13 +1,14 @@
 //! What may hang in the kernel is done by a child, which is left behind where it does.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
 use super::Child;
-use crate::answer::done;
 use crate::wait::{readable, readable_unless};
 
 /// A child that is over, or was killed, is waited for so long before it is left behind.
@@ -150,11 +151,10 @@ fn decode(sent: &[u8]) -> io::Result<Vec<u8>> {
 /// Leaves nothing open but this pipe, with /dev/null for the standard streams: whoever waits for
 /// the end of what this process writes to must not wait for the child.
 fn keep_only(pipe: &PipeWriter) -> io::Result<()> {
-    let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    for stream in 0..=2 {
-        // SAFETY: plain numbers; the child has no other thread that might use the stream.
-        done(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
-    }
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
     drop(null);
     let kept = pipe.as_raw_fd();
     close(3, kept - 1);

@@ -6,12 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::scratch::Scratch;
+use tempfile::TempDir;
 
 /// A file of its own for each user, in a directory that goes with it.
-fn file(name: &str, content: &[u8]) -> (Scratch, PathBuf) {
-    let place = Scratch::new(name);
-    let path = place.join("file");
+fn file(content: &[u8]) -> (TempDir, PathBuf) {
+    let place = tempfile::tempdir().expect("temporary files can be made");
+    let path = place.path().join("file");
     std::fs::write(&path, content).unwrap();
     (place, path)
 }
@@ -32,7 +32,7 @@ fn numbers_of_processes_are_the_librarys() {
 
 #[test]
 fn a_file_is_opened_read_stated_and_closed() {
-    let (_place, path) = file("read", b"0123456789");
+    let (_place, path) = file(b"0123456789");
     let file = openat(None, &text(&path), libc::O_RDONLY).unwrap();
     let mut buffer = [0; 4];
     assert_eq!(read(file.as_fd(), &mut buffer).unwrap(), 4);
@@ -58,8 +58,8 @@ fn a_file_is_opened_read_stated_and_closed() {
 
 #[test]
 fn paths_may_be_relative_to_a_directory() {
-    let (place, path) = file("relative", b"x");
-    let directory = openat(None, &text(&place), libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
+    let (place, path) = file(b"x");
+    let directory = openat(None, &text(place.path()), libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
     let file = openat(Some(directory.as_fd()), c"file", libc::O_WRONLY).unwrap();
     assert_eq!(write(file.as_fd(), b"yz").unwrap(), 2);
     assert_eq!(newfstatat(Some(directory.as_fd()), c"file").unwrap().st_size, 2);

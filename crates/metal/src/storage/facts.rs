@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::answer::{done, statvfs};
+use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, fstatfs, fstatvfs, statx};
+
+use crate::answer::done;
 use crate::fault::resident_pages;
 
 /// cachestat(2), Linux 6.5, which has one number on every architecture.
@@ -33,20 +35,9 @@ pub enum DirectTold {
 /// Asks whether and how a file can be read and written past the page cache (`STATX_DIOALIGN`).
 /// Errors: those of statx(2).
 pub fn direct_told(file: &File) -> io::Result<DirectTold> {
-    // SAFETY: all-zero values are valid ones.
-    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is an empty string, so that the open descriptor is meant; `facts` is ours.
-    done(unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            libc::STATX_DIOALIGN,
-            &mut facts,
-        )
-    })?;
-    Ok(match facts.stx_mask & libc::STATX_DIOALIGN {
-        0 => DirectTold::Silent,
+    let facts = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+    Ok(match StatxFlags::from_bits_retain(facts.stx_mask).contains(StatxFlags::DIOALIGN) {
+        false => DirectTold::Silent,
         _ if facts.stx_dio_offset_align == 0 => DirectTold::Unsupported,
         _ => DirectTold::Alignment {
             memory_bytes: facts.stx_dio_mem_align,
@@ -165,19 +156,14 @@ const NAMES: [(u64, &str); 18] = [
 
 /// Asks what the file system of an open file is and has left. Errors of statfs(2) and statvfs(3).
 pub fn file_system(file: &File) -> io::Result<FileSystemFacts> {
-    // SAFETY: all-zero values are valid ones.
-    let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `facts` is ours; the descriptor is open.
-    done(unsafe { libc::fstatfs(file.as_raw_fd(), &mut facts) })?;
-    let more = statvfs(file)?;
-    let fragment = more.f_frsize as u64;
+    let (facts, more) = (fstatfs(file)?, fstatvfs(file)?);
     Ok(FileSystemFacts {
         // A signed word, whose upper half repeats the sign of the 32 bits that count.
         magic: facts.f_type as u64 & u64::from(u32::MAX),
         block_bytes: facts.f_bsize as u64,
-        free_bytes: (more.f_bavail as u64).saturating_mul(fragment),
-        total_bytes: (more.f_blocks as u64).saturating_mul(fragment),
-        is_read_only: more.f_flag & libc::ST_RDONLY != 0,
+        free_bytes: more.f_bavail.saturating_mul(more.f_frsize),
+        total_bytes: more.f_blocks.saturating_mul(more.f_frsize),
+        is_read_only: more.f_flag.contains(StatVfsMountFlags::RDONLY),
     })
 }
 

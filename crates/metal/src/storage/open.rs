@@ -2,11 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::answer::number;
+use rustix::fs::{OFlags, fcntl_getfl};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,9 +38,7 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
         .write(way.write)
         .custom_flags(flags | libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)?;
-    // SAFETY: plain values; the descriptor is open.
-    let kept = number(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
-    match kept & flags == flags {
+    match fcntl_getfl(&file)?.contains(OFlags::from_bits_retain(flags as u32)) {
         true => Ok(file),
         false => Err(refused("the open file lacks the requested flags (F_GETFL)")),
     }

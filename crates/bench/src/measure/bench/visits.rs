@@ -8,6 +8,9 @@ use record::case::Case;
 use stats::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, is_alone};
 use std::collections::BTreeMap;
 
+/// What measures a case.
+type Measure<'a> = &'a mut dyn FnMut(&mut Bench, &Case) -> Result<()>;
+
 impl Bench {
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
     /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that
@@ -21,9 +24,14 @@ impl Bench {
         cases: impl IntoIterator<Item = &'case Case>,
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
-        let cases: Vec<&Case> = cases.into_iter().collect();
+        self.visit(&cases.into_iter().collect::<Vec<_>>(), &mut measure);
+    }
+
+    /// As [`Bench::each`]. Compiled once, with one copy of what measures: visits of an experiment
+    /// are many kilobytes.
+    fn visit(&mut self, cases: &[&Case], measure: Measure<'_>) {
         let mut took_ns = Vec::with_capacity(cases.len());
-        for case in &cases {
+        for case in cases {
             self.before_visit(case);
             self.around.begin_case();
             let mut outcome = measure(self, case);
@@ -37,7 +45,7 @@ impl Bench {
             }
             took_ns.push(self.around.end_case());
         }
-        self.visit_again(&cases, &took_ns, measure);
+        self.visit_again(cases, &took_ns, measure);
     }
 
     /// As [`Bench::each`], with each case as its type has it.
@@ -53,12 +61,7 @@ impl Bench {
     /// share of the case's time: a neighbour may be gone by then. Quartets wait for that; after two
     /// failed turns the neighbour is likely to stay, and the time is kept for a later round. What a
     /// visit cannot measure is not missed.
-    fn visit_again(
-        &mut self,
-        cases: &[&Case],
-        took_ns: &[f64],
-        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
-    ) {
+    fn visit_again(&mut self, cases: &[&Case], took_ns: &[f64], measure: Measure<'_>) {
         let level = self.order.level_alone();
         if self.order.rehearsal || level.is_none() {
             return;

@@ -6,7 +6,7 @@ mod gaps;
 mod parties;
 
 use super::timed;
-use crate::arch::Loop;
+use crate::arch::{Loop, tests::system_call_faces};
 use crate::kernel::{ArgumentType, CallKind, ClockRead, Frame, MAX_ARGUMENTS, loop_of};
 
 const RET: u32 = 0xd65f_03c0;
@@ -168,19 +168,10 @@ fn a_system_call_is_made_in_a_function_that_returns() {
     assert_eq!(words(super::system_call as *const () as usize), expected);
 }
 
-/// Experiments that time the same call run the same code: their loops hold no system call of their
-/// own, and each face has the one function's.
 #[test]
 fn every_face_of_a_system_call_calls_the_one_function() {
-    let faces: [(&str, *const ()); 5] = [
-        ("getpid", crate::raw::getpid as _),
-        ("getppid", crate::raw::getppid as _),
-        ("clock_gettime", crate::raw::clock_gettime as _),
-        ("sched_yield", crate::raw::sched_yield as _),
-        ("pread64", crate::raw::pread64 as _),
-    ];
     let one = super::system_call as *const () as usize;
-    for (name, face) in faces {
+    for (name, face) in system_call_faces() {
         let code = words(face as usize);
         assert!(!code.contains(&0xd400_0001), "{name}");
         let at = |index: usize| face as usize + 4 * index;

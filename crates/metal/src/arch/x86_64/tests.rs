@@ -7,7 +7,7 @@ use iced_x86::{
 };
 
 use super::{call, timed};
-use crate::arch::Loop;
+use crate::arch::{Loop, tests::system_call_faces};
 use crate::kernel::{ArgumentType, CallKind, ClockRead, Frame, MAX_ARGUMENTS, loop_of};
 
 /// Timed bodies, whatever their signature, are compared by address.
@@ -326,19 +326,10 @@ fn a_system_call_is_made_in_a_function_that_returns() {
     assert_eq!(texts(&body, &[]), lines(&expected, 1));
 }
 
-/// Experiments that time the same call run the same code: their loops hold no system call of their
-/// own, and each face has the one function's.
 #[test]
 fn every_face_of_a_system_call_calls_the_one_function() {
-    let faces: [(&str, *const ()); 5] = [
-        ("getpid", crate::raw::getpid as _),
-        ("getppid", crate::raw::getppid as _),
-        ("clock_gettime", crate::raw::clock_gettime as _),
-        ("sched_yield", crate::raw::sched_yield as _),
-        ("pread64", crate::raw::pread64 as _),
-    ];
     let one = address_of(super::system_call as *const ());
-    for (name, face) in faces {
+    for (name, face) in system_call_faces() {
         let body = decoded(address_of(face));
         let instructions = body.iter().filter(|one| one.mnemonic() == Mnemonic::Syscall);
         assert_eq!(instructions.count(), 0, "{name}");
