@@ -8,7 +8,7 @@ use super::{FILES, Sheet, sheets};
 use crate::published::score::{asked_case, scored as published, site as published_site};
 use analysis::score::{Scored, Tally, tally};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
-use bench::widths::{Widths, of_metric, scaled};
+use bench::widths::{Widths, of_metric};
 use catalogue::{FAMILIES, find};
 use host::Root;
 use laws::cpu::core;
@@ -184,9 +184,9 @@ impl<'a> Judged<'a> {
 
     /// The same as wide as residuals of other machines make it.
     fn as_wide_as(self, widths: &Widths) -> Judged<'a> {
-        let scale = widths.scale(self.experiment(), &self.figure.metric.name, self.is_derived);
-        let raw = Prediction::new(self.range, String::new());
-        Judged { range: scaled(raw, scale, self.figure.metric.unit).range, ..self }
+        let (raw, metric) = (Prediction::new(self.range, String::new()), self.figure.metric);
+        let wide = widths.applied(self.experiment(), metric, self.is_derived, raw);
+        Judged { range: wide.range, ..self }
     }
 
     pub(super) fn scored(&self) -> Scored<'static> {
@@ -344,4 +344,30 @@ fn the_laws_predict_the_recorded_machines_as_well_as_ever() {
     print_misses(&before);
     let score = all.score.expect("there are figures");
     assert!(score <= SCORE_MAX, "the mean interval score is {score:.3}");
+}
+
+/// Not committed: every prediction as one line.
+#[test]
+fn dump_all() {
+    let machines = apart();
+    for of in machines.iter().flat_map(predictions) {
+        let range = of
+            .range
+            .map_or_else(String::new, |r| format!("{:e},{:e},{:e}", r.low, r.likely, r.high));
+        let power = of.range.map_or(0, |r| bench::fitted::power(of.figure.metric, r));
+        println!(
+            "DUMP\t{}\t{}\t{}\t{}\t{}\t{}\t{:?}\t{:e}\t{}\t{}\t{}",
+            of.machine.name,
+            of.machine.model,
+            of.experiment(),
+            of.figure.metric.name,
+            of.figure.case.id,
+            of.is_derived,
+            of.figure.metric.unit,
+            of.figure.value,
+            range,
+            of.range.is_some_and(|r| r.predicts(of.figure.metric.unit)),
+            power,
+        );
+    }
 }

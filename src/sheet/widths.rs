@@ -32,7 +32,7 @@ type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 pub(super) fn fit(all: &[Judged]) -> Widths {
     let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
-        let found = of.range.and_then(|range| residual(range, of.figure.value));
+        let found = of.range.and_then(|range| residual(range, of.figure.value, of.is_derived));
         let family = of.experiment().split('.').next().unwrap_or_default();
         let metric = of_metric(of.experiment(), &of.figure.metric.name);
         let names = ["", family, of.experiment(), &metric];

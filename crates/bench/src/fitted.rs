@@ -85,7 +85,7 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
 }
 
 /// The power of the coefficient by which a prediction is multiplied: 1 for times, -1 for rates.
-/// Ratios go with the direction that is better. It is 0 for a range so narrow that it is
+/// Ratios go with the direction that is better, and so do frequencies of what is bad. It is 0 for a range so narrow that it is
 /// arithmetic, for a share that ends at its limit, and for other units.
 pub fn power(metric: &Metric, range: Range) -> i32 {
     let is_limit = metric.unit == Unit::Ratio && range.high == 1.0;
@@ -93,7 +93,7 @@ pub fn power(metric: &Metric, range: Range) -> i32 {
         return 0;
     }
     match (metric.unit, metric.better) {
-        (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio, Better::Lower) => 1,
+        (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio | Unit::Hz, Better::Lower) => 1,
         (Unit::BPerS | Unit::OpPerS, _) | (Unit::Ratio, Better::Higher) => -1,
         _ => 0,
     }
