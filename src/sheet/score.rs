@@ -185,7 +185,8 @@ impl<'a> Judged<'a> {
     /// The same as wide as residuals of other machines make it.
     fn as_wide_as(self, widths: &Widths) -> Judged<'a> {
         let (raw, metric) = (Prediction::new(self.range, String::new()), self.figure.metric);
-        let wide = widths.applied(self.experiment(), metric, self.is_derived, raw);
+        let (site, id) = (&self.machine.site, self.experiment());
+        let wide = widths.applied(site, id, metric, self.is_derived, raw);
         Judged { range: wide.range, ..self }
     }
 

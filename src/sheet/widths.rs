@@ -4,13 +4,14 @@
 //! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
 //! quantile over its figures. Every machine counts alike, however many figures it has; one with few
 //! figures counts less. The figures of the experiment and of the family count a little too, which
-//! decides where there are few of a metric. Predictions from earlier figures have a scale by
+//! decides where there are few of a metric. Files on a hypervisor's disk are a family of their own.
+//! Predictions from earlier figures have a scale by
 //! experiment only: they err by what was learnt, whatever the metric.
 
 use super::fit::is_updated;
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
-use bench::widths::{TABLE, Widths, of_metric, residual};
+use bench::widths::{TABLE, Widths, group, of_metric, residual};
 use std::collections::BTreeMap;
 
 /// Share of the figures that ranges hold.
@@ -33,9 +34,10 @@ pub(super) fn fit(all: &[Judged]) -> Widths {
     let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
         let found = of.range.and_then(|range| residual(range, of.figure.value, of.is_derived));
-        let family = of.experiment().split('.').next().unwrap_or_default();
-        let metric = of_metric(of.experiment(), &of.figure.metric.name);
-        let names = ["", family, of.experiment(), &metric];
+        let experiment = group(&of.machine.site, of.experiment());
+        let family = experiment.split('.').next().unwrap_or_default();
+        let metric = of_metric(&experiment, &of.figure.metric.name);
+        let names = ["", family, &experiment, &metric];
         let names = &names[..names.len() - usize::from(of.is_derived)];
         for name in found.iter().flat_map(|_| names).map(|name| (*name).to_owned()) {
             let group = groups.entry((name, of.is_derived)).or_default();

@@ -445,7 +445,8 @@ pub trait AnyExperiment: Sync {
         metric: &Metric,
     ) -> Option<Prediction> {
         let prediction = self.unscaled(site, known, case, metric)?;
-        Some(Widths::fitted().applied(self.card().id, metric, known.is_some(), prediction))
+        let (widths, id) = (Widths::fitted(), self.card().id);
+        Some(widths.applied(site, id, metric, known.is_some(), prediction))
     }
 
     /// The same as wide as its law makes it, whatever other machines measured.

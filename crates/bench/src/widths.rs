@@ -6,6 +6,8 @@
 //! states four times the log width is wrong by less than twice as much, not by four times:
 //! [`POWERS`] leave the least interval score on machines that were left out.
 
+use crate::device::{disk_of, is_virtual, mount_of};
+use crate::experiment::Site;
 use record::event::{Prediction, Range, Shares};
 use record::metric::Metric;
 use record::unit::Unit;
@@ -58,23 +60,44 @@ impl Widths {
     /// A prediction as wide as the residuals of its metric make it.
     pub fn applied(
         &self,
+        site: &Site,
         experiment: &str,
         metric: &Metric,
         is_derived: bool,
         prediction: Prediction,
     ) -> Prediction {
-        let scale = self.scale(experiment, &metric.name, is_derived);
+        let scale = self.scale(&group(site, experiment), &metric.name, is_derived);
         scaled(prediction, scale, is_derived, metric.unit)
     }
 
-    /// The scale of a metric, else of its experiment, else of the family.
-    fn scale(&self, experiment: &str, metric: &str, is_derived: bool) -> f64 {
-        let family = experiment.split('.').next().unwrap_or_default();
-        let of_metric = of_metric(experiment, metric);
-        let names = [of_metric.as_str(), experiment, family].into_iter();
-        let mut scales = names.filter_map(|name| self.0.get(name)?[usize::from(is_derived)]);
+    /// The scale of a metric of a [`group`], else of its experiment, else of the family; each on
+    /// other disks, where none is known on these.
+    fn scale(&self, group: &str, metric: &str, is_derived: bool) -> f64 {
+        let other = match group.strip_prefix(VIRTUAL) {
+            Some(experiment) => experiment.to_owned(),
+            None => format!("{VIRTUAL}{group}"),
+        };
+        let family = |group: &str| group.split('.').next().unwrap_or_default().to_owned();
+        let metrics = [group, &other].map(|group| of_metric(group, metric));
+        let families = [group, &other].map(family);
+        let names = metrics.into_iter().chain([group.to_owned(), other]).chain(families);
+        let mut scales = names.filter_map(|name| self.0.get(&name)?[usize::from(is_derived)]);
         scales.next().unwrap_or(1.0)
     }
+}
+
+/// What stands before experiments with files on a hypervisor's disk.
+const VIRTUAL: &str = "virtual-";
+
+/// The group in which a machine's figures of an experiment are judged: the experiment. Those of
+/// files on a hypervisor's disk are apart from those on a disk whose class is known, because what
+/// a law misses by is another thing there.
+pub fn group(site: &Site, experiment: &str) -> String {
+    let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
+    let disk = mount.and_then(|mount| disk_of(site, mount));
+    let is_virtual = disk.is_some_and(|(disk, _)| is_virtual(disk, site));
+    let prefix = if is_virtual && experiment.starts_with("fs.") { VIRTUAL } else { "" };
+    format!("{prefix}{experiment}")
 }
 
 /// The name that a metric of an experiment has in the table.
@@ -122,7 +145,9 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
 
 #[cfg(test)]
 mod tests {
-    use super::{POWERS, Widths, residual, scaled, spread};
+    use super::{POWERS, Widths, group, residual, scaled, spread};
+    use crate::experiment::DirFacts;
+    use crate::experiment::fixtures::recorded;
     use record::event::{Prediction, Range};
     use record::unit::Unit;
 
@@ -172,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn files_on_a_hypervisor_s_disk_are_a_group_of_their_own() {
+        let mut site = recorded("vm-granite-rapids");
+        let named = |site: &_, experiment| group(site, experiment);
+        site.dir = None;
+        assert_eq!(named(&site, "fs.read"), "fs.read");
+        let path = "/".into();
+        let file_system = "ext4".to_owned();
+        site.dir = Some(DirFacts { path, file_system, allowance_bytes: 0, shares: 0 });
+        assert_eq!(named(&site, "fs.read"), "virtual-fs.read");
+        assert_eq!(named(&site, "os.ipc"), "os.ipc");
+    }
+
+    #[test]
     fn what_has_no_row_has_the_scale_of_what_it_belongs_to() {
         let widths = Widths::read("name,prior,derived\nos,2,\nos.ipc,3,4\nos.ipc bandwidth,5,\n");
         let of = |metric, is_derived| widths.scale("os.ipc", metric, is_derived);
@@ -180,5 +218,6 @@ mod tests {
         assert_eq!((scale("os.ipc", false), scale("os.ipc", true)), (3.0, 4.0));
         assert_eq!((scale("os.fork", false), scale("os.fork", true)), (2.0, 1.0));
         assert_eq!(scale("net.rtt", false), 1.0);
+        assert_eq!(scale("virtual-os.ipc", false), 3.0, "on other disks");
     }
 }

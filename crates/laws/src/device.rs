@@ -93,9 +93,10 @@ pub static UNKNOWN: Device = Device {
     sure: false,
 };
 
-/// A write of a page into the cache of a device of unknown kind, and a flush of that cache, in ns:
-/// from the memory of a host to a disk that spins.
+/// A write of a page into the cache of a device of unknown kind, in ns: from the memory of a host to
+/// a disk that spins.
 pub const UNKNOWN_WRITE_NS: Range = range(1.2e4, 9e4, 1.5e7);
+/// A flush of that cache, in ns.
 pub const UNKNOWN_FLUSH_NS: Range = range(1e4, 2.5e5, 4e7);
 
 fn model(disk: &Disk) -> String {

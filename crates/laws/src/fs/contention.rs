@@ -282,14 +282,13 @@ fn base(facts: Facts, readers: Readers) -> Base {
             );
             let Range { low, high, .. } = at_a_time;
             let mut why = format!("{class} serves {low:.2} to {high:.0} reads at a time");
-            let is_ahead = class == FLASH.name && readers.pattern == Pattern::Sequential;
-            if is_ahead {
+            if class == FLASH.name && readers.pattern == Pattern::Sequential {
                 let lost = sum(reading.random.range, inverse(LOST_BYTES, reading.rate.range));
                 service.likely = (service.likely * lost.likely).sqrt();
                 service.high = service.high.max(lost.high);
                 why += ", or loses what it read ahead for each";
             }
-            (service, why, Some(at_a_time).filter(|_| !is_ahead))
+            (service, why, Some(at_a_time))
         }
     };
     let at_a_time = at_a_time.unwrap_or_else(|| product(alone.range, inverse(1.0, service)));

@@ -81,18 +81,8 @@ pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
 pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
     let law = match alone {
         None => {
-            let law = activity::longest_gap_ns(site).widened(
-                1.0,
-                5.0,
-                "no idle CPU takes over kernel work",
-            );
-            let Range { low, likely, high } = law.range;
-            match is_bare(site) {
-                true => law,
-                false => law
-                    .at(range(low, likely.max(HOST_SLICE_NS.likely), high.max(HOST_SLICE_NS.high)))
-                    .and("while all its CPUs work, the host takes one for a slice"),
-            }
+            let why = "no idle CPU takes over kernel work";
+            activity::longest_gap_ns(site).widened(1.0, 5.0, why)
         }
         Some(alone) => Law::software(
             range(0.1 * alone, alone, 20.0 * alone),
@@ -101,6 +91,14 @@ pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
                  figure varies)"
             ),
         ),
+    };
+    let law = match is_bare(site) {
+        true => law,
+        false => {
+            let Range { low, likely, high } = law.range;
+            law.at(range(low, likely.max(HOST_SLICE_NS.likely), high.max(HOST_SLICE_NS.high)))
+                .and("while all its CPUs work, the host takes one for a slice")
+        }
     };
     // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
     let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
