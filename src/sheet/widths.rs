@@ -4,7 +4,7 @@
 //! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
 //! quantile over its figures. Every machine counts alike, however many figures it has; one with few
 //! figures counts less. The figures of the experiment and of the family count a little too, which
-//! decides where there are few of a metric. Files on a hypervisor's disk are a family of their own.
+//! decides where there are few of a metric. Files on a hypervisor's disk are judged by such files.
 //! Predictions from earlier figures have a scale by experiment only: they err by what was learnt,
 //! whatever the metric.
 
@@ -12,7 +12,7 @@ use super::fit::is_updated;
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
 use bench::widths::{TABLE, Widths, group, of_metric, residual};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of the figures that ranges hold.
 const HELD: f64 = 0.9;
@@ -34,12 +34,15 @@ pub(super) fn fit(all: &[Judged]) -> Widths {
     let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
         let found = of.range.and_then(|range| residual(range, of.figure.value, of.is_derived));
-        let experiment = group(&of.machine.site, of.experiment());
-        let family = experiment.split('.').next().unwrap_or_default();
-        let metric = of_metric(&experiment, &of.figure.metric.name);
-        let names = ["", family, &experiment, &metric];
-        let names = &names[..names.len() - usize::from(of.is_derived)];
-        for name in found.iter().flat_map(|_| names).map(|name| (*name).to_owned()) {
+        let experiments = [of.experiment(), &group(&of.machine.site, of.experiment())];
+        let levels = experiments.into_iter().flat_map(|experiment| {
+            let family = experiment.split('.').next().unwrap_or_default();
+            let metric = of_metric(experiment, &of.figure.metric.name);
+            let metric = if of.is_derived { String::new() } else { metric };
+            [String::new(), family.to_owned(), experiment.to_owned(), metric]
+        });
+        let names: BTreeSet<String> = levels.filter(|_| found.is_some()).collect();
+        for name in names {
             let group = groups.entry((name, of.is_derived)).or_default();
             group.entry(&of.machine.model).or_default().extend(found);
         }

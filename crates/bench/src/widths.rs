@@ -70,17 +70,13 @@ impl Widths {
         scaled(prediction, scale, is_derived, metric.unit)
     }
 
-    /// The scale of a metric of a [`group`], else of its experiment, else of the family; each on
-    /// other disks, where none is known on these.
+    /// The scale of a metric of a [`group`], else of its experiment, else of the family; else those
+    /// on any disk.
     fn scale(&self, group: &str, metric: &str, is_derived: bool) -> f64 {
-        let other = match group.strip_prefix(VIRTUAL) {
-            Some(experiment) => experiment.to_owned(),
-            None => format!("{VIRTUAL}{group}"),
-        };
-        let family = |group: &str| group.split('.').next().unwrap_or_default().to_owned();
-        let metrics = [group, &other].map(|group| of_metric(group, metric));
-        let families = [group, &other].map(family);
-        let names = metrics.into_iter().chain([group.to_owned(), other]).chain(families);
+        let names = [group, group.trim_start_matches(VIRTUAL)].into_iter().flat_map(|of| {
+            let family = of.split('.').next().unwrap_or_default();
+            [of_metric(of, metric), of.to_owned(), family.to_owned()]
+        });
         let mut scales = names.filter_map(|name| self.0.get(&name)?[usize::from(is_derived)]);
         scales.next().unwrap_or(1.0)
     }
@@ -89,9 +85,9 @@ impl Widths {
 /// What stands before experiments with files on a hypervisor's disk.
 const VIRTUAL: &str = "virtual-";
 
-/// The group in which a machine's figures of an experiment are judged: the experiment. Those of
-/// files on a hypervisor's disk are apart from those on a disk whose class is known, because what
-/// a law misses by is another thing there.
+/// The group in which a machine's figures of an experiment are judged: the experiment, with the
+/// figures of all machines. Files on a hypervisor's disk are judged by such files alone: what the
+/// laws of known devices miss by says nothing of them.
 pub fn group(site: &Site, experiment: &str) -> String {
     let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
     let disk = mount.and_then(|mount| disk_of(site, mount));
