@@ -55,8 +55,9 @@ fn are_same(one: &Fitted, other: &Fitted) -> bool {
     one.0.keys().eq(other.0.keys()) && one.0.iter().all(is_same)
 }
 
-/// What is fitted: the kernel's work, and devices. Other laws have tables of their own.
-const FITTED: [&str; 5] = ["os", "net", "fs", "memory.fault", "noise.wakeup"];
+/// What is fitted: the kernel's work, devices, and what interrupts. Other laws have tables of their
+/// own.
+const FITTED: [&str; 5] = ["os", "net", "fs", "memory.fault", "noise"];
 
 /// A figure of a machine.
 struct Observation {

@@ -4,14 +4,15 @@
 //! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
 //! quantile over its figures. Every machine counts alike, however many figures it has; one with few
 //! figures counts less. The figures of the experiment and of the family count a little too, which
-//! decides where there are few of a metric. Predictions from earlier figures have a scale by
-//! experiment only: they err by what was learnt, whatever the metric.
+//! decides where there are few of a metric. Files on a hypervisor's disk are judged by such files.
+//! Predictions from earlier figures have a scale by experiment only: they err by what was learnt,
+//! whatever the metric.
 
 use super::fit::is_updated;
 use super::score::{Judged, apart, predictions};
 use analysis::score::NAIVE_TABLE;
-use bench::widths::{TABLE, Widths, of_metric, residual};
-use std::collections::BTreeMap;
+use bench::widths::{TABLE, Widths, group, of_metric, residual};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of the figures that ranges hold.
 const HELD: f64 = 0.9;
@@ -32,12 +33,16 @@ type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 pub(super) fn fit(all: &[Judged]) -> Widths {
     let mut groups: BTreeMap<(String, bool), Residuals> = BTreeMap::new();
     for of in all {
-        let found = of.range.and_then(|range| residual(range, of.figure.value));
-        let family = of.experiment().split('.').next().unwrap_or_default();
-        let metric = of_metric(of.experiment(), &of.figure.metric.name);
-        let names = ["", family, of.experiment(), &metric];
-        let names = &names[..names.len() - usize::from(of.is_derived)];
-        for name in found.iter().flat_map(|_| names).map(|name| (*name).to_owned()) {
+        let found = of.range.and_then(|range| residual(range, of.figure.value, of.is_derived));
+        let experiments = [of.experiment(), &group(&of.machine.site, of.experiment())];
+        let levels = experiments.into_iter().flat_map(|experiment| {
+            let family = experiment.split('.').next().unwrap_or_default();
+            let metric = of_metric(experiment, &of.figure.metric.name);
+            let metric = if of.is_derived { String::new() } else { metric };
+            [String::new(), family.to_owned(), experiment.to_owned(), metric]
+        });
+        let names: BTreeSet<String> = levels.filter(|_| found.is_some()).collect();
+        for name in names {
             let group = groups.entry((name, of.is_derived)).or_default();
             group.entry(&of.machine.model).or_default().extend(found);
         }
@@ -64,11 +69,14 @@ fn quantile(own: &Residuals, pools: &[&Residuals]) -> f64 {
         let whole: f64 = pool.values().map(|of| of.len() as f64 * weight(of)).sum();
         pool.values().map(move |of| (of, POOLED / whole * weight(of)))
     });
+    // The figure that is predicted counts as one more of its own group, beyond all others.
+    let figures: usize = own.values().map(Vec::len).sum();
+    let next = own.values().map(|of| of.len() as f64 * weight(of)).sum::<f64>() / figures as f64;
     let own = own.values().map(|of| (of, weight(of)));
     let each = own.chain(pooled).flat_map(|(of, weight)| of.iter().map(move |one| (*one, weight)));
     let mut all: Vec<(f64, f64)> = each.collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let total: f64 = all.iter().map(|(_, weight)| weight).sum();
+    let total = all.iter().map(|(_, weight)| weight).sum::<f64>() + next;
     let mut below = 0.0;
     let held = all.iter().find(|(_, weight)| {
         below += weight;
@@ -115,7 +123,7 @@ fn few_figures_take_the_scale_of_their_family() {
     assert_eq!(quantile(&residuals(&[1.0; 1000]), &[]), 1.0);
     let many = quantile(&residuals(&[9.0; 1000]), &[&pool]);
     assert_eq!(many, 9.0);
-    // Nine in ten are held.
+    // Nine in ten are held, of these and the next.
     let rising: Vec<f64> = (1..=1000).map(f64::from).collect();
-    assert_eq!(quantile(&residuals(&rising), &[]), 900.0);
+    assert_eq!(quantile(&residuals(&rising), &[]), 901.0);
 }

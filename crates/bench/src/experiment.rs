@@ -17,7 +17,7 @@ pub use view::ViewCard;
 use crate::fitted::Fitted;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
-use crate::widths::{self, Widths};
+use crate::widths::Widths;
 use anyhow::Result;
 use host::Host;
 use record::case::{Case, Series};
@@ -444,9 +444,9 @@ pub trait AnyExperiment: Sync {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        let scale = Widths::fitted().scale(self.card().id, &metric.name, known.is_some());
         let prediction = self.unscaled(site, known, case, metric)?;
-        Some(widths::scaled(prediction, scale, metric.unit))
+        let (widths, id) = (Widths::fitted(), self.card().id);
+        Some(widths.applied(site, id, metric, known.is_some(), prediction))
     }
 
     /// The same as wide as its law makes it, whatever other machines measured.

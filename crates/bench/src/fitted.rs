@@ -2,8 +2,9 @@
 //!
 //! Laws are products of physics and coefficients: a term of a law has its own (`safe returns`), and
 //! so has a group of figures (`os.switch switch`). `scripts/fit` finds them on the machines of
-//! `data/sheets` and the published ones and writes `fitted.csv`; do not edit it by hand. What is not in
-//! the table has the coefficient 1. A machine is judged by coefficients that were fitted without it.
+//! `data/sheets` and the published ones and writes `fitted.csv`; do not edit it by hand. What is
+//! not in the table has the coefficient 1. A machine is judged by coefficients that were fitted
+//! without it.
 
 use crate::law::scaled;
 use record::event::{Prediction, Range, Shares};
@@ -85,15 +86,15 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
 }
 
 /// The power of the coefficient by which a prediction is multiplied: 1 for times, -1 for rates.
-/// Ratios go with the direction that is better. It is 0 for a range so narrow that it is
-/// arithmetic, for a share that ends at its limit, and for other units.
+/// Ratios go with the direction that is better, and so do frequencies of what is bad. It is 0 for a
+/// range so narrow that it is arithmetic, for a share that ends at its limit, and for other units.
 pub fn power(metric: &Metric, range: Range) -> i32 {
     let is_limit = metric.unit == Unit::Ratio && range.high == 1.0;
     if is_limit || range.high <= 1.3 * range.low {
         return 0;
     }
     match (metric.unit, metric.better) {
-        (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio, Better::Lower) => 1,
+        (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio | Unit::Hz, Better::Lower) => 1,
         (Unit::BPerS | Unit::OpPerS, _) | (Unit::Ratio, Better::Higher) => -1,
         _ => 0,
     }

@@ -3,16 +3,19 @@
 //!
 //! The scale of a metric's priors, or of its predictions from earlier figures, is the quantile of
 //! the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
-//! states four times the log width is wrong by about twice as much, not by four times: [`POWER`]
-//! leaves the least interval score on machines that were left out.
+//! states four times the log width is wrong by less than twice as much, not by four times:
+//! [`POWERS`] leave the least interval score on machines that were left out.
 
+use crate::device::{disk_of, is_virtual, mount_of};
+use crate::experiment::Site;
 use record::event::{Prediction, Range, Shares};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Which power of a law's own log width counts.
-const POWER: f64 = 0.5;
+/// Which power of a law's own log width counts, in priors and in derived predictions.
+const POWERS: [f64; 2] = [0.3, 0.4];
 
 /// No law that is not a limit is more certain than this: clocks and loops differ by so much.
 const LEAST: f64 = 1.02;
@@ -54,14 +57,43 @@ impl Widths {
         std::iter::once("name,prior,derived\n".to_owned()).chain(self.0.iter().map(row)).collect()
     }
 
-    /// The scale of a metric, else of its experiment, else of the family.
-    pub fn scale(&self, experiment: &str, metric: &str, is_derived: bool) -> f64 {
-        let family = experiment.split('.').next().unwrap_or_default();
-        let of_metric = of_metric(experiment, metric);
-        let names = [of_metric.as_str(), experiment, family].into_iter();
-        let mut scales = names.filter_map(|name| self.0.get(name)?[usize::from(is_derived)]);
+    /// A prediction as wide as the residuals of its metric make it.
+    pub fn applied(
+        &self,
+        site: &Site,
+        experiment: &str,
+        metric: &Metric,
+        is_derived: bool,
+        prediction: Prediction,
+    ) -> Prediction {
+        let scale = self.scale(&group(site, experiment), &metric.name, is_derived);
+        scaled(prediction, scale, is_derived, metric.unit)
+    }
+
+    /// The scale of a metric of a [`group`], else of its experiment, else of the family; else those
+    /// on any disk.
+    fn scale(&self, group: &str, metric: &str, is_derived: bool) -> f64 {
+        let names = [group, group.trim_start_matches(VIRTUAL)].into_iter().flat_map(|of| {
+            let family = of.split('.').next().unwrap_or_default();
+            [of_metric(of, metric), of.to_owned(), family.to_owned()]
+        });
+        let mut scales = names.filter_map(|name| self.0.get(&name)?[usize::from(is_derived)]);
         scales.next().unwrap_or(1.0)
     }
+}
+
+/// What stands before experiments with files on a hypervisor's disk.
+const VIRTUAL: &str = "virtual-";
+
+/// The group in which a machine's figures of an experiment are judged: the experiment, with the
+/// figures of all machines. Files on a hypervisor's disk are judged by such files alone: what the
+/// laws of known devices miss by says nothing of them.
+pub fn group(site: &Site, experiment: &str) -> String {
+    let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
+    let disk = mount.and_then(|mount| disk_of(site, mount));
+    let is_virtual = disk.is_some_and(|(disk, _)| is_virtual(disk, site));
+    let prefix = if is_virtual && experiment.starts_with("fs.") { VIRTUAL } else { "" };
+    format!("{prefix}{experiment}")
 }
 
 /// The name that a metric of an experiment has in the table.
@@ -70,23 +102,24 @@ pub fn of_metric(experiment: &str, metric: &str) -> String {
 }
 
 /// The width of one side of a range, by the factor between its end and the likely value.
-fn spread(factor: f64) -> f64 {
-    factor.max(LEAST).ln().powf(POWER)
+fn spread(factor: f64, is_derived: bool) -> f64 {
+    factor.max(LEAST).ln().powf(POWERS[usize::from(is_derived)])
 }
 
 /// How far a value is from the likely one, in widths of that side; none on no logarithmic scale.
-pub fn residual(range: Range, value: f64) -> Option<f64> {
+pub fn residual(range: Range, value: f64, is_derived: bool) -> Option<f64> {
     let side =
         if value < range.likely { range.likely / range.low } else { range.high / range.likely };
-    (range.low > 0.0 && value > 0.0).then(|| (value / range.likely).ln().abs() / spread(side))
+    let width = spread(side, is_derived);
+    (range.low > 0.0 && value > 0.0).then(|| (value / range.likely).ln().abs() / width)
 }
 
 /// A prediction with its width times a scale. Exact values, and ranges from zero on or across it,
 /// stay what they are; so do bounds, and a share that cannot pass one.
-pub fn scaled(prediction: Prediction, scale: f64, unit: Unit) -> Prediction {
+fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> Prediction {
     let stretched = |range: Range| {
         let Range { low, likely, high } = range;
-        let side = |factor: f64| (scale * spread(factor)).exp();
+        let side = |factor: f64| (scale * spread(factor, is_derived)).exp();
         if low <= 0.0 {
             return range;
         }
@@ -108,7 +141,9 @@ pub fn scaled(prediction: Prediction, scale: f64, unit: Unit) -> Prediction {
 
 #[cfg(test)]
 mod tests {
-    use super::{POWER, Widths, residual, scaled, spread};
+    use super::{POWERS, Widths, group, residual, scaled, spread};
+    use crate::experiment::DirFacts;
+    use crate::experiment::fixtures::recorded;
     use record::event::{Prediction, Range};
     use record::unit::Unit;
 
@@ -118,23 +153,25 @@ mod tests {
 
     #[test]
     fn a_value_at_the_end_of_a_scaled_range_has_the_scale_as_its_residual() {
-        for (of, scale) in [(range(50.0, 100.0, 400.0), 0.5), (range(97.0, 100.0, 1e4), 2.0)] {
-            let prediction = scaled(Prediction::new(Some(of), ""), scale, Unit::Ns);
+        let ranges = [(range(50.0, 100.0, 400.0), 0.5), (range(97.0, 100.0, 1e4), 2.0)];
+        for ((of, scale), is_derived) in ranges.into_iter().zip([false, true]) {
+            let prediction = scaled(Prediction::new(Some(of), ""), scale, is_derived, Unit::Ns);
             let wide = prediction.range.expect("it had one");
             assert_eq!(wide.likely, of.likely);
             for end in [wide.low, wide.high] {
-                let residual = residual(of, end).expect("a positive value");
+                let residual = residual(of, end, is_derived).expect("a positive value");
                 assert!((residual - scale).abs() < 1e-9, "{residual} {scale}");
             }
+            assert_eq!(spread(1.0, is_derived), spread(1.01, is_derived));
+            assert!((spread(std::f64::consts::E, is_derived) - 1.0).abs() < 1e-12);
+            assert!(POWERS[usize::from(is_derived)] <= 1.0);
         }
-        assert_eq!(spread(1.0), spread(1.01));
-        assert!((spread(std::f64::consts::E) - 1.0).abs() < 1e-12 && POWER <= 1.0);
-        assert_eq!(residual(range(0.0, 1.0, 2.0), 1.0), None);
+        assert_eq!(residual(range(0.0, 1.0, 2.0), 1.0, false), None);
     }
 
     #[test]
     fn what_has_no_factor_keeps_its_shape_and_a_share_its_limit() {
-        let wide = |of: Range, unit| scaled(Prediction::new(Some(of), ""), 3.0, unit).range;
+        let wide = |of: Range, unit| scaled(Prediction::new(Some(of), ""), 3.0, false, unit).range;
         for of in [
             range(0.0, 0.1, 0.5),
             range(-1.0, 1.0, 2.0),
@@ -150,9 +187,22 @@ mod tests {
                 doubt: Some(String::new()),
                 ..Prediction::new(Some(range(1.0, 2.0, high)), "")
             };
-            scaled(of, 1.0, Unit::Ns).doubt.is_some()
+            scaled(of, 1.0, false, Unit::Ns).doubt.is_some()
         };
         assert_eq!((said(4.0), said(400.0)), (false, true));
+    }
+
+    #[test]
+    fn files_on_a_hypervisor_s_disk_are_a_group_of_their_own() {
+        let mut site = recorded("vm-granite-rapids");
+        let named = |site: &_, experiment| group(site, experiment);
+        site.dir = None;
+        assert_eq!(named(&site, "fs.read"), "fs.read");
+        let path = "/".into();
+        let file_system = "ext4".to_owned();
+        site.dir = Some(DirFacts { path, file_system, allowance_bytes: 0, shares: 0 });
+        assert_eq!(named(&site, "fs.read"), "virtual-fs.read");
+        assert_eq!(named(&site, "os.ipc"), "os.ipc");
     }
 
     #[test]
@@ -164,5 +214,6 @@ mod tests {
         assert_eq!((scale("os.ipc", false), scale("os.ipc", true)), (3.0, 4.0));
         assert_eq!((scale("os.fork", false), scale("os.fork", true)), (2.0, 1.0));
         assert_eq!(scale("net.rtt", false), 1.0);
+        assert_eq!(scale("virtual-os.ipc", false), 3.0, "on other disks");
     }
 }

@@ -5,7 +5,7 @@
 
 mod counted;
 
-pub use counted::{at_most, flush_most, limited};
+pub use counted::{Flushes, LONG_TAIL};
 
 use crate::fs::Pattern;
 use crate::{Law, around, range, scaled};
@@ -92,6 +92,12 @@ pub static UNKNOWN: Device = Device {
     rate: range(0.04, 0.8, 10.0),
     sure: false,
 };
+
+/// A write of a page into the cache of a device of unknown kind, in ns: from the memory of a host to
+/// a disk that spins.
+pub const UNKNOWN_WRITE_NS: Range = range(1.2e4, 9e4, 1.5e7);
+/// A flush of that cache, in ns.
+pub const UNKNOWN_FLUSH_NS: Range = range(1e4, 2.5e5, 4e7);
 
 fn model(disk: &Disk) -> String {
     disk.model.as_deref().unwrap_or_default().to_uppercase()

@@ -306,8 +306,10 @@ fn direct_work(
         work.instructions -= on_stack;
     } else {
         work.loads += all;
+        work.float_stores = on_stack;
     }
     if frame == kernel::Frame::Spilled {
+        work.float_stores += if integer { 0.0 } else { in_registers };
         work.instructions += 3.0 + in_registers;
         work.stores += 1.0 + in_registers;
         work.loads += 1.0 + in_registers;

@@ -2,6 +2,7 @@
 
 use super::{best_core_clock, clocked, core_costs, crowded, scaled};
 use crate::{Facts, Law, range, sum};
+use host::Core;
 
 /// What a call has to do, counted from what a C compiler emits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -10,6 +11,8 @@ pub struct CallWork {
     pub instructions: f64,
     /// Stores, the return address included.
     pub stores: f64,
+    /// Those of them that are of floating point.
+    pub float_stores: f64,
     /// Loads, the return address included.
     pub loads: f64,
     /// Saves and restores the frame pointer, so that calls depend on each other through memory.
@@ -18,10 +21,18 @@ pub struct CallWork {
     pub jumps: f64,
 }
 
-/// Stores per cycle that do not follow each other in a line, or are of floating point. Zen 3 takes
-/// 0.58 cycles for one in a row and 1.0 from line to line [uarch-bench]; on Zen 4 the stores of
-/// these calls take 1.0, and on Zen 5 those of floating point [plumb].
+/// Stores per cycle that do not follow each other in a line. Zen 3 takes 0.58 cycles for one in a
+/// row and 1.0 from line to line [uarch-bench]; on Zen 4 the stores of these calls take 1.0 [plumb].
 const SCATTERED_STORES: f64 = 1.0;
+
+/// Stores per cycle of floating point: Zen 3 and 4 store two general registers a cycle and one
+/// vector register, of any width (Stack Overflow, answer 45108395), and Zen 5 [plumb].
+fn float_stores(core: Core) -> f64 {
+    match core {
+        Core::Zen3 | Core::Zen4 | Core::Zen5 => 1.0,
+        _ => f64::INFINITY,
+    }
+}
 
 /// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the
 /// frame pointer's way through memory.
@@ -31,7 +42,12 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
     let jump = sum(costs.turn.cycles, range(0.2, 1.0, 2.5));
     let base = sum(costs.call.cycles, scaled(jump, work.jumps));
     let issue = (work.instructions + 4.0) / costs.width;
-    let at = |stores: f64| issue.max(work.stores / stores).max(work.loads / costs.loads);
+    let floats = float_stores(super::core(facts.site));
+    let at = |stores: f64| {
+        let stored = (work.stores - work.float_stores) / stores;
+        let stored = stored + work.float_stores / stores.min(floats);
+        issue.max(stored).max(work.loads / costs.loads)
+    };
     let (least, most) = (at(costs.stores), at(costs.stores.min(SCATTERED_STORES)));
     let busy = range(least, (least * most).sqrt(), most);
     let chain = if work.frame { costs.forward.cycles } else { range(0.0, 0.0, 0.0) };

@@ -58,7 +58,8 @@ fn every_design_gets_an_ordered_interval_of_every_law() {
             assert_ordered(&counter_read(&site, read));
         }
         for (instructions, stores, frame) in [(1.0, 1.0, false), (40.0, 16.0, true)] {
-            let work = CallWork { instructions, stores, loads: 1.0, frame, jumps: 1.0 };
+            let (jumps, of) = (1.0, CallWork::default());
+            let work = CallWork { instructions, stores, loads: 1.0, frame, jumps, ..of };
             assert_ordered(&call(Facts::prior(&site), work));
         }
         assert_ordered(&vdso_read(Facts::prior(&site)));
@@ -175,7 +176,8 @@ fn the_measured_clock_narrows() {
 fn more_work_takes_longer_and_a_frame_waits_for_memory() {
     let site = site(Core::SkylakeClient, boosting(4_000_000_000));
     let likely = |instructions, stores, frame| {
-        let work = CallWork { instructions, stores, loads: 1.0, frame, jumps: 0.0 };
+        let of = CallWork::default();
+        let work = CallWork { instructions, stores, loads: 1.0, frame, ..of };
         call(Facts::prior(&site), work).range.likely
     };
     assert!(likely(20.0, 1.0, false) > likely(2.0, 1.0, false));

@@ -22,6 +22,8 @@ const MEAN_MARGIN: f64 = 3.0;
 const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
 /// The upper end of a flush is at least this, in ns: counted flushes may have had nothing to write.
 const FLUSH_LEAST_NS: f64 = 1e5;
+/// The mean of waits for a device over their median, which has a long tail.
+pub const LONG_TAIL: f64 = 1.6;
 /// Least bytes while busy for a rate, and the least share of the rate that one stream gets.
 const BYTES_LEAST: u64 = 1 << 30;
 const STREAM_SHARE: f64 = 0.25;
@@ -49,36 +51,56 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     Reading { class, random, next, rate, sure }
 }
 
-/// The upper limit of a flush, in ns, and its source. It limits a write into a cache too, because a
-/// flush empties the cache. `None` where the kernel counted too few.
-pub fn flush_most(disk: Option<&Disk>) -> Option<(f64, String)> {
-    let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
-    let mean_ns = ms as f64 * 1e6 / count as f64;
-    let because = format!(
-        "its {count} flushes since boot took {:.2} ms on average (/proc/diskstats)",
-        mean_ns / 1e6
-    );
-    Some(((MEAN_MARGIN * mean_ns).max(FLUSH_LEAST_NS), because))
+/// What the kernel counted of a disk's flushes.
+pub struct Flushes {
+    mean_ns: f64,
+    /// How many there were, their mean time, and the source.
+    pub because: String,
+}
+
+impl Flushes {
+    /// Those of a disk; `None` where the kernel counted too few.
+    pub fn of(disk: Option<&Disk>) -> Option<Flushes> {
+        let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
+        let mean_ns = ms as f64 * 1e6 / count as f64;
+        let because = format!(
+            "its {count} flushes since boot took {:.2} ms on average (/proc/diskstats)",
+            mean_ns / 1e6
+        );
+        Some(Flushes { mean_ns, because })
+    }
+
+    /// A write into the cache, in ns: a flush empties the cache, so its upper limit is a write's.
+    pub fn write(&self, of: Range) -> Range {
+        at_most(of, (MEAN_MARGIN * self.mean_ns).max(FLUSH_LEAST_NS))
+    }
+
+    /// A flush, in ns: the mean has the waits in the queue, and the median is below the mean.
+    pub fn flush(&self, of: Range) -> Range {
+        let Range { low, likely, high } = self.write(of);
+        range(low, likely.min(self.mean_ns / LONG_TAIL).max(low), high)
+    }
 }
 
 /// A law whose range is cut off at an upper limit.
-pub fn limited(law: Law, most: f64, because: &str) -> Law {
+fn limited(law: Law, most: f64, because: &str) -> Law {
     let range = at_most(law.range, most);
     law.at(range).and(because)
 }
 
 /// A range cut off at an upper limit.
-pub fn at_most(of: Range, most: f64) -> Range {
+fn at_most(of: Range, most: f64) -> Range {
     range(of.low.min(most), of.likely.min(most), of.high.min(most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Reading, UNKNOWN};
-    use super::{flush_most, narrowed};
-    use crate::Law;
+    use super::{Flushes, narrowed};
+    use crate::{Law, range};
     use bench::experiment::fixtures::recorded;
     use host::block::Counted;
+    use record::event::Range;
 
     /// A disk of unknown class after so many reads of 32 KiB, of so many ns each, half of the time
     /// under way beside another.
@@ -131,12 +153,17 @@ mod tests {
     #[test]
     fn counted_flushes_bound_one() {
         let mut disk = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
-        let mut most = |flushes| {
+        let mut found = |flushes| {
             disk.counted = Some(Counted { flushes, ..counted(0, 0) });
-            flush_most(Some(&disk)).map(|(most, _)| most)
+            let counted = Flushes::of(Some(&disk))?;
+            let ends = |of: Range| (of.low, of.likely, of.high);
+            let of = range(1e4, 3e5, 1e7);
+            Some((ends(counted.write(of)), ends(counted.flush(of))))
         };
-        assert_eq!(most(Some((20_000, 4_000))), Some(6e5));
-        assert_eq!(most(Some((20_000, 0))), Some(1e5), "nothing to do");
-        assert_eq!((most(Some((20, 4))), most(None)), (None, None));
+        let usual = Some(((1e4, 3e5, 6e5), (1e4, 1.25e5, 6e5)));
+        assert_eq!(found(Some((20_000, 4_000))), usual);
+        let nothing = Some(((1e4, 1e5, 1e5), (1e4, 1e4, 1e5)));
+        assert_eq!(found(Some((20_000, 0))), nothing, "nothing to do");
+        assert_eq!((found(Some((20, 4))), found(None)), (None, None));
     }
 }

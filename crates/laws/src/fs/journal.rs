@@ -2,7 +2,9 @@
 //! twice, and which nowhere at all.
 
 use super::{Mode, Pattern, figures, middle, read_figures};
-use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device, flush_most, limited, term};
+use crate::device::{
+    Device, FLASH, FLASH_NVME, Flushes, SPINNING, UNKNOWN_FLUSH_NS, UNKNOWN_WRITE_NS, device, term,
+};
 use crate::{Facts, Law, around, product, range, scaled};
 use bench::experiment::Site;
 use bench::symbols;
@@ -109,8 +111,9 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let (write_ns, flush_ns) = of_class(class, turn_ns(site));
     let [write_ns, flush_ns] = [write_ns, flush_ns].map(|ns| scaled(ns, class.fitted(site)));
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
-    if let Some((most, because)) = flush_most(disk).filter(|_| !class.sure) {
-        [write, flush] = [write, flush].map(|law| limited(law, most, &because));
+    if let Some(counted) = Flushes::of(disk).filter(|_| !class.sure) {
+        write = write.at(counted.write(write_ns)).and(&counted.because);
+        flush = flush.at(counted.flush(flush_ns)).and(&counted.because);
     }
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
@@ -152,7 +155,7 @@ fn of_class(class: &Device, turn: Range) -> (Range, Range) {
         }
         name if name == FLASH_NVME.name => (range(6e3, 2e4, 2e5), range(3e3, 4e5, 8e6)),
         name if name == FLASH.name => (range(3e4, 7e4, 6e5), range(2e4, 1.2e6, 2e7)),
-        _ => (range(1.2e4, 9e4, 1.5e7), range(1e4, 2.5e5, 4e7)),
+        _ => (UNKNOWN_WRITE_NS, UNKNOWN_FLUSH_NS),
     }
 }
 

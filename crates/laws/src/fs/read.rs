@@ -8,7 +8,7 @@
 use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, Mode, Pattern, work};
 use crate::cpu::is_guest;
-use crate::device::reading;
+use crate::device::{LONG_TAIL, reading};
 use crate::memory::measured::measured_copy;
 use crate::os::{Service, measured_call, system_call};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
@@ -113,7 +113,7 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     if !read.is_ahead() {
         let (share, why) = match read.mode {
             Mode::Cached => (1.1, "the median is below the mean"),
-            _ => (1.6, "the median is below the mean because of a long tail"),
+            _ => (LONG_TAIL, "the median is below the mean because of a long tail"),
         };
         let median = free_block(facts, below, read)?.widened(share, 1.0, why);
         return Some(match limit_of(facts, below, read) {

@@ -19,6 +19,10 @@ const EVENTS_HZ: f64 = 200.0;
 /// thousand were seen on one whose host was busy.
 const UNSEEN_HZ: f64 = 8_000.0;
 
+/// What the host's scheduler gives another thread at a time, in ns: a slice of 2.8 ms where eight
+/// CPUs or more run EEVDF, up to a period of 24 ms before Linux 6.6 (kernel/sched/fair.c).
+const HOST_SLICE_NS: Range = range(2.8e6, 8.2e6, 2.4e7);
+
 /// Share of time lost, on one CPU (`cpu`) or on all; `alone` is what noise.activity found.
 pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     if let Some(throttled) = throttled(site) {
@@ -77,7 +81,8 @@ pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
 pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
     let law = match alone {
         None => {
-            activity::longest_gap_ns(site).widened(1.0, 5.0, "no idle CPU takes over kernel work")
+            let why = "no idle CPU takes over kernel work";
+            activity::longest_gap_ns(site).widened(1.0, 5.0, why)
         }
         Some(alone) => Law::software(
             range(0.1 * alone, alone, 20.0 * alone),
@@ -86,6 +91,14 @@ pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
                  figure varies)"
             ),
         ),
+    };
+    let law = match is_bare(site) {
+        true => law,
+        false => {
+            let Range { low, likely, high } = law.range;
+            law.at(range(low, likely.max(HOST_SLICE_NS.likely), high.max(HOST_SLICE_NS.high)))
+                .and("while all its CPUs work, the host takes one for a slice")
+        }
     };
     // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
     let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();

@@ -161,11 +161,14 @@ pub fn bandwidth(facts: Facts, way: &Way) -> Law {
         // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
         // buffer fills and empties, the one that is faster waits for the other and must be woken.
         let (alone, woken) = (work.range, handover.range);
-        let overlapped = range(
-            0.45 * alone.low,
-            alone.likely + fewest * woken.likely,
-            3.0 * alone.high + 2.0 * fewest * woken.high,
-        );
+        let waiting = alone.likely + fewest * woken.likely;
+        // Where several messages may lie there, neither may ever wait.
+        let likely = match fewest < 2.0 {
+            true => (0.5 * alone.likely * waiting).sqrt(),
+            false => waiting,
+        };
+        let overlapped =
+            range(0.45 * alone.low, likely, 3.0 * alone.high + 2.0 * fewest * woken.high);
         let twice = 2.0 * fewest;
         (work + handover).at(overlapped).and(format!(
             "the parties overlap and contend, with {fewest:.4} to {twice:.4} wake-ups per message"
