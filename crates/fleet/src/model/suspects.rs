@@ -132,13 +132,6 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
             plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, times);
         }
     }
-    let flaky = inquiry.flaky.iter().zip(&inquiry.only_links);
-    let flaky = first.flaky.iter().zip(flaky);
-    for (flaky, (found, _)) in flaky.filter(|(_, (of, only))| is_open(of) && only.is_none()) {
-        for link in flaky.links.iter().take(Suspects::PARTNERS).map(|at| &first.links[*at]) {
-            plan.link(first, &partners, link, missing(found.again.count));
-        }
-    }
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
         plan.link(first, &partners, &first.links[*at], missing(found.again.count));
     }
