@@ -289,7 +289,10 @@ impl<'a> Second<'a> {
         let pairs = fit.variance / distances.len().max(1) as f64;
         let variance = peers.squared_error() + pairs + fit.alone.1;
         let again = Again::new(&distances, Variance { variance, freedom: peers.freedom }, effects);
-        Again { partners: partners(&found), ..again.among(&fit.residuals(None), &distances) }
+        Again {
+            partners: partners(&found),
+            ..again.among(&fit.residuals_without(&[rank]), &distances)
+        }
     }
 
     /// How much worse a link is than its two ends explain. If one end became worse with all
@@ -314,7 +317,7 @@ impl<'a> Second<'a> {
         let error = Variance { variance, freedom: fit.freedom.max(1.0) };
         let again = Again::new(&distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()));
         let all: Vec<(u32, f64)> = near.into_iter().chain(far).collect();
-        let others = fit.residuals(Some(link.link));
+        let others = fit.residuals_without(&link.ends());
         Again { partners: partners(&all), ..again.among(&others, &distances) }
     }
 

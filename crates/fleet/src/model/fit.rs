@@ -250,10 +250,12 @@ impl Fit {
         link.x - self.centres[link.class] - ends
     }
 
-    /// The residuals of all links but one, ascending.
-    pub fn residuals(&self, but: Option<usize>) -> Vec<f64> {
-        let others = self.links.iter().enumerate().filter(|(at, _)| Some(*at) != but);
-        sorted(&others.map(|(_, link)| self.residual(link)).collect::<Vec<f64>>())
+    /// The residuals of all links but those that all of these ends have, ascending.
+    pub fn residuals_without(&self, ends: &[u32]) -> Vec<f64> {
+        let own = |link: &&Link| [link.from, link.to].map(|at| self.ranks[at]);
+        let others =
+            self.links.iter().filter(|link| !ends.iter().all(|end| own(link).contains(end)));
+        sorted(&others.map(|link| self.residual(link)).collect::<Vec<f64>>())
     }
 
     /// What a pair of the class lets expect whose ends are as good as their peers.

@@ -249,6 +249,17 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
     assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
 }
 
+/// With few nodes both ends of a pair share one effect. What is bad at one end alone is bad in half of the
+/// pairs: too little to accuse the node, and too much to clear it.
+#[test]
+fn a_node_that_only_receives_badly_is_not_cleared_where_both_ends_share_an_effect() {
+    let path = |_, to| if to == 3 { 4.0 } else { 1.0 };
+    let judged = Fleet { size: 7, path, ..HEALTHY }.judged();
+    let named = |of: &super::Verdict| of.at == At::Node(3) && of.role == Role::Both;
+    assert_eq!(judged.verdicts.iter().filter(|of| named(of)).count(), 2, "{:?}", judged.verdicts);
+    assert!(judged.cleared.is_empty(), "{:?}", judged.cleared);
+}
+
 #[test]
 fn pairs_that_scatter_hide_half_a_path_and_the_model_says_so() {
     let least = |pairs| -> Vec<f64> {
