@@ -1,6 +1,6 @@
 //! The second measurement: what phase 4 says of each suspect.
 
-use super::first::{First, Flaky, LEAST_LINK, LinkTest, Test};
+use super::first::{First, LEAST_LINK, LinkTest, Test};
 use super::fit::{Fit, usable};
 use super::looks::{ACCUSED_RATE, Known, LAST, Outcome, weight};
 use super::peers::{LEAST_PEERS, reach, tail};
@@ -65,6 +65,22 @@ impl Again {
         Again { count, distance, z, p, half, partners, least, sought, is_evidence }
     }
 
+    /// No p below how likely a healthy one is half as far in as many of its repetitions, by how often
+    /// the `others` are (ascending; none say nothing): disturbances are no normal noise, and a few of
+    /// them may meet in one of many.
+    fn among(self, others: &[f64], own: &[f64]) -> Again {
+        let far = self.distance / 2.0;
+        let seen = others.len() - others.partition_point(|distance| *distance < far);
+        let share = (seen + 1) as f64 / (others.len() + 1) as f64;
+        let times = own.iter().filter(|distance| **distance >= far).count() as u64;
+        let rare = match (Binomial::new(share, own.len() as u64), times.checked_sub(1)) {
+            _ if others.is_empty() => 0.0,
+            (Ok(chance), Some(fewer)) => chance.sf(fewer),
+            _ => 1.0,
+        };
+        Again { p: self.p.max((rare / weight(own.len())).min(1.0)), ..self }
+    }
+
     fn nothing(effects: (f64, f64)) -> Again {
         Again::new(&[], Variance { variance: 0.0, freedom: 1.0 }, effects)
     }
@@ -76,7 +92,8 @@ impl Again {
             Outcome::Open
         } else if q <= ACCUSED_RATE && self.distance >= self.least && self.is_evidence {
             Outcome::Shown
-        } else if self.distance + self.half < self.sought || is_last && self.distance < self.least {
+        } else if self.distance < self.least && (is_last || self.distance + self.half < self.sought)
+        {
             Outcome::Cleared
         } else {
             Outcome::Open
@@ -133,7 +150,7 @@ fn pooled_lasting(all: &[(Variance, f64)]) -> Option<Variance> {
     for _ in 0..WEIGHINGS {
         let (mut weights, mut sum, mut precision) = (0.0, 0.0, 0.0);
         for (once, scatter) in all {
-            let at_least = once.variance.max(lasting);
+            let at_least = once.variance.max(lasting + scatter);
             let weight = once.freedom * at_least.powi(-3);
             weights += weight;
             sum += weight * (once.variance - scatter);
@@ -183,7 +200,11 @@ impl<'a> Second<'a> {
             Some((field, Repeated::new(first, field, figures, &suspects)))
         };
         let fields: HashMap<usize, Repeated> = chosen.into_iter().filter_map(repeated).collect();
-        let lasting = lasting(first, |field| fields.get(&field).and_then(Repeated::scatter));
+        let scatter = |field: usize| {
+            let repeated = fields.get(&field).and_then(Repeated::scatter);
+            Some(repeated.unwrap_or(first.fields[field].own))
+        };
+        let lasting = lasting(first, scatter);
         Second { sweep, first, fields, lasting, pairs }
     }
 
@@ -210,8 +231,7 @@ impl<'a> Second<'a> {
         let lasting = self.lasting.get(&like(self.first, test.field));
         let error = lasting.and_then(|of| repeated.error(distances.len(), others, *of));
         let again = Again::new(distances, error.unwrap_or(once), effects);
-        let rare = repeated.rare(distances, again.distance / 2.0);
-        let p = again.p.max((rare / weight(distances.len())).min(1.0));
+        let again = again.among(&repeated.beside, distances);
         // Six rounds of a device or of the system scatter as others let them, for as long as these
         // stay: that confirms nothing about the node (docs/notes, the fleet's model).
         let is_evidence = match (topic.subject.is_scatter, topic.kind) {
@@ -219,7 +239,7 @@ impl<'a> Second<'a> {
             (true, Kind::Hardware) => distances.iter().all(|distance| *distance >= effects.0),
             (false, _) => true,
         };
-        Again { p, is_evidence: again.is_evidence && is_evidence, ..again }
+        Again { is_evidence: again.is_evidence && is_evidence, ..again }
     }
 
     /// The pairs of one end that were measured again: what each leaves of the other end, and which
@@ -269,7 +289,10 @@ impl<'a> Second<'a> {
         let pairs = fit.variance / distances.len().max(1) as f64;
         let variance = peers.squared_error() + pairs + fit.alone.1;
         let again = Again::new(&distances, Variance { variance, freedom: peers.freedom }, effects);
-        Again { partners: partners(&found), ..again }
+        Again {
+            partners: partners(&found),
+            ..again.among(&fit.residuals_without(&[rank]), &distances)
+        }
     }
 
     /// How much worse a link is than its two ends explain. If one end became worse with all
@@ -294,7 +317,8 @@ impl<'a> Second<'a> {
         let error = Variance { variance, freedom: fit.freedom.max(1.0) };
         let again = Again::new(&distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()));
         let all: Vec<(u32, f64)> = near.into_iter().chain(far).collect();
-        Again { partners: partners(&all), ..again }
+        let others = fit.residuals_without(&link.ends());
+        Again { partners: partners(&all), ..again.among(&others, &distances) }
     }
 
     /// The distances of one path from the level of its class and what its ends add.
@@ -303,19 +327,6 @@ impl<'a> Second<'a> {
         let level = self.level(fit, path);
         let of = |level: f64| logs.into_iter().flatten().map(move |x| x - level - ends).collect();
         level.map(of).unwrap_or_default()
-    }
-
-    /// The evidence against a node with several bad links: that of its second worst link.
-    pub fn flaky(&self, flaky: &Flaky) -> Again {
-        let links = flaky.links.iter().map(|at| &self.first.links[*at]);
-        let end = |link: &LinkTest| if link.from == flaky.rank { link.to } else { link.from };
-        let mut links: Vec<(u32, Again)> = links.map(|link| (end(link), self.link(link))).collect();
-        links.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
-        let partners = links.iter().map(|(partner, _)| *partner).collect();
-        match links.into_iter().nth(1) {
-            Some((_, second)) => Again { partners, ..second },
-            None => Again::nothing((LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln())),
-        }
     }
 }
 
@@ -366,23 +377,6 @@ impl Repeated {
             repeated.beside = sorted(&beside.flat_map(|(_, of)| of.clone()).collect::<Vec<f64>>());
         }
         repeated
-    }
-
-    /// How likely a healthy node is this far in as many of its repetitions, by how often the peers are:
-    /// disturbances are no normal noise, and a few of them may meet in one node of many. 0 where no
-    /// peers were measured.
-    fn rare(&self, own: &[f64], far: f64) -> f64 {
-        if self.beside.is_empty() {
-            return 0.0;
-        }
-        let count = self.beside.len();
-        let seen = count - self.beside.partition_point(|distance| *distance < far);
-        let share = (seen + 1) as f64 / (count + 1) as f64;
-        let times = own.iter().filter(|distance| **distance >= far).count() as u64;
-        match (Binomial::new(share, own.len() as u64), times.checked_sub(1)) {
-            (Ok(chance), Some(fewer)) => chance.sf(fewer),
-            _ => 1.0,
-        }
     }
 
     /// What the peers add to the variance of a distance, as a factor.
@@ -446,6 +440,18 @@ mod tests {
         assert!(of(16).of_first(16).unwrap().variance < later.variance);
         assert_eq!(of(16).of_first(17), None);
     }
+
+    /// A node that is worse by more than the least effect is not cleared because it is not as bad as
+    /// what is to be found: a later look may show it.
+    #[test]
+    fn what_is_worse_by_the_least_effect_stays_open() {
+        let outcome = |distance: f64| {
+            let error = Variance { variance: 1e-4, freedom: 90.0 };
+            Again::new(&[distance; 3], error, (0.05, 0.1)).outcome(0.5)
+        };
+        assert_eq!([0.04, 0.06].map(outcome), [Outcome::Cleared, Outcome::Open]);
+    }
+
     /// Ten nodes that differ alike in sixteen figures: their variances differ by chance alone.
     #[test]
     fn the_least_variances_of_few_nodes_do_not_decide_what_lasts() {
@@ -459,5 +465,9 @@ mod tests {
         let rest = pooled_lasting(&scattered).unwrap().variance;
         assert!(rest < lasting - 0.3, "{rest}");
         assert_eq!(pooled_lasting(&[]), None);
+        // A figure that differed little by chance, and whose repetitions scatter much, says little.
+        let chance = (Variance { variance: 1.0, freedom: 9.0 }, 30.0);
+        let beside: Vec<(Variance, f64)> = all.iter().copied().chain([chance]).collect();
+        assert!((pooled_lasting(&beside).unwrap().variance / lasting - 1.0).abs() < 0.05);
     }
 }

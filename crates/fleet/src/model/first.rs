@@ -3,7 +3,7 @@
 use super::fit::{Fit, fits};
 use super::peers::{Field, Row};
 use super::select::{SUSPECT_RATE, q_values};
-use super::{At, Role, Stratum, Subject, least_effect, own_variance, signed};
+use super::{At, Role, Stratum, Subject, Suspects, least_effect, own_variance, signed};
 use crate::read::Sweep;
 use crate::sweep::Figure;
 use record::key::Key;
@@ -61,19 +61,14 @@ pub(super) struct LinkTest {
 }
 
 impl LinkTest {
+    pub fn ends(&self) -> [u32; 2] {
+        [self.from, self.to]
+    }
+
     /// Whether a link is a suspect by its first measurement alone.
     pub fn stands_out(&self) -> bool {
         self.q <= SUSPECT_RATE && self.residual >= LEAST_LINK.ln()
     }
-}
-
-/// A node with several bad links that its level does not explain.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Flaky {
-    pub rank: u32,
-    pub fit: usize,
-    /// Indices of its links in [`First::links`], worst first.
-    pub links: Vec<usize>,
 }
 
 /// The whole first analysis.
@@ -88,10 +83,8 @@ pub(super) struct First {
     /// Indices of the tests that are made again: what stands out, and what may be slower.
     pub chosen: Vec<usize>,
     pub links: Vec<LinkTest>,
-    /// Indices of the links that are measured again: what stands out, and what may carry half. At most
-    /// one a node.
+    /// Indices of the links that are measured again: what stands out, and what may carry half.
     pub chosen_links: Vec<usize>,
-    pub flaky: Vec<Flaky>,
     /// Nodes that stand out, and the ends of links that do.
     pub suspects: BTreeSet<u32>,
     pub untested: Vec<(Key, String)>,
@@ -116,7 +109,6 @@ impl First {
             chosen: Vec::new(),
             links: Vec::new(),
             chosen_links: Vec::new(),
-            flaky: Vec::new(),
             suspects: BTreeSet::new(),
         };
         first.steady();
@@ -211,61 +203,42 @@ impl First {
         }
     }
 
-    /// Links that stand out. A node that stands out itself in a figure explains its links there; so
-    /// does a node with two bad links or more: it is the node that is then looked at.
+    /// The worst links, each in all of its figures: a few a node that stand out, and one a node that may
+    /// carry half. A node that stands out itself in a figure explains its links there.
     fn choose_links(&mut self) {
-        let mut explained: BTreeSet<(u32, Key)> = BTreeSet::new();
+        let mut explained: BTreeSet<(u32, &Key)> = BTreeSet::new();
         for test in self.chosen.iter().map(|at| &self.tests[*at]) {
-            explained.insert((self.rank(test), self.topic(test.field).subject.key.clone()));
+            explained.insert((self.rank(test), &self.topic(test.field).subject.key));
         }
-        let is_explained = |link: &LinkTest| {
-            let key = &self.fits[link.fit].key;
-            [link.from, link.to].iter().any(|rank| explained.contains(&(*rank, key.clone())))
+        let ends = |at: usize| self.links[at].ends();
+        let is_explained = |at: usize| {
+            let key = &self.fits[self.links[at].fit].key;
+            ends(at).iter().any(|rank| explained.contains(&(*rank, key)))
         };
-        let mut all: Vec<usize> = (0..self.links.len()).collect();
-        all.retain(|at| !is_explained(&self.links[*at]));
+        let mut all: Vec<usize> = (0..self.links.len()).filter(|at| !is_explained(*at)).collect();
         all.sort_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
-        let (mut bad, others): (Vec<usize>, Vec<usize>) =
-            all.into_iter().partition(|at| self.links[*at].stands_out());
-        while let Some(rank) = self.most_accused(&bad) {
-            let is_its = |at: &usize| [self.links[*at].from, self.links[*at].to].contains(&rank);
-            let (links, others): (Vec<usize>, Vec<usize>) = bad.into_iter().partition(is_its);
-            let fit = self.links[links[0]].fit;
-            bad = others;
-            let links = links.into_iter().filter(|at| self.links[*at].fit == fit).collect();
-            self.flaky.push(Flaky { rank, fit, links });
-        }
-        // At most one a node: as few as where the links stand out.
-        let ends = |at: &usize| [self.links[*at].from, self.links[*at].to];
-        let mut taken: BTreeSet<u32> = bad.iter().flat_map(ends).collect();
-        taken.extend(self.flaky.iter().map(|flaky| flaky.rank));
-        for at in others.into_iter().filter(|at| self.may_be_half(&self.links[*at])) {
-            if ends(&at).iter().all(|rank| !taken.contains(rank)) {
-                taken.extend(ends(&at));
-                bad.push(at);
+        let (bad, others): (Vec<usize>, Vec<usize>) =
+            all.iter().partition(|at| self.links[**at].stands_out());
+        let maybe = others.into_iter().filter(|at| self.may_be_half(&self.links[*at]));
+        let wanted = bad.into_iter().map(|at| (at, Suspects::PARTNERS));
+        let mut paths: BTreeSet<[u32; 2]> = BTreeSet::new();
+        let mut taken: HashMap<u32, usize> = HashMap::new();
+        for (at, most) in wanted.chain(maybe.map(|at| (at, 1))) {
+            let is_left = |rank: &u32| taken.get(rank).is_none_or(|taken| *taken < most);
+            if ends(at).iter().all(is_left) && paths.insert(ends(at)) {
+                ends(at).iter().for_each(|rank| *taken.entry(*rank).or_default() += 1);
             }
         }
-        self.chosen_links = bad;
-    }
-
-    /// The node with most bad links, if it has two with different partners.
-    fn most_accused(&self, bad: &[usize]) -> Option<u32> {
-        let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        for link in bad.iter().map(|at| &self.links[*at]) {
-            partners.entry(link.from).or_default().insert(link.to);
-            partners.entry(link.to).or_default().insert(link.from);
-        }
-        let most = partners.iter().max_by_key(|(_, partners)| partners.len())?;
-        (most.1.len() >= 2).then_some(*most.0)
+        all.retain(|at| paths.contains(&ends(*at)));
+        self.chosen_links = all;
     }
 
     fn suspect_ranks(&self) -> BTreeSet<u32> {
         let chosen = self.chosen.iter().map(|at| &self.tests[*at]);
         let nodes = chosen.filter(|test| self.stands_out(test)).map(|test| self.rank(test));
-        let flaky = self.flaky.iter().map(|flaky| flaky.rank);
         let links = self.chosen_links.iter().map(|at| &self.links[*at]);
         let links = links.filter(|link| link.stands_out());
-        nodes.chain(flaky).chain(links.flat_map(|link| [link.from, link.to])).collect()
+        nodes.chain(links.flat_map(LinkTest::ends)).collect()
     }
 
     /// Where a link is.

@@ -12,7 +12,7 @@ use crate::sweep::{Pair, Purpose};
 use record::key::Key;
 use record::metric::Better;
 use record::unit::Unit;
-use stats::quantile::median;
+use stats::quantile::{median, sorted};
 use std::collections::{BTreeMap, HashMap};
 use std::f64::consts::FRAC_PI_2;
 
@@ -248,6 +248,14 @@ impl Fit {
     fn residual(&self, link: &Link) -> f64 {
         let ends = self.effect(link.from, true) + self.effect(link.to, false);
         link.x - self.centres[link.class] - ends
+    }
+
+    /// The residuals of all links but those that all of these ends have, ascending.
+    pub fn residuals_without(&self, ends: &[u32]) -> Vec<f64> {
+        let own = |link: &&Link| [link.from, link.to].map(|at| self.ranks[at]);
+        let others =
+            self.links.iter().filter(|link| !ends.iter().all(|end| own(link).contains(end)));
+        sorted(&others.map(|link| self.residual(link)).collect::<Vec<f64>>())
     }
 
     /// What a pair of the class lets expect whose ends are as good as their peers.

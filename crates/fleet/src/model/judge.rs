@@ -1,13 +1,14 @@
 //! Verdicts from both measurements.
 
 use super::below::below;
-use super::first::{First, Test};
+use super::first::{First, LinkTest, Test};
 use super::looks::{Found, Inquiry, Known, Outcome};
 use super::peers::reach;
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
 use stats::quantile::median;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The verdicts of a sweep: see [`judge`].
 pub fn verdicts(sweep: &Sweep) -> Vec<Verdict> {
@@ -21,7 +22,6 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     let inquiry = Inquiry::new(sweep, &first, Known::ALL);
     let mut bench = Bench { first: &first, verdicts: Vec::new(), cleared: Vec::new() };
     bench.nodes(&inquiry);
-    bench.flaky(&inquiry);
     bench.links(&inquiry);
     let Bench { mut verdicts, cleared, .. } = bench;
     verdicts.sort_by(|a, b| {
@@ -125,32 +125,30 @@ impl Bench<'_> {
         median(&others.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     }
 
+    /// Links, and nodes of which several links are bad: the second worst of these decides.
     fn links(&mut self, inquiry: &Inquiry) {
         let first = self.first;
-        for (at, found) in first.chosen_links.iter().zip(&inquiry.links) {
-            let case = self.link(first.at(*at), *at, Charge::DegradedLink);
-            self.judge(case, found);
+        let mut left: Vec<(&LinkTest, &Found)> =
+            first.chosen_links.iter().map(|at| &first.links[*at]).zip(&inquiry.links).collect();
+        while let Some((rank, partners)) = several_bad(&left) {
+            let (mut own, others): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(link, _)| link.ends().contains(&rank));
+            left = others;
+            own.retain(|(_, found)| found.outcome == Outcome::Shown);
+            own.sort_by(|a, b| a.1.again.p.total_cmp(&b.1.again.p));
+            let second = own.iter().find(|(link, _)| link.ends() != own[0].0.ends());
+            let Some((link, found)) = second else { continue };
+            let case = self.link(At::Node(rank), link, Charge::Unstable);
+            let mut found = (*found).clone();
+            found.again.partners = partners;
+            self.judge(Case { role: Role::Both, ..case }, &found);
+        }
+        for (link, found) in left {
+            self.judge(self.link(At::Link(link.from, link.to), link, Charge::DegradedLink), found);
         }
     }
 
-    /// A node whose links are bad with several partners. The least of the two worst links decides.
-    fn flaky(&mut self, inquiry: &Inquiry) {
-        let found = inquiry.flaky.iter().zip(&inquiry.only_links);
-        for (flaky, (found, only_link)) in self.first.flaky.iter().zip(found) {
-            if let Some((link, found)) = only_link {
-                let case = self.link(self.first.at(*link), *link, Charge::DegradedLink);
-                self.judge(case, found);
-                continue;
-            }
-            let Some(link) = flaky.links.get(1).or(flaky.links.first()).copied() else { continue };
-            let mut case = self.link(At::Node(flaky.rank), link, Charge::Unstable);
-            case.role = Role::Both;
-            self.judge(case, found);
-        }
-    }
-
-    fn link(&self, at: At, link: usize, charge: Charge) -> Case {
-        let test = &self.first.links[link];
+    fn link(&self, at: At, test: &LinkTest, charge: Charge) -> Case {
         let fit = &self.first.fits[test.fit];
         let link = &fit.links[test.link];
         Case {
@@ -213,4 +211,16 @@ impl Bench<'_> {
             },
         });
     }
+}
+
+/// The node that most shown links with different partners share, if it has two, and these partners.
+fn several_bad(links: &[(&LinkTest, &Found)]) -> Option<(u32, Vec<u32>)> {
+    let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (link, _) in links.iter().filter(|(_, found)| found.outcome == Outcome::Shown) {
+        let [from, to] = link.ends();
+        partners.entry(from).or_default().insert(to);
+        partners.entry(to).or_default().insert(from);
+    }
+    let (rank, partners) = partners.into_iter().max_by_key(|(_, partners)| partners.len())?;
+    (partners.len() >= 2).then(|| (rank, partners.into_iter().collect()))
 }

@@ -6,7 +6,7 @@
 
 use super::At;
 use super::confirm::{Again, Second};
-use super::first::{First, Flaky};
+use super::first::First;
 use super::select::q_values;
 use crate::read::Sweep;
 
@@ -76,9 +76,6 @@ pub(super) struct Found {
 /// All suspects after their repetitions, in the order of [`First`].
 pub(super) struct Inquiry {
     pub nodes: Vec<Found>,
-    pub flaky: Vec<Found>,
-    /// Of a node with bad links that is not shown: the only link that is, by its index.
-    pub only_links: Vec<Option<(usize, Found)>>,
     pub links: Vec<Found>,
 }
 
@@ -89,26 +86,8 @@ impl Inquiry {
         let links = first.chosen_links.iter().map(|at| second.link(&first.links[*at])).collect();
         let of_nodes = first.tests.iter().map(|test| first.rank(test)).collect();
         let of_links: Vec<At> = (0..first.links.len()).map(|at| first.at(at)).collect();
-        // One of as many as there are (Bonferroni): there are few that were looked at.
-        let one_of = |again: Again, count: usize| {
-            let q = (again.p * count as f64).min(1.0);
-            Found::new(again, q)
-        };
-        let flaky = first.flaky.iter().map(|flaky| one_of(second.flaky(flaky), sweep.nodes.len()));
-        let flaky: Vec<Found> = flaky.collect();
-        let only_link = |(flaky, found): (&Flaky, &Found)| {
-            let of_link = |at: &usize| {
-                let found = one_of(second.link(&first.links[*at]), first.links.len());
-                (found.outcome == Outcome::Shown).then_some((*at, found))
-            };
-            let mut shown = flaky.links.iter().filter_map(of_link);
-            let only = shown.next().filter(|_| found.outcome != Outcome::Shown)?;
-            shown.next().is_none().then_some(only)
-        };
         Inquiry {
             nodes: found(of_nodes, &first.chosen, nodes),
-            only_links: first.flaky.iter().zip(&flaky).map(only_link).collect(),
-            flaky,
             links: found(of_links, &first.chosen_links, links),
         }
     }

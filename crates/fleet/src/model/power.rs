@@ -54,7 +54,7 @@ impl First {
         let sought = sought(self.topic(test.field));
         distance + MISSED * error >= sought
             && tail(distance, error, others.freedom).1 <= SCREENED
-            && self.shown_from(test.field, others.variance) <= sought
+            && self.shown_from(test.field, others.variance / narrower(others.freedom)) <= sought
     }
 
     /// Whether a link is measured again, though it does not stand out: where pairs scatter much, one
@@ -161,4 +161,9 @@ impl First {
 /// By how much a variance with so many degrees of freedom may exceed its estimate, as a factor.
 fn wider(freedom: f64) -> Option<f64> {
     Some(freedom / ChiSquared::new(freedom).ok()?.inverse_cdf(UNLIKELY))
+}
+
+/// By how much it may fall short, as a factor.
+fn narrower(freedom: f64) -> f64 {
+    ChiSquared::new(freedom).map_or(1.0, |of| of.inverse_cdf(1.0 - UNLIKELY) / freedom)
 }

@@ -129,14 +129,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
         if subject.role != Role::Alone && !shown.contains(&end(at)) {
             let partners = partners.best(rank, &subject.key, None);
             let times = missing(found.again.count).div_ceil(partners.len().max(1) as u32);
-            plan.ends(rank, &partners, subject.role != Role::Receive, &subject.key, times);
-        }
-    }
-    let flaky = inquiry.flaky.iter().zip(&inquiry.only_links);
-    let flaky = first.flaky.iter().zip(flaky);
-    for (flaky, (found, _)) in flaky.filter(|(_, (of, only))| is_open(of) && only.is_none()) {
-        for link in flaky.links.iter().take(Suspects::PARTNERS).map(|at| &first.links[*at]) {
-            plan.link(first, &partners, link, missing(found.again.count));
+            plan.ends(rank, &partners, subject.role, &subject.key, times);
         }
     }
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
@@ -171,12 +164,19 @@ impl Plan {
     fn link(&mut self, first: &First, partners: &Partners, link: &LinkTest, times: u32) {
         let key = &first.fits[link.fit].key;
         self.add(link.from, link.to, key, times);
-        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), true, key, 1);
-        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), false, key, 1);
+        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), Role::Send, key, 1);
+        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), Role::Receive, key, 1);
     }
 
-    fn ends(&mut self, rank: u32, partners: &[u32], is_near: bool, key: &Key, times: u32) {
-        for partner in partners {
+    /// A node with its partners. An effect that both ends share is measured at both in turn: the node may
+    /// be bad at one alone.
+    fn ends(&mut self, rank: u32, partners: &[u32], role: Role, key: &Key, times: u32) {
+        for (at, partner) in partners.iter().enumerate() {
+            let is_near = match role {
+                Role::Receive => false,
+                Role::Both => at % 2 == 0,
+                Role::Send | Role::Alone => true,
+            };
             let (from, to) = if is_near { (rank, *partner) } else { (*partner, rank) };
             self.add(from, to, key, times);
         }
