@@ -5,19 +5,12 @@ use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use bench::experiment::Preset;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "ioping",
-    about: "how long a read of 4 KiB takes",
-    package: Some("ioping"),
-    programs: &["ioping"],
-    version_args: &["-v"],
-    version: |said| Some(said.stdout.trim().strip_prefix("ioping ")?.to_owned()),
+pub static RIVAL: Rival = Rival::new("ioping", &["ioping"], pairings, parse)
+    .about("how long a read of 4 KiB takes")
+    .package("ioping")
+    .version(&["-v"], |said| Some(said.stdout.trim().strip_prefix("ioping ")?.to_owned()))
     // The first whose raw statistics have ten numbers.
-    oldest: Some("1.0"),
-    pairings,
-    parse,
-};
+    .oldest("1.0");
 
 /// Both read blocks of 4 KiB anywhere in so much: as much as plumb brings into the page cache.
 const BYTES: u64 = 16 << 20;

@@ -5,18 +5,9 @@ use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Preset;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "iozone",
-    about: "rates of writing, reading and going through a file",
-    package: None,
-    programs: &["iozone"],
-    version_args: &["-v"],
-    version,
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("iozone", &["iozone"], pairings, parse)
+    .about("rates of writing, reading and going through a file")
+    .version(&["-v"], version);
 
 /// Its file, in MiB, and the length of its records, in KiB.
 const FILE_MIB: u64 = 16;

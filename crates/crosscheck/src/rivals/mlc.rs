@@ -17,19 +17,11 @@ use bench::experiment::{Preset, Skip};
 use host::{Arch, format_cpus};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "mlc",
-    about: "Intel Memory Latency Checker: latency idle and under load, bandwidth, cache to cache",
-    package: None,
-    programs: &["mlc"],
-    version_args: &["--help"],
-    version,
+pub static RIVAL: Rival = Rival::new("mlc", &["mlc"], pairings, parse)
+    .about("Intel Memory Latency Checker: latency idle and under load, bandwidth, cache to cache")
+    .version(&["--help"], version)
     // No output of an older one was at hand.
-    oldest: Some("3.5"),
-    pairings,
-    parse,
-};
+    .oldest("3.5");
 
 /// What is printed, by the names that [`parse`] is asked for.
 const IDLE: &str = "Each iteration took";

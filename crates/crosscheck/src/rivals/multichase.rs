@@ -14,20 +14,13 @@ use crate::{Conditions, Goal, KIB, MIB, Output, Pairing, Rival, Row, Theirs};
 use bench::experiment::{Preset, Skip};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "multichase",
-    about: "pointer chases through memory: single, parallel and under load; hand-over of a cache \
+pub static RIVAL: Rival = Rival::new("multichase", &["multichase"], pairings, parse)
+    .about(
+        "pointer chases through memory: single, parallel and under load; hand-over of a cache \
             line",
-    package: None,
-    programs: &["multichase"],
+    )
     // Any unknown option makes it print its usage, and there is no version.
-    version_args: &["-h"],
-    version: |_| None,
-    oldest: None,
-    pairings,
-    parse,
-};
+    .version(&["-h"], |_| None);
 
 /// Chains beside each other: a line has eight words, so not more can be apart in strides of a line.
 const CHAINS: u64 = 8;
