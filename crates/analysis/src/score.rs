@@ -5,7 +5,7 @@
 //! it stands the score of knowing nothing of the machine: of the whole range that figures of the
 //! family and unit have over all recorded machines. What is not predicted scores as knowing nothing.
 
-use super::figure::{Figure, Judged};
+use super::figure::Figure;
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
 use record::unit::Unit;
@@ -136,10 +136,7 @@ pub fn score(figures: &[Figure], of: PredictionKind) -> Score {
 }
 
 fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
-    let judged: &Judged = match of {
-        PredictionKind::Prior => figure.prior.as_ref(),
-        PredictionKind::Derived => figure.derived.as_ref(),
-    }?;
+    let judged = figure.prediction(of)?;
     let is_impossible = judged.verdict == Some(Verdict::Impossible);
     let counts = figure.outcome == Ending::Measured || is_impossible;
     Some(Scored {

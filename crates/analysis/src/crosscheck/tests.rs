@@ -1,7 +1,7 @@
 //! Verdicts on made-up turns.
 
 use super::sample::{around, end, own, pair, pairing, rival, row, turns};
-use super::{Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, rows, tally};
+use super::{Bout, Compared, JUDGED_FROM, Verdict, count, rivals, rows};
 use crate::sample;
 use record::crosscheck::{Goal, Load, Pair, Pairing};
 use record::event::{Ending, Event};
@@ -220,8 +220,16 @@ fn rivals_and_rows_tell_of_the_same() {
     let all = rows(&run);
     assert_eq!(of_rivals.len(), all.len());
     assert!(all.iter().all(|row| of_rivals.contains(row)));
-    let counted = Tally { met: 2, missed: 1, undecided: 0, explained: 1, not_judged: 3, absent: 1 };
-    assert_eq!(tally(&all), counted);
+    for (verdict, expected) in [
+        (Verdict::Met, 2),
+        (Verdict::Missed, 1),
+        (Verdict::Undecided, 0),
+        (Verdict::Explained, 1),
+        (Verdict::NotJudged, 3),
+        (Verdict::Absent, 1),
+    ] {
+        assert_eq!(count(&all, verdict), expected, "{verdict:?}");
+    }
 }
 
 /// A standard normal deviate (Box and Muller, 1958).

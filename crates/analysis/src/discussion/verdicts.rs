@@ -55,10 +55,7 @@ fn source(kind: PredictionKind) -> &'static str {
 fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) -> Option<String> {
     let told = that_say_something(run, names, figures, kind);
     let is_mute = |figure: &&&Figure| {
-        let judged = match kind {
-            PredictionKind::Prior => figure.prior.as_ref(),
-            PredictionKind::Derived => figure.derived.as_ref(),
-        };
+        let judged = figure.prediction(kind);
         judged.is_some_and(|judged| judged.verdict == Some(Verdict::Unpredicted))
     };
     let mute = figures.iter().filter(is_mute).count();
