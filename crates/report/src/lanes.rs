@@ -67,7 +67,7 @@ mod tests {
     use record::unit::Unit;
 
     fn lane(name: &str, spans: &[(f64, f64)]) -> Series {
-        let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, ends: None, hover: String::new() };
+        let point = |(x, y): &(f64, f64)| Point::at(*x, *y);
         Series::new(name, Shape::Spans, spans.iter().map(point).collect())
     }
 

@@ -7,7 +7,7 @@ use crate::document::{
 use crate::values::{self, counted, shell};
 use analysis::compare::conditions::settings;
 use analysis::crosscheck::{
-    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Tally, Verdict, rivals, tally,
+    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Verdict, count, rivals,
 };
 use analysis::findings::Severity;
 use analysis::gather::gathered;
@@ -28,10 +28,8 @@ pub fn section(run: &Run) -> Option<Section> {
         return None;
     }
     let mut blocks = vec![Block::text(method(&all)).for_all()];
-    let begun = begun(run);
-    if !begun.is_empty() {
-        blocks.push(Block::Paragraph(begun).for_all());
-    }
+    let begun = Some(begun(run)).filter(|begun| !begun.is_empty());
+    blocks.extend(begun.map(|begun| Block::Paragraph(begun).for_all()));
     blocks.extend(plot(&all).map(|plot| Block::Plot(plot).on_page()));
     for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
         blocks.extend(of_rival(beside));
@@ -70,7 +68,7 @@ pub fn summary(run: &Run) -> Option<String> {
     let rows = rows_of(&all);
     (!all.is_empty()).then(|| match rows.is_empty() {
         true => "no comparison with other tools".to_owned(),
-        false => told(&tally(&rows)),
+        false => told(&rows),
     })
 }
 
@@ -79,19 +77,21 @@ fn rows_of<'run>(all: &[Beside<'run>]) -> Vec<Compared<'run>> {
     bouts.flat_map(|bout| bout.rows.iter().cloned()).collect()
 }
 
-fn told(tally: &Tally) -> String {
-    let judged = tally.met + tally.missed;
+fn told(rows: &[Compared<'_>]) -> String {
+    let met = count(rows, Verdict::Met);
+    let judged = met + count(rows, Verdict::Missed);
     let mut parts = Vec::new();
     if judged > 0 {
         let goals = counted(judged, "goal");
-        parts.push(format!("{} of {goals} compared with other tools met", tally.met));
+        parts.push(format!("{met} of {goals} compared with other tools met"));
     }
-    for (count, what) in [
-        (tally.undecided, "undecided (turns scatter)"),
-        (tally.explained, "explained by a difference in method"),
-        (tally.not_judged, "not judged"),
-        (tally.absent, "not compared"),
+    for (verdict, what) in [
+        (Verdict::Undecided, "undecided (turns scatter)"),
+        (Verdict::Explained, "explained by a difference in method"),
+        (Verdict::NotJudged, "not judged"),
+        (Verdict::Absent, "not compared"),
     ] {
+        let count = count(rows, verdict);
         if count > 0 {
             let begin = match parts.is_empty() {
                 true => format!("{} compared with other tools", counted(count, "figure")),
@@ -115,7 +115,7 @@ fn method(all: &[Beside<'_>]) -> String {
     );
     match rows.is_empty() {
         true => "None of these tools was compared.".to_owned(),
-        false => format!("{}. {method}", told(&tally(&rows))),
+        false => format!("{}. {method}", told(&rows)),
     }
 }
 
@@ -132,9 +132,7 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     let mut notes = differences(&rows);
     notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     let page = commands(beside).on_page();
     blocks.into_iter().map(Block::for_all).chain([page]).collect()
 }

@@ -79,27 +79,18 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
             .into_iter()
             .map(|(audience, table)| (audience, Block::Table(table))),
     );
-    let absent = remarks::absent(told);
-    if !absent.is_empty() {
-        blocks.push(Block::Notes(absent).for_all());
-    }
-    let modes = remarks::modes(told);
-    if !modes.is_empty() {
-        blocks.push(Block::Notes(modes).in_short());
-    }
+    blocks.extend(Block::notes(remarks::absent(told)).map(Block::for_all));
+    blocks.extend(Block::notes(remarks::modes(told)).map(Block::in_short));
     if let Some(discussion) = discussion {
         let heading = Block::Subheading("Discussion".to_owned());
         blocks.extend([heading, discussion].map(Block::on_page));
     }
-    let remarks = remarks::of_figures(told);
-    if !remarks.is_empty() {
-        blocks.push(Block::Notes(remarks).on_page());
-    }
+    blocks.extend(Block::notes(remarks::of_figures(told)).map(Block::on_page));
     // Spans with their causes are the result of an experiment with this view.
-    let mut noted = remarks::of_experiment(told);
-    noted.truncate(MOST_NOTES);
-    if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
-        blocks.push(Block::Notes(noted).in_short());
+    if matches!(planned.view, View::Spans { .. }) {
+        let mut noted = remarks::of_experiment(told);
+        noted.truncate(MOST_NOTES);
+        blocks.extend(Block::notes(noted).map(Block::in_short));
     }
     blocks
 }

@@ -88,16 +88,15 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     let mut own = shown.figures.iter();
     let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
     let range = figure.shown_range().filter(|_| figure.unit().is_time())?;
-    let point = Point { x: range.low, y: range.high, ends: None, hover: String::new() };
     let name = format!("{}: predicted end", metric.replace('_', " "));
-    Some(Series::new(name, Shape::Spans, vec![point]))
+    Some(Series::new(name, Shape::Spans, vec![Point::at(range.low, range.high)]))
 }
 
 /// A stretch, whose first columns are its start and its duration; none of a trace without them. The
 /// tooltip follows from its ends.
 fn span(row: &[f64]) -> Option<Point> {
     let [start, duration, ..] = *row else { return None };
-    Some(Point { x: start, y: start + duration, ends: None, hover: String::new() })
+    Some(Point::at(start, start + duration))
 }
 
 /// A table for each case.

@@ -313,10 +313,8 @@ fn levels(trend: &Trend) -> Vec<Series> {
         .into_iter()
         .zip(0_u32..)
         .map(|(level, index)| Point {
-            x: f64::from(index),
-            y: level,
-            ends: None,
             hover: format!("level {}", render(level, unit)),
+            ..Point::at(f64::from(index), level)
         })
         .collect();
     let begins = trend.shifts.iter().map(|changed| changed.shift.at);

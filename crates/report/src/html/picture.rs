@@ -344,7 +344,7 @@ mod tests {
     /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
     fn plot(shape: Shape, high: f64, is_log: bool) -> Plot {
         let series = |shape, high: f64| {
-            let point = Point { x: 1.0, y: 90.0, ends: Some((80.0, high)), hover: String::new() };
+            let point = Point { ends: Some((80.0, high)), ..Point::at(1.0, 90.0) };
             Series::new("", shape, vec![point])
         };
         let series = vec![series(shape, high), series(Shape::Line, 100.0)];

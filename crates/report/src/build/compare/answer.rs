@@ -11,7 +11,6 @@ use analysis::compare::{Against, Comparison, Direction};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
 use analysis::names::{Names, words};
-use record::metric::Kind;
 
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
@@ -126,14 +125,7 @@ fn cannot_see(against: &Against) -> String {
     let told: Vec<String> = against
         .least_seen()
         .into_iter()
-        .map(|(kind, least)| {
-            let kind = match kind {
-                Kind::Hardware => "hardware",
-                Kind::Os => "os",
-                Kind::Io => "io",
-            };
-            format!("{} % ({kind})", percent(least))
-        })
+        .map(|(kind, least)| format!("{} % ({})", percent(least), kind.text()))
         .collect();
     let untested = against.figures.len() - against.tested();
     let untested = match untested {

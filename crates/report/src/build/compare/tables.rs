@@ -32,10 +32,7 @@ pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, 
         .map(|(at, one)| Row { cells: changed(one).into(), is_spare: at >= FINDINGS_SHOWN });
     let headings = ["figure", "#base", "#new", "change", "#new / base", "#band"];
     let mut blocks = vec![Block::Table(Table::new(caption, &headings, rows)).for_all()];
-    let notes = beside(findings);
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes).for_all());
-    }
+    blocks.extend(Block::notes(beside(findings)).map(Block::for_all));
     blocks
 }
 

@@ -317,7 +317,7 @@ pub(super) fn expected(name: &str, mut points: Vec<Point>) -> Option<Series> {
 
 pub(super) fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     let range = figure.shown_range()?;
-    Some(Point { x, y: range.likely, ends: Some((range.low, range.high)), hover: String::new() })
+    Some(Point { ends: Some((range.low, range.high)), ..Point::at(x, range.likely) })
 }
 
 #[cfg(test)]
