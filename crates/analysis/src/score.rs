@@ -6,6 +6,7 @@
 //! family and unit have over all recorded machines. What is not predicted scores as knowing nothing.
 
 use super::figure::Figure;
+use super::gather::ends;
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
 use record::unit::Unit;
@@ -171,12 +172,8 @@ pub fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> {
         })
         .collect();
     let factors: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
-    Some(Off {
-        figures: ratios.len(),
-        median_factor: median(&factors)?,
-        least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
-        most: ratios.iter().copied().fold(0.0, f64::max),
-    })
+    let (least, most) = ends(ratios.iter().copied());
+    Some(Off { figures: ratios.len(), median_factor: median(&factors)?, least, most })
 }
 
 /// What some predictions came to. The share inside counts printed values, so that wide intervals of

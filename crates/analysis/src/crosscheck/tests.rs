@@ -6,6 +6,7 @@ use crate::sample;
 use record::crosscheck::{Goal, Load, Pair, Pairing};
 use record::event::{Ending, Event};
 use record::run::Run;
+use stats::draw::Draw;
 
 fn run_of(events: Vec<Event>) -> Run {
     let mut run = Run::new(sample::header());
@@ -232,19 +233,13 @@ fn rivals_and_rows_tell_of_the_same() {
     }
 }
 
-/// A standard normal deviate (Box and Muller, 1958).
-fn normal(random: &mut fastrand::Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.f64()).cos()
-}
-
 /// How often a verdict comes out, where the ratio is `truth` and a turn's scatters by `scatter`.
 fn share(goal: Goal, truth: f64, scatter: f64, wanted: Verdict) -> f64 {
     const TRIALS: usize = 2000;
-    let mut random = fastrand::Rng::with_seed(9);
+    let mut draw = Draw::new(9);
     let found = (0..TRIALS).filter(|_| {
         let ratios: Vec<f64> =
-            (0..JUDGED_FROM).map(|_| truth * (1.0 + scatter * normal(&mut random))).collect();
+            (0..JUDGED_FROM).map(|_| truth * (1.0 + scatter * draw.normal())).collect();
         let ratio = super::median(&ratios);
         let interval = super::median_order(&ratios);
         super::verdict(goal, ratio, interval, ratios.len(), false) == wanted

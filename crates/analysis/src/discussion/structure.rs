@@ -1,6 +1,6 @@
 //! What the cases give together: levels of a ladder, shares of a whole, derived figures.
 
-use super::headline::found;
+use super::headline::{found, least_and_most, value};
 use super::{bracketed, finished, listed};
 use crate::facts::stated_levels;
 use crate::figure::Figure;
@@ -129,9 +129,7 @@ fn several(
 /// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its
 /// interval.
 fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
-    let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
-    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let (least, most) = least_and_most(figures)?;
     let named = |text: String, figure: &Figure| {
         let case = names.case(figure);
         match case.chars().count() > LONG_NAME {

@@ -4,6 +4,7 @@ use super::headline::{found, predicted_by, times};
 use super::{counted, finished, listed};
 use crate::causes;
 use crate::figure::{Figure, Judged};
+use crate::gather::ends;
 use crate::misses::{self, Miss};
 use crate::names::Names;
 use crate::score::off;
@@ -127,8 +128,7 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
         .collect();
     let mut text = String::new();
     if let Some(middle) = median(&factors).filter(|_| factors.len() > 2) {
-        let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = factors.iter().copied().fold(0.0, f64::max);
+        let (least, most) = ends(factors.iter().copied());
         text = format!(
             ", typically {} times the likely value ({} to {})",
             times(middle),

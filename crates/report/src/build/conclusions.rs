@@ -5,6 +5,7 @@ use crate::values::{self, counted};
 use analysis::among::{Machine, Standing, standings};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
+use analysis::names::around;
 use record::quantity::digits;
 use record::run::Run;
 
@@ -101,10 +102,7 @@ fn short(name: &str) -> &str {
 /// What the report rests on.
 pub fn sources(run: &Run, others: &[Machine]) -> Section {
     let header = &run.header;
-    let build = match header.build.is_empty() {
-        true => String::new(),
-        false => format!(", sources {}", header.build),
-    };
+    let build = around(", sources ", &header.build, "");
     let pair = |name: &str, text: String| (name.to_owned(), text);
     let mut pairs = vec![
         pair("record", format!("{} (format {})", header.run, header.format)),

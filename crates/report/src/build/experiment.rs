@@ -8,7 +8,7 @@ use crate::values;
 use analysis::discussion;
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
-use analysis::names::Names;
+use analysis::names::{Names, around};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
@@ -265,13 +265,10 @@ pub(super) fn table(
         (false, Some(metric)) => format!("{what}: {}", metric.name.replace('_', " ")),
         _ => what.to_owned(),
     };
-    let caption = match fixed.is_empty() {
-        true => caption,
-        false => format!("{caption}; {}", fixed.join(", ")),
-    };
+    let fixed = around("; ", &fixed.join(", "), "");
     Table {
         caption: format!(
-            "{caption}{}{}",
+            "{caption}{fixed}{}{}",
             values::told_of_marks(figures),
             values::told_of_core(figures)
         ),

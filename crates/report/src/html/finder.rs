@@ -2,6 +2,7 @@
 //! figure's distribution as places along an axis.
 
 use crate::document::{Spread, Table};
+use analysis::gather::ends;
 use maud::{Markup, html};
 use record::quantity::{digits, render};
 use serde_json::{Map, Value, json};
@@ -68,9 +69,7 @@ impl Along {
         let of_density = [spread.density.low, spread.density.high];
         let measured = rounds.chain(of_density).chain([spread.value]);
         let measured = measured.filter(|value| !is_log || *value > 0.0).map(scaled);
-        let start = (f64::INFINITY, f64::NEG_INFINITY);
-        let (low, high) =
-            measured.fold(start, |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = ends(measured);
         let span = match high > low {
             true => high - low,
             false => (0.01 * high.abs()).max(f64::MIN_POSITIVE),

@@ -10,7 +10,7 @@ use analysis::compare::conditions::Condition;
 use analysis::compare::{Against, Comparison, Direction};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
-use analysis::names::{Names, words};
+use analysis::names::{self, Names, words};
 
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
@@ -24,10 +24,7 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
     if !has_published(against) {
         let name = title.letter.to_string();
         let confidence = against.confidence(comparison.base.run, &name);
-        let reasons = match confidence.reasons.is_empty() {
-            true => String::new(),
-            false => format!(": {}", confidence.reasons.join("; ")),
-        };
+        let reasons = names::around(": ", &confidence.reasons.join("; "), "");
         head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
         foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
     }

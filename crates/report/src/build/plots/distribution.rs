@@ -4,7 +4,7 @@ use super::axis;
 use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
 use analysis::figure::{Figure, LADDER, Stats};
-use analysis::gather::gathered;
+use analysis::gather::{ends, gathered};
 use analysis::names::Names;
 use record::event::PlannedExperiment;
 use record::view::View;
@@ -62,8 +62,7 @@ fn picture(
         Series::new(name, Shape::Line, points(figure, stats))
     }));
     let lines = || series.iter().filter(|one| one.shape == Shape::Line);
-    let values = || lines().flat_map(|one| &one.points).map(|point| point.y);
-    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+    let (low, high) = ends(lines().flat_map(|one| &one.points).map(|point| point.y));
     let mut x = axis("percentile of the events", None, false);
     x.names = NAMES.map(str::to_owned).to_vec();
     let left = match all > own.len() {

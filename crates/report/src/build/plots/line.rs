@@ -5,7 +5,7 @@ use crate::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::values;
 use analysis::facts::stated_levels;
 use analysis::figure::Figure;
-use analysis::gather::{distinct, gathered};
+use analysis::gather::{distinct, ends, gathered};
 use record::event::Derived;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -52,7 +52,7 @@ impl Picture<'_, '_> {
         spots.retain(|spot| spot.figure.case.get(self.over).is_some());
         let metric = spots.first()?.metric;
         let (x, places) = self.places(&spots);
-        let (least, greatest) = ends(&places);
+        let (least, greatest) = ends(places.iter().copied());
         if least >= greatest {
             return None;
         }
@@ -274,12 +274,6 @@ fn number(value: &Value) -> Option<f64> {
         Value::Int(number) => Some(*number as f64),
         Value::Text(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
     }
-}
-
-fn ends(places: &[f64]) -> (f64, f64) {
-    let start = (f64::INFINITY, f64::NEG_INFINITY);
-    let widen = |(low, high): (f64, f64), at: &f64| (low.min(*at), high.max(*at));
-    places.iter().fold(start, widen)
 }
 
 /// One band around what was predicted of all lines of the first run.
