@@ -152,10 +152,7 @@ mod tests {
         };
         let (call, ladder) = (of("os.syscall"), of("memory.latency"));
         let tones = |section: &Section| -> Vec<Tone> {
-            let table = section.blocks.iter().find_map(|(_, block)| match block {
-                Block::Table(table) => Some(table),
-                _ => None,
-            });
+            let table = crate::tests::tables([section]).next();
             table.expect("a table").rows.iter().map(|row| row.cells[2].tone).collect()
         };
         let published = [machine(call, 8.0), machine(ladder, 0.25)];
