@@ -155,9 +155,14 @@ impl Conditions {
 
     /// Preset whose lengths of windows plumb's side takes.
     pub fn lengths(&self) -> Preset {
+        self.rehearsed(Preset::Rehearsal, Preset::Quick)
+    }
+
+    /// The first of a rehearsal, which only shows that all works; else the second.
+    pub(crate) fn rehearsed<T>(&self, rehearsal: T, otherwise: T) -> T {
         match self.preset {
-            Preset::Rehearsal => Preset::Rehearsal,
-            _ => Preset::Quick,
+            Preset::Rehearsal => rehearsal,
+            _ => otherwise,
         }
     }
 

@@ -98,10 +98,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 fn pairing(conditions: &Conditions, work: Work) -> Pairing {
     let files = conditions.files.clone().unwrap_or_default();
     let file = files.join(work.op).display().to_string();
-    let (rounds, round_ms) = match conditions.preset {
-        Preset::Rehearsal => (1, REHEARSED_MS),
-        _ => (ROUNDS, ROUND_MS),
-    };
+    let (rounds, round_ms) = conditions.rehearsed((1, REHEARSED_MS), (ROUNDS, ROUND_MS));
     let theirs = Theirs {
         args: work.args(&file, rounds, round_ms),
         prepare: vec![work.laid_out(&file)],

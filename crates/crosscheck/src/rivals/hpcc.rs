@@ -122,10 +122,8 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         stores: "regular",
         level: "DRAM",
         cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => STREAM_REHEARSAL,
-            _ => (STREAM_BYTES / ranks).max(STREAM_RANK_LEAST),
-        },
+        limit: conditions
+            .rehearsed(STREAM_REHEARSAL, (STREAM_BYTES / ranks).max(STREAM_RANK_LEAST)),
     };
     // STREAM's three arrays of all ranks together have the bytes of HPL's matrix.
     let (n, mut skip) = match moves.footprint(conditions) {

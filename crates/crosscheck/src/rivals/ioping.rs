@@ -2,7 +2,6 @@
 
 use crate::sides::case_of;
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
-use bench::experiment::Preset;
 use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("ioping", &["ioping"], pairings, parse)
@@ -31,10 +30,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 fn pairing(conditions: &Conditions, mode: &str) -> Pairing {
-    let (round_ms, rounds) = match conditions.preset {
-        Preset::Rehearsal => (REHEARSED_MS, 1),
-        _ => (ROUND_MS, 6),
-    };
+    let (round_ms, rounds) = conditions.rehearsed((REHEARSED_MS, 1), (ROUND_MS, 6));
     let option = if mode == "direct" { "-D" } else { "-C" };
     let seconds = format!("{}", (rounds * round_ms) as f64 / 1e3);
     let [bytes, window] = [BYTES.to_string(), format!("{round_ms}ms")];

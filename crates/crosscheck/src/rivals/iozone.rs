@@ -2,7 +2,6 @@
 
 use crate::sides::{case, words};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use bench::experiment::Preset;
 use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("iozone", &["iozone"], pairings, parse)
@@ -36,10 +35,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
-    let round_ms = match conditions.preset {
-        Preset::Rehearsal => REHEARSED_MS,
-        _ => ROUND_MS,
-    };
+    let round_ms = conditions.rehearsed(REHEARSED_MS, ROUND_MS);
     let file = conditions.files.clone().unwrap_or_default().join("iozone");
     // Write and rewrite, read and reread, random read and write; a report of each by its name.
     let direct = if is_direct { "-I" } else { "" };

@@ -107,10 +107,7 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         stores: one.stores,
         level: one.level,
         cpus: &cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => LIMIT_REHEARSAL,
-            _ => LIMIT,
-        },
+        limit: conditions.rehearsed(LIMIT_REHEARSAL, LIMIT),
     };
     let kernel = kernel(&conditions.host, one.op, one.stores);
     let (footprint, skip) = match (moves.footprint(conditions), &kernel) {
@@ -133,10 +130,7 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
     };
     let group = format!("N:{footprint}B:{}", cpus.len());
     let seconds = conditions.whole_seconds().to_string();
-    let length = match conditions.preset {
-        Preset::Rehearsal => ["-i", TIMES_REHEARSAL],
-        _ => ["-s", &seconds],
-    };
+    let length = conditions.rehearsed(["-i", TIMES_REHEARSAL], ["-s", &seconds]);
     let args = ["-t", kernel.as_deref().unwrap_or("none"), place, &group, length[0], length[1]];
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,

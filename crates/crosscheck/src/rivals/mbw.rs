@@ -86,10 +86,7 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
         stores: way.stores,
         level: "DRAM",
         cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => 4 * MIB,
-            _ => 256 * MIB,
-        },
+        limit: conditions.rehearsed(4 * MIB, 256 * MIB),
     };
     // Its two arrays have whole MiB each; plumb's have as much.
     let (mib, skip) = match moves.footprint(conditions) {

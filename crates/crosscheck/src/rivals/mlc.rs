@@ -13,7 +13,7 @@ use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::read::{after, positive, version_behind};
 use crate::sides::{case, case_of};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Skip;
 use host::{Arch, format_cpus};
 use record::unit::Unit;
 
@@ -60,10 +60,7 @@ const WALK: &str = "How long MLC's random walk stays in a page is not fully docu
     footprint, on base pages. Compare with `pages=huge` if MLC has huge pages.";
 
 fn idle(conditions: &Conditions) -> Pairing {
-    let bytes = match conditions.preset {
-        Preset::Rehearsal => FAR_REHEARSED,
-        _ => FAR,
-    };
+    let bytes = conditions.rehearsed(FAR_REHEARSED, FAR);
     let footprint = bytes.to_string();
     let set = format!("pattern=random load=pointer pages=base footprint={footprint}");
     // A buffer in KiB.

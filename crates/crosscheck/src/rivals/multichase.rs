@@ -11,7 +11,7 @@ use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::read::{lone_number, positive};
 use crate::sides::{case, case_of};
 use crate::{Conditions, Goal, KIB, MIB, Output, Pairing, Rival, Row, Theirs};
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Skip;
 use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("multichase", &["multichase"], pairings, parse)
@@ -40,10 +40,7 @@ enum Walk {
 }
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let far = match conditions.preset {
-        Preset::Rehearsal => FAR_REHEARSED,
-        _ => FAR,
-    };
+    let far = conditions.rehearsed(FAR_REHEARSED, FAR);
     let far_huge = chase(conditions, "memory-huge", Walk::Random { huge: true }, far);
     let mut all = vec![far_huge, hand_over(conditions)];
     if conditions.is_whole() {
