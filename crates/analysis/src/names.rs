@@ -133,7 +133,7 @@ pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// Text between two others; nothing for no text.
+/// A text with what goes before and after it; empty for an empty text.
 pub fn around(before: &str, text: &str, after: &str) -> String {
     match text.is_empty() {
         true => String::new(),

@@ -10,7 +10,8 @@ use analysis::crosscheck::{
     AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Verdict, count, rivals,
 };
 use analysis::findings::Severity;
-use analysis::gather::gathered;
+use analysis::gather::{ends, gathered};
+use analysis::names::{around, words};
 use record::crosscheck::{DIR, FILES, Goal, MEMORY};
 use record::quantity::render;
 use record::run::Run;
@@ -47,10 +48,7 @@ fn begun(run: &Run) -> String {
             .filter(|(name, value)| then.get(name) != Some(value))
             .map(|(name, _)| name)
             .collect();
-        let other = match other.as_slice() {
-            [] => String::new(),
-            names => format!("; changed since the record began: {}", names.join(", ")),
-        };
+        let other = around("; changed since the record began: ", &other.join(", "), "");
         format!(
             "Begun {} by plumb {}, {}, {} a comparison{other}.",
             began.started,
@@ -123,10 +121,7 @@ fn method(all: &[Beside<'_>]) -> String {
 /// commands.
 fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     let version = beside.rival.and_then(|rival| rival.version.as_deref());
-    let heading = match version {
-        Some(version) => format!("{} {version}", beside.name),
-        None => beside.name.to_owned(),
-    };
+    let heading = format!("{}{}", beside.name, around(" ", version.unwrap_or_default(), ""));
     let rows: Vec<&Compared> = beside.bouts.iter().flat_map(|bout| &bout.rows).collect();
     let mut blocks = vec![Block::Subheading(heading), Block::Table(table(beside, &rows))];
     let mut notes = differences(&rows);
@@ -146,10 +141,7 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
         (Some(least), Some(most)) => format!("{least} to {most} turns"),
         _ => "no turn".to_owned(),
     };
-    let caption = match about {
-        "" => format!("{}: {turns}", beside.name),
-        about => format!("{}: {about}; {turns}", beside.name),
-    };
+    let caption = format!("{}: {}{turns}", beside.name, around("", about, "; "));
     let theirs = format!("#{}", beside.name);
     let headings =
         ["compared", "plumb's figure", "#plumb", &theirs, "#ratio", "#interval", "goal", "verdict"];
@@ -158,16 +150,13 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
 
 fn cells(compared: &Compared<'_>) -> Vec<Cell> {
     let value = |value: Option<f64>| Cell::of(value.map(|value| render(value, compared.row.unit)));
-    let interval = compared
-        .interval
-        .map(|(low, high)| format!("[{}, {}]", values::ratio(low), values::ratio(high)));
     vec![
         Cell::plain(compared.name()),
         Cell::plain(figure(compared)),
         value(compared.ours),
         value(compared.theirs),
         Cell::of(compared.ratio.map(values::ratio)),
-        Cell::of(interval),
+        Cell::of(compared.interval.map(values::ratios)),
         Cell::of(goal(compared.row.goal)),
         verdict(compared),
     ]
@@ -177,12 +166,8 @@ fn cells(compared: &Compared<'_>) -> Vec<Cell> {
 fn figure(compared: &Compared<'_>) -> String {
     let row = compared.row;
     let case = row.case.to_string().replace(',', ", ");
-    let of = match case.is_empty() {
-        true => row.experiment.clone(),
-        false => format!("{} {case}", row.experiment),
-    };
-    let metric = row.metric.replace('_', " ");
-    format!("{of}: {metric} ({})", row.statistic)
+    let case = around(" ", &case, "");
+    format!("{}{case}: {} ({})", row.experiment, words(&row.metric), row.statistic)
 }
 
 /// What a ratio should be; nothing where it is explained.
@@ -370,10 +355,9 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
 
 /// From below the least to above the greatest of the ratios, and of what may be a goal.
 fn extent(points: &[Point]) -> (f64, f64) {
-    let ends = points.iter().map(|point| point.ends.unwrap_or((point.y, point.y)));
-    let (low, high) = ends.fold((*AGREE.start(), *AGREE.end()), |(least, most), (low, high)| {
-        (low.min(least), high.max(most))
-    });
+    let drawn = points.iter().map(|point| point.ends.unwrap_or((point.y, point.y)));
+    let all = drawn.chain([(*AGREE.start(), *AGREE.end())]);
+    let (low, high) = ends(all.flat_map(|(low, high)| [low, high]));
     (low / BEYOND, high * BEYOND)
 }
 
@@ -394,10 +378,8 @@ fn name(row: &Compared<'_>) -> String {
 }
 
 fn hover(row: &Compared<'_>, ratio: f64) -> String {
-    let interval = row.interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{}, {}]", values::ratio(low), values::ratio(high))
-    });
-    let goal = goal(row.row.goal).map_or_else(String::new, |goal| format!(", goal {goal}"));
+    let interval = around(" ", &row.interval.map(values::ratios).unwrap_or_default(), "");
+    let goal = around(", goal ", goal(row.row.goal).unwrap_or_default(), "");
     let verdict = row.verdict.text();
     format!("{}{interval}{goal}: {verdict}", values::ratio(ratio))
 }

@@ -40,8 +40,7 @@ pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> S
     let mut blocks: Vec<_> = head.map(Block::on_page).collect();
     match &planned.skipped {
         Some(absence) => {
-            let needed = absence.needed.as_ref();
-            let needed = needed.map_or_else(String::new, |needed| format!(" (needs {needed})"));
+            let needed = around(" (needs ", absence.needed.as_deref().unwrap_or_default(), ")");
             blocks.push(Block::text(format!("Skipped: {}{needed}.", absence.reason)).for_all());
         }
         None => blocks.extend(results(run, planned, figures)),

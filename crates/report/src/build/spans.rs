@@ -4,6 +4,7 @@ use super::experiment::MANY_ROWS;
 use super::plots::{self, axis};
 use crate::document::{Cell, Column, Plot, Point, Row, Series, Shape, Table};
 use analysis::gather::distinct;
+use analysis::names::around;
 use record::event::{PlannedExperiment, Trace};
 use record::key::CaseId;
 use record::quantity::{digits, scale};
@@ -52,10 +53,7 @@ fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
 /// A picture for each case, with a lane for what was predicted of each of some metrics of its
 /// stretches' length.
 pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) -> Vec<Plot> {
-    let run_name = match shown.name {
-        "" => String::new(),
-        name => format!(", {name}"),
-    };
+    let run_name = around(", ", shown.name, "");
     first_of_each(shown.run, shown.planned, kind)
         .filter_map(|trace| {
             let (state, names) = trace.names.iter().next()?;
