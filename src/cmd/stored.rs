@@ -211,7 +211,7 @@ fn beside(run: &Run) -> Option<Beside> {
     (!rivals.is_empty()).then(|| Beside {
         tools: rivals.iter().filter(|one| !one.bouts.is_empty()).count(),
         compared,
-        missed: crosscheck::tally(&rows).missed,
+        missed: crosscheck::count(&rows, crosscheck::Verdict::Missed),
     })
 }
 

@@ -6,6 +6,7 @@ mod table;
 pub use table::{Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
 
 use super::figure::Figure;
+use super::gather::gathered;
 use super::held;
 use super::index::series_label;
 use super::misses::Miss;
@@ -38,14 +39,13 @@ pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
 /// costs here.
 pub fn candidates(run: &Run, misses: &[&Miss]) -> Vec<&'static Cause> {
     let mitigations = IN_COMMON.iter().filter(|cause| cause.may_cost_more);
-    let found = held(run, misses).into_iter().chain(explaining(run, misses, mitigations));
-    let mut causes: Vec<&Cause> = Vec::new();
-    for (cause, _) in found {
-        if causes.iter().all(|other| other.name != cause.name) {
-            causes.push(cause);
-        }
-    }
-    causes
+    once(held(run, misses).into_iter().chain(explaining(run, misses, mitigations)))
+}
+
+/// Each of some causes once, by its name.
+fn once(found: impl Iterator<Item = (&'static Cause, Vec<usize>)>) -> Vec<&'static Cause> {
+    let by_name = gathered(found.map(|(cause, _)| (cause.name, cause)));
+    by_name.into_iter().map(|(_, same)| same[0]).collect()
 }
 
 /// The causes that explain some of the misses, the likeliest first, each with which ones.
@@ -64,14 +64,7 @@ pub fn shared(run: &Run, misses: &[&Miss]) -> Vec<&'static Cause> {
     let (of_rounds, of_machine): (Vec<&Cause>, Vec<&Cause>) =
         IN_COMMON.iter().chain(CAUSES).partition(|cause| cause.fact.is_of_rounds());
     let held = explaining(run, misses, of_rounds.into_iter().chain(of_machine));
-    let most = held.into_iter().filter(|(_, explained)| 2 * explained.len() > misses.len());
-    let mut causes: Vec<&Cause> = Vec::new();
-    for (cause, _) in most {
-        if causes.iter().all(|other| other.name != cause.name) {
-            causes.push(cause);
-        }
-    }
-    causes
+    once(held.into_iter().filter(|(_, explained)| 2 * explained.len() > misses.len()))
 }
 
 /// Those causes that explain some of the misses, each with which ones.

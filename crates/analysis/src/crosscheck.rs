@@ -210,38 +210,9 @@ pub fn rows(run: &Run) -> Vec<Compared<'_>> {
     pairings.flat_map(|pairing| bout(run, pairing).rows).collect()
 }
 
-/// How many rows have each verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Goals met.
-    pub met: usize,
-    /// Goals missed.
-    pub missed: usize,
-    /// Goals that are met perhaps by chance.
-    pub undecided: usize,
-    /// Without a goal.
-    pub explained: usize,
-    /// With too few pairs.
-    pub not_judged: usize,
-    /// Without a pair.
-    pub absent: usize,
-}
-
-/// Counts verdicts.
-pub fn tally(rows: &[Compared<'_>]) -> Tally {
-    let mut tally = Tally::default();
-    for row in rows {
-        let count = match row.verdict {
-            Verdict::Met => &mut tally.met,
-            Verdict::Missed => &mut tally.missed,
-            Verdict::Undecided => &mut tally.undecided,
-            Verdict::Explained => &mut tally.explained,
-            Verdict::NotJudged => &mut tally.not_judged,
-            Verdict::Absent => &mut tally.absent,
-        };
-        *count += 1;
-    }
-    tally
+/// How many rows have a verdict.
+pub fn count(rows: &[Compared<'_>], verdict: Verdict) -> usize {
+    rows.iter().filter(|row| row.verdict == verdict).count()
 }
 
 fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {

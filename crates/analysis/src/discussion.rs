@@ -11,7 +11,7 @@ mod structure;
 mod verdicts;
 
 use super::figure::Figure;
-use super::names::Names;
+use super::names::{Names, around};
 use record::event::{Ending, PlannedExperiment};
 use record::run::Run;
 
@@ -62,10 +62,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// Text in brackets after a space; nothing for no text.
 fn bracketed(text: &str) -> String {
-    match text.is_empty() {
-        true => String::new(),
-        false => format!(" ({text})"),
-    }
+    around(" (", text, ")")
 }
 
 #[cfg(test)]

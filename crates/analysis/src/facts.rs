@@ -49,15 +49,7 @@ pub enum Test {
 impl Fact {
     /// Whether it was counted in rounds, and is not just true of the machine.
     pub fn is_of_rounds(self) -> bool {
-        matches!(
-            self,
-            Fact::Share(..)
-                | Fact::Part(..)
-                | Fact::Sum(..)
-                | Fact::RunDelay(_)
-                | Fact::ClockMoved(_)
-                | Fact::MovedCpus
-        )
+        !matches!(self, Fact::Host(..) | Fact::ClockAboveCounter(_))
     }
 
     /// Whether the run, or the given rounds of it, meet the condition.

@@ -3,7 +3,7 @@
 use super::bound::BoundCheck;
 use super::distribution::Density;
 use super::verdict::Verdict;
-use record::event::{Ending, Prediction, Range};
+use record::event::{Ending, Prediction, PredictionKind, Range};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::note::Notes;
@@ -289,6 +289,14 @@ impl Figure {
     /// The range to show first, where it says something.
     pub fn shown_range(&self) -> Option<Range> {
         self.shown_prediction()?.prediction.says(self.unit())
+    }
+
+    /// Its prediction of a kind.
+    pub fn prediction(&self, of: PredictionKind) -> Option<&Judged> {
+        match of {
+            PredictionKind::Prior => self.prior.as_ref(),
+            PredictionKind::Derived => self.derived.as_ref(),
+        }
     }
 
     /// The prediction to show first: the prior, else the derived one.

@@ -14,6 +14,12 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     once
 }
 
+/// The least and the greatest; infinity and minus infinity where there are no numbers.
+pub fn ends(all: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let start = (f64::INFINITY, f64::NEG_INFINITY);
+    all.into_iter().fold(start, |(low, high), one| (low.min(one), high.max(one)))
+}
+
 /// What has the same key together.
 pub fn gathered<K: Clone + Eq + Hash, T>(
     all: impl IntoIterator<Item = (K, T)>,

@@ -1,5 +1,6 @@
 //! How quiet the machine was while it was measured.
 
+use super::gather::ends;
 use super::moved::moved;
 use record::event::{Round, RoundStatus};
 use record::run::Run;
@@ -126,17 +127,13 @@ pub(super) fn part(rounds: &[&Round], part: &str, whole: &str) -> Option<f64> {
     (whole > 0.0).then(|| sum(part) / whole)
 }
 
+/// Readings of the core clock around a round.
+const CORE: [&str; 2] = ["core_hz_before", "core_hz_after"];
+
 fn core_hz(rounds: &[&Round]) -> Option<(f64, f64)> {
-    rounds
-        .iter()
-        .flat_map(|round| {
-            ["core_hz_before", "core_hz_after"].map(|name| round.environment.get(name))
-        })
-        .flatten()
-        .fold(None, |range, hz| match range {
-            None => Some((*hz, *hz)),
-            Some((low, high)) => Some((f64::min(low, *hz), f64::max(high, *hz))),
-        })
+    let of_round = |round: &&Round| CORE.map(|name| round.environment.get(name).copied());
+    let (low, high) = ends(rounds.iter().flat_map(of_round).flatten());
+    (low <= high).then_some((low, high))
 }
 
 #[cfg(test)]

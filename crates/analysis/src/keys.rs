@@ -1,8 +1,9 @@
 //! The figures of a run's summary: those that the cards call key figures, line by line.
 
 use super::figure::Figure;
+use super::gather::distinct;
 use record::event::PlannedExperiment;
-use record::key::{FAR, Value};
+use record::key::FAR;
 use record::metric::Better;
 use record::run::Run;
 
@@ -77,13 +78,7 @@ fn of_experiment<'run>(
 ) {
     let own = |figure: &&Figure| figure.experiment == planned.id && figure.value.is_some();
     let own: Vec<&Figure> = figures.iter().filter(own).collect();
-    let mut ends: Vec<Option<&Value>> = Vec::new();
-    for end in own.iter().map(|figure| figure.case.get(FAR)) {
-        if !ends.contains(&end) {
-            ends.push(end);
-        }
-    }
-    for end in ends {
+    for end in distinct(own.iter().map(|figure| figure.case.get(FAR))) {
         for keys in planned.keys.chunk_by(|a, b| a.line == b.line) {
             let shown = keys.iter().filter_map(|key| {
                 let is_it = |figure: &&Figure| {

@@ -28,10 +28,7 @@ pub struct Miss<'run> {
 /// Predictions of a kind that say something and could be judged: of measured figures, and of those
 /// beyond a bound.
 pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
-    let judged = match kind {
-        PredictionKind::Prior => figure.prior.as_ref(),
-        PredictionKind::Derived => figure.derived.as_ref(),
-    }?;
+    let judged = figure.prediction(kind)?;
     let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Unpredicted)?;
     // A figure that failed for another reason is not judged.
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)

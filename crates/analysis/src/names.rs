@@ -133,6 +133,14 @@ pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
+/// A text with what goes before and after it; empty for an empty text.
+pub fn around(before: &str, text: &str, after: &str) -> String {
+    match text.is_empty() {
+        true => String::new(),
+        false => format!("{before}{text}{after}"),
+    }
+}
+
 /// Parameters that not all of the cases have with one value.
 fn varying<'run>(figures: &[&'run Figure]) -> Vec<&'run str> {
     let names = figures.iter().flat_map(|figure| &figure.case.0);

@@ -1,6 +1,6 @@
 //! How far a run can be trusted, by what its rounds counted.
 
-use super::health::health;
+use super::health::{Health, health};
 use record::event::End;
 use record::run::Run;
 
@@ -43,14 +43,15 @@ pub enum Aspect {
     Moved,
 }
 
-/// Each aspect with the shares above which a run is fair, and poor.
-const LIMITS: [(Aspect, f64, f64); 6] = [
-    (Aspect::Shared, 0.05, 0.5),
-    (Aspect::Steal, 0.005, 0.05),
-    (Aspect::Disturbed, 0.2, 0.5),
-    (Aspect::Throttled, 0.005, 0.05),
-    (Aspect::RunDelay, 0.02, 0.2),
-    (Aspect::Moved, 0.0, 0.5),
+/// An aspect, its share, and the shares above which a run is fair, and poor.
+type Limit = (Aspect, fn(&Health) -> Option<f64>, f64, f64);
+const LIMITS: [Limit; 6] = [
+    (Aspect::Shared, |health| health.shared, 0.05, 0.5),
+    (Aspect::Steal, |health| health.steal, 0.005, 0.05),
+    (Aspect::Disturbed, Health::disturbed_share, 0.2, 0.5),
+    (Aspect::Throttled, |health| health.throttled, 0.005, 0.05),
+    (Aspect::RunDelay, |health| health.run_delay, 0.02, 0.2),
+    (Aspect::Moved, |health| health.moved, 0.0, 0.5),
 ];
 
 /// How far a run can be trusted.
@@ -70,16 +71,8 @@ pub fn quality(run: &Run) -> Option<Quality> {
     if health.rounds == 0 {
         return None;
     }
-    let share = |aspect| match aspect {
-        Aspect::Shared => health.shared,
-        Aspect::Steal => health.steal,
-        Aspect::Disturbed => health.disturbed_share(),
-        Aspect::Throttled => health.throttled,
-        Aspect::RunDelay => health.run_delay,
-        Aspect::Moved => health.moved,
-    };
-    let aspects = LIMITS.iter().filter_map(|(aspect, fair, poor)| {
-        let share = share(*aspect)?;
+    let aspects = LIMITS.iter().filter_map(|(aspect, of, fair, poor)| {
+        let share = of(&health)?;
         let grade = match share {
             _ if share > *poor => Grade::Poor,
             _ if share > *fair => Grade::Fair,

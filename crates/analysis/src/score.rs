@@ -5,7 +5,8 @@
 //! it stands the score of knowing nothing of the machine: of the whole range that figures of the
 //! family and unit have over all recorded machines. What is not predicted scores as knowing nothing.
 
-use super::figure::{Figure, Judged};
+use super::figure::Figure;
+use super::gather::ends;
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
 use record::unit::Unit;
@@ -136,10 +137,7 @@ pub fn score(figures: &[Figure], of: PredictionKind) -> Score {
 }
 
 fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
-    let judged: &Judged = match of {
-        PredictionKind::Prior => figure.prior.as_ref(),
-        PredictionKind::Derived => figure.derived.as_ref(),
-    }?;
+    let judged = figure.prediction(of)?;
     let is_impossible = judged.verdict == Some(Verdict::Impossible);
     let counts = figure.outcome == Ending::Measured || is_impossible;
     Some(Scored {
@@ -174,12 +172,8 @@ pub fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> {
         })
         .collect();
     let factors: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
-    Some(Off {
-        figures: ratios.len(),
-        median_factor: median(&factors)?,
-        least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
-        most: ratios.iter().copied().fold(0.0, f64::max),
-    })
+    let (least, most) = ends(ratios.iter().copied());
+    Some(Off { figures: ratios.len(), median_factor: median(&factors)?, least, most })
 }
 
 /// What some predictions came to. The share inside counts printed values, so that wide intervals of

@@ -12,6 +12,16 @@ use record::key::{CaseId, Key};
 use record::note::{Note, NoteKind};
 use record::run::Run;
 
+/// The latency of the ladder in so many bytes.
+fn rung(figures: &[Figure], bytes: u64) -> &Figure {
+    of(figures, "memory.latency", &sample::rung(bytes), "latency")
+}
+
+/// The latency of a system call.
+fn call<'a>(figures: &'a [Figure], name: &str) -> &'a Figure {
+    of(figures, "os.syscall", &sample::call(name), "latency")
+}
+
 fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
     figures.iter().find(|figure| figure.key() == Some(Key::new(experiment, case, metric))).unwrap()
 }
@@ -19,7 +29,7 @@ fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) 
 #[test]
 fn a_ladder_rung_has_estimate_interval_and_cycles() {
     let figures = figures(&sample::run());
-    let rung = of(&figures, "memory.latency", &sample::rung(65536), "latency");
+    let rung = rung(&figures, 65536);
     let value = rung.value.unwrap();
     assert!((value - 4.06).abs() < 0.06, "{value}");
     let (low, high) = rung.ci.unwrap();
@@ -37,10 +47,9 @@ fn a_ladder_rung_has_estimate_interval_and_cycles() {
 
 #[test]
 fn events_that_never_ended_are_said_as_at_least() {
-    let case = sample::rung(65536);
     let run = sample::unanswered();
     let figures = figures(&run);
-    let rung = of(&figures, "memory.latency", &case, "latency");
+    let rung = rung(&figures, 65536);
     let stats = rung.stats.as_ref().unwrap();
     assert_eq!((stats.samples, stats.censored), (60, 12));
     assert_eq!((stats.p50, stats.p90, stats.p99, stats.max), (10.0, 20.0, 20.0, 20.0));
@@ -57,7 +66,7 @@ fn events_that_never_ended_are_said_as_at_least() {
 #[test]
 fn disturbed_rounds_that_cannot_be_spared_are_used_and_told() {
     let figures = figures(&sample::run());
-    let read = of(&figures, "os.syscall", &sample::call("read"), "latency");
+    let read = call(&figures, "read");
     let stats = read.stats.as_ref().unwrap();
     assert_eq!((stats.rounds, stats.disturbed, stats.used), (6, 4, 6));
     assert!(stats.used_disturbed);
@@ -70,7 +79,7 @@ fn disturbed_rounds_that_cannot_be_spared_are_used_and_told() {
 fn a_value_beyond_its_bound_is_failed_and_impossible() {
     // Two undisturbed rounds lie below 4 cycles at 3.2 GHz.
     let figures = figures(&sample::run());
-    let vdso = of(&figures, "os.syscall", &sample::call("time-vdso"), "latency");
+    let vdso = call(&figures, "time-vdso");
     let bound = vdso.bound.as_ref().unwrap();
     assert_eq!((bound.evaluated, bound.beyond), (2, 2));
     assert!((bound.value.unwrap() - 1.25).abs() < 0.01);
@@ -90,7 +99,7 @@ fn one_round_beyond_a_bound_only_warns() {
         }
     });
     let figures = figures(&run);
-    let vdso = of(&figures, "os.syscall", &sample::call("time-vdso"), "latency");
+    let vdso = call(&figures, "time-vdso");
     assert_eq!(vdso.outcome, Ending::Measured);
     assert!(vdso.bound.as_ref().unwrap().warns());
     assert!(vdso.notes.has(NoteKind::Suspicious));
@@ -152,7 +161,7 @@ fn a_killed_run_says_what_is_missing() {
         !was_over
     });
     let figures = figures(&run);
-    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    let rung = rung(&figures, 1024);
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
     assert!(rung.notes.iter().any(|note| note.contains("six are needed")));
     let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
@@ -170,7 +179,7 @@ fn moved_clock_leaves_cycles_out() {
         }
     });
     let figures = figures(&run);
-    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    let rung = rung(&figures, 1024);
     assert_eq!(rung.cycles, None);
     assert!(rung.no_cycles.is_some());
 }
@@ -336,7 +345,7 @@ fn void_rounds_are_no_rounds() {
         }
     });
     let figures = figures(&run);
-    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    let rung = rung(&figures, 1024);
     assert_eq!((rung.rounds.len(), rung.ci), (5, None));
 }
 
@@ -350,8 +359,7 @@ fn a_round_without_a_core_clock_leaves_the_figure_without_cycles() {
         samples.notes = vec![Note::no_clock(moved), others.into()].into();
     }
     let figures = figures(&run);
-    let getppid = CaseId::new().with("call", "getppid");
-    let figure = of(&figures, "os.syscall", &getppid, "latency");
+    let figure = call(&figures, "getppid");
     let has = |text: &str| figure.notes.iter().any(|note| note.contains(text));
     // The time rests on that round too: cycles would be of other samples.
     assert!(figure.cycles.is_none() && figure.no_cycles.is_some());

@@ -47,10 +47,7 @@ pub(super) struct Moves<'a> {
 impl Moves<'_> {
     /// plumb's command.
     pub fn ours(&self, conditions: &Conditions) -> Ours {
-        let threads = match self.cpus.len() {
-            1 => "1",
-            _ => "all",
-        };
+        let threads = threads(self.cpus);
         let Moves { stores, level, .. } = self;
         let (ops, limit) = (self.ops.join(","), self.limit.max(LIMIT_LEAST));
         let set = format!(
@@ -141,6 +138,11 @@ pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, S
         cases.extend(experiment.resolve(&site, &Default::default(), series)?.cases);
     }
     Ok(cases)
+}
+
+/// plumb's name for a thread on each of these CPUs.
+pub(super) fn threads(cpus: &[usize]) -> &'static str {
+    if cpus.len() == 1 { "1" } else { "all" }
 }
 
 /// CPUs of a comparison on all of them: one of each core, in the order of the conditions.

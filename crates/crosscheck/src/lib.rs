@@ -65,6 +65,46 @@ pub struct Rival {
 const REASON_MAX: usize = 200;
 
 impl Rival {
+    /// One that reports no version, of no package.
+    const fn new(
+        name: &'static str,
+        programs: &'static [&'static str],
+        pairings: fn(&Conditions) -> Vec<Pairing>,
+        parse: fn(&Output, &str) -> Result<f64, String>,
+    ) -> Rival {
+        Rival {
+            name,
+            about: "",
+            package: None,
+            programs,
+            version_args: &[],
+            version: |_| None,
+            oldest: None,
+            pairings,
+            parse,
+        }
+    }
+
+    const fn about(self, about: &'static str) -> Rival {
+        Rival { about, ..self }
+    }
+
+    const fn package(self, package: &'static str) -> Rival {
+        Rival { package: Some(package), ..self }
+    }
+
+    const fn version(
+        self,
+        version_args: &'static [&'static str],
+        version: fn(&Output) -> Option<String>,
+    ) -> Rival {
+        Rival { version_args, version, ..self }
+    }
+
+    const fn oldest(self, oldest: &'static str) -> Rival {
+        Rival { oldest: Some(oldest), ..self }
+    }
+
     /// The value of a row ([`Rival::parse`]), which is finite and not negative; else what is wrong, in
     /// one line whatever the program said.
     pub fn read(&self, said: &Output, what: &str) -> Result<f64, String> {
@@ -115,9 +155,14 @@ impl Conditions {
 
     /// Preset whose lengths of windows plumb's side takes.
     pub fn lengths(&self) -> Preset {
+        self.rehearsed(Preset::Rehearsal, Preset::Quick)
+    }
+
+    /// The first of a rehearsal, which only shows that all works; else the second.
+    pub(crate) fn rehearsed<T>(&self, rehearsal: T, otherwise: T) -> T {
         match self.preset {
-            Preset::Rehearsal => Preset::Rehearsal,
-            _ => Preset::Quick,
+            Preset::Rehearsal => rehearsal,
+            _ => otherwise,
         }
     }
 

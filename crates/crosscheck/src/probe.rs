@@ -121,17 +121,9 @@ mod tests {
 
     #[test]
     fn what_would_do_all_its_work_is_read_and_not_run() {
-        static ENDLESS: Rival = Rival {
-            name: "endless",
-            about: "",
-            package: None,
-            programs: &["/proc/self/exe"],
-            version_args: &[],
-            version: |said| said.answer.lines().next().map(str::to_owned),
-            oldest: None,
-            pairings: |_| Vec::new(),
-            parse: |_, _| Err(String::new()),
-        };
+        static ENDLESS: Rival =
+            Rival::new("endless", &["/proc/self/exe"], |_| Vec::new(), |_, _| Err(String::new()))
+                .version(&[], |said| said.answer.lines().next().map(str::to_owned));
         let found = probe(&ENDLESS, Path::new("/nowhere"), &AtomicBool::new(false));
         let version = found.unwrap().unwrap().version;
         assert!(version.starts_with("zeroed bytes: "), "{version}");

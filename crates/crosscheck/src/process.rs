@@ -280,17 +280,12 @@ fn of_stat(line: &str) -> Option<Process> {
 }
 
 /// The beginning of a file as text, without what steers a terminal.
-fn text(file: &Path) -> String {
+pub(super) fn text(file: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(file) {
         let _ = file.take(SAID_MOST).read_to_end(&mut bytes);
     }
     lines(&String::from_utf8_lossy(&bytes))
-}
-
-/// An answer that a program left in a file.
-pub(super) fn answer(file: &Path) -> String {
-    text(file)
 }
 
 #[cfg(test)]

@@ -246,11 +246,6 @@ fn programs_behind_a_shell_are_named() {
 #[test]
 fn what_is_no_answer_is_refused() {
     let site = recorded("vm-granite-rapids");
-    let text = |text: &str| Output {
-        stdout: text.to_owned(),
-        stderr: text.to_owned(),
-        answer: text.to_owned(),
-    };
     let strange = [
         "",
         "\n",
@@ -267,17 +262,14 @@ fn what_is_no_answer_is_refused() {
         for pairing in (rival.pairings)(&conditions(&site, Preset::Thorough, usize::MAX)) {
             for row in &pairing.rows {
                 for said in strange {
-                    let value = (rival.parse)(&text(said), &row.what);
+                    let value = (rival.parse)(&everywhere(said), &row.what);
                     let label =
                         format!("{}: {}: {} of {said:?}", rival.name, pairing.name, row.what);
                     let why = value.expect_err(&label);
                     assert!(!why.is_empty() && !why.contains('\n'), "{label}: {why:?}");
                 }
-                assert!(
-                    (rival.parse)(&text("12.5 ns"), "no such thing").is_err(),
-                    "{}",
-                    rival.name
-                );
+                let unknown = (rival.parse)(&everywhere("12.5 ns"), "no such thing");
+                assert!(unknown.is_err(), "{}", rival.name);
             }
         }
     }
@@ -308,9 +300,7 @@ fn damaged_answers_do_no_harm() {
                     letters[at] =
                         *random.choice(&['9', '-', '.', ' ', '\n', 'e', '{', '"']).unwrap();
                 }
-                let damaged: String = letters.into_iter().collect();
-                let said =
-                    Output { stdout: damaged.clone(), stderr: damaged.clone(), answer: damaged };
+                let said = everywhere(&letters.into_iter().collect::<String>());
                 let _ = (rival.version)(&said);
                 for what in &whats {
                     let _ = (rival.parse)(&said, what);
@@ -324,13 +314,9 @@ fn damaged_answers_do_no_harm() {
 pub(super) fn testdata(rival: &Rival) -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testdata").join(rival.name);
     let entries = std::fs::read_dir(dir).into_iter().flatten();
-    entries
-        .map(|entry| entry.unwrap())
-        .map(|entry| {
-            (
-                entry.file_name().into_string().unwrap(),
-                std::fs::read_to_string(entry.path()).unwrap(),
-            )
-        })
-        .collect()
+    let of = |entry: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        (entry.file_name().into_string().unwrap(), text)
+    };
+    entries.map(|entry| of(entry.unwrap())).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::load::Before;
 use super::ports::is_listening;
-use super::process::{Call, Endless, Running, answer};
+use super::process::{Call, Endless, Running, text};
 use super::ready::{OURS, Ready, ready};
 use super::{Conditions, Output, Pairing, Rival, Server, estimate, ours, probe};
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -320,7 +320,7 @@ impl Bout<'_> {
         if !status.success() {
             bail!("{}: {status}: {}", theirs.program, last(theirs.program, &said));
         }
-        let said = Output { answer: left.map(|file| answer(&file)).unwrap_or_default(), ..said };
+        let said = Output { answer: left.map(|file| text(&file)).unwrap_or_default(), ..said };
         let rows = self.pairing.rows.iter();
         let values =
             rows.map(|row| self.ready.rival.read(&said, &row.what).map_err(|why| anyhow!(why)));

@@ -18,7 +18,7 @@ pub enum Better {
 }
 
 /// What decides a metric: it sets default spreads and the goal for prediction widths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -31,6 +31,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The spelling in files and reports.
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Hardware => "hardware",
+            Kind::Os => "os",
+            Kind::Io => "io",
+        }
+    }
+
     /// Default between-run standard deviation of the log ratio, until three stored runs of the
     /// machine give a measured one (METHOD §3): 1.5 % hardware, 4 % os and io.
     pub fn default_between_run_sd(self) -> f64 {

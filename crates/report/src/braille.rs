@@ -1,6 +1,7 @@
 //! Plots in text: braille cells of two by four dots.
 
 use super::document::{Axis, Plot, Shape};
+use analysis::gather::ends;
 use record::quantity::{digits, render, scale};
 
 /// Rows of cells of a plot.
@@ -65,15 +66,17 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
         .collect();
     let (left, right) = (label(xs.0, &plot.x), label(xs.1, &plot.x));
     let middle = plot.x.label.as_str();
-    let gap = columns
-        .saturating_sub(left.chars().count() + right.chars().count() + middle.chars().count());
-    let indent = " ".repeat(margin + 2);
-    text.push(format!(
-        "{indent}{left}{}{middle}{}{right}",
-        " ".repeat(gap / 2),
-        " ".repeat(gap - gap / 2)
-    ));
+    text.push(axis_line(margin, columns, [&left, middle, &right]));
     Some(text)
+}
+
+/// The line below a picture: what stands at its left, in its middle and at its right.
+pub(super) fn axis_line(margin: usize, columns: usize, parts: [&str; 3]) -> String {
+    let [left, middle, right] = parts;
+    let taken: usize = parts.iter().map(|part| part.chars().count()).sum();
+    let gap = columns.saturating_sub(taken);
+    let [indent, before, behind] = [margin + 2, gap / 2, gap - gap / 2].map(|of| " ".repeat(of));
+    format!("{indent}{left}{before}{middle}{behind}{right}")
 }
 
 fn place(value: f64, axis: &Axis) -> f64 {
@@ -82,15 +85,12 @@ fn place(value: f64, axis: &Axis) -> f64 {
 
 /// Least and greatest; a flat line gets room around it.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| {
-        Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
-    })?;
-    if high > low {
-        Some((low, high))
-    } else {
-        let room = (low.abs() * 0.01).max(f64::MIN_POSITIVE);
-        Some((low - room, high + room))
-    }
+    let (low, high) = ends(values);
+    let room = match high > low {
+        true => 0.0,
+        false => (low.abs() * 0.01).max(f64::MIN_POSITIVE),
+    };
+    (low <= high).then_some((low - room, high + room))
 }
 
 /// Joins the points by straight lines of dots.

@@ -18,31 +18,11 @@ pub struct FlatComparison {
     /// Version of this shape.
     format: u32,
     /// The base run.
-    pub(super) base: FlatRun,
+    pub(super) base: About,
     /// Whether any figure of any run is a finding.
     finding: bool,
     /// The other runs, in the given order.
     pub(super) against: Vec<FlatAgainst>,
-}
-
-/// A run.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct FlatRun {
-    /// Name.
-    pub(super) run: String,
-    /// Start, RFC 3339 in UTC.
-    started: String,
-    /// Version of plumb that measured.
-    plumb: String,
-    /// Preset; `published` for a published machine.
-    preset: String,
-    /// The processor and its hypervisor.
-    machine: String,
-    /// Identity of the machine.
-    identity: String,
-    /// Why the run is incomplete; null if it is complete.
-    unfinished: Option<&'static str>,
 }
 
 /// One run compared with the base.
@@ -50,7 +30,7 @@ pub(super) struct FlatRun {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatAgainst {
     /// The run.
-    pub(super) new: FlatRun,
+    pub(super) new: About,
     /// Whether both runs are of the same machine.
     same_machine: bool,
     /// Number of tested figures, used in the correction.
@@ -215,7 +195,7 @@ const COMPARISON: u32 = 2;
 pub fn flat(comparison: &Comparison) -> FlatComparison {
     FlatComparison {
         format: COMPARISON,
-        base: of_run(comparison.base.run),
+        base: about(comparison.base.run),
         finding: comparison.has_finding(),
         against: comparison.against.iter().map(|one| of_against(comparison, one)).collect(),
     }
@@ -223,10 +203,7 @@ pub fn flat(comparison: &Comparison) -> FlatComparison {
 
 /// The comparison as indented text, ending in a newline.
 pub fn render(comparison: &Comparison) -> String {
-    let mut text = serde_json::to_string_pretty(&flat(comparison))
-        .expect("its keys are strings and it holds no foreign serialisers");
-    text.push('\n');
-    record::plain::json(&text)
+    super::json::indented(&flat(comparison))
 }
 
 /// The JSON Schema of a comparison, which a test makes from its types (UPDATE_GOLDENS=1).
@@ -236,19 +213,6 @@ pub const SCHEMA: &str = include_str!("comparison.schema.json");
 #[cfg(test)]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(FlatComparison).to_value()
-}
-
-fn of_run(run: &record::run::Run) -> FlatRun {
-    let About { run: name, started, preset, machine, unfinished } = about(run);
-    FlatRun {
-        run: name,
-        started,
-        plumb: run.header.plumb.clone(),
-        preset,
-        machine,
-        identity: run.header.identity.clone(),
-        unfinished,
-    }
 }
 
 fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
@@ -261,7 +225,7 @@ fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
     };
     let confidence = against.confidence(comparison.base.run, "B");
     FlatAgainst {
-        new: of_run(against.new.run),
+        new: about(against.new.run),
         same_machine: against.same_machine,
         tested: against.tested(),
         findings: against.findings().len(),
@@ -325,7 +289,7 @@ fn of_near(one: &Near) -> FlatNear {
     FlatNear {
         experiment: one.published.experiment.clone(),
         case: one.published.case.clone(),
-        metric: metric_name(one.published),
+        metric: one.published.metric_name().to_owned(),
         published: one.published.label(),
         printed: one.printed().to_owned(),
         published_value: one.published.value,
@@ -342,11 +306,7 @@ fn of_incomparable(one: &Incomparable) -> FlatIncomparable {
     FlatIncomparable {
         experiment: figure.experiment.clone(),
         case: figure.case.clone(),
-        metric: metric_name(figure),
+        metric: figure.metric_name().to_owned(),
         why: one.why.text(),
     }
-}
-
-fn metric_name(figure: &Figure) -> String {
-    figure.metric.as_ref().map_or_else(String::new, |metric| metric.name.to_string())
 }

@@ -5,90 +5,55 @@ mod crosscheck;
 use super::json::{self, FlatFigure};
 use record::plain::lines;
 use record::run::Run;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Columns, and where each stands in a figure of the flat result.
-const COLUMNS: [(&str, &str); 79] = [
-    ("experiment", "/experiment"),
-    ("case", "/case"),
-    ("at", "/at"),
-    ("metric", "/metric"),
-    ("unit", "/unit"),
-    ("better", "/better"),
-    ("kind", "/kind"),
-    ("outcome", "/outcome"),
-    ("reason", "/reason"),
-    ("needed", "/needed"),
-    ("value", "/value"),
-    ("ci_low", "/ci/0"),
-    ("ci_high", "/ci/1"),
-    ("confidence", "/confidence"),
-    ("interval", "/interval"),
-    ("condition", "/condition"),
-    ("shared", "/shared"),
-    ("as_found", "/as_found/value"),
-    ("as_found_low", "/as_found/ci/0"),
-    ("as_found_high", "/as_found/ci/1"),
-    ("as_found_confidence", "/as_found/confidence"),
-    ("as_found_used", "/as_found/used"),
-    ("cycles", "/cycles"),
-    ("predicted_low", "/prediction/low"),
-    ("predicted_likely", "/prediction/likely"),
-    ("predicted_high", "/prediction/high"),
-    ("predicted_because", "/prediction/because"),
-    ("hardware_low", "/prediction/shares/hardware/low"),
-    ("hardware_likely", "/prediction/shares/hardware/likely"),
-    ("hardware_high", "/prediction/shares/hardware/high"),
-    ("software_low", "/prediction/shares/software/low"),
-    ("software_likely", "/prediction/shares/software/likely"),
-    ("software_high", "/prediction/shares/software/high"),
-    ("verdict", "/verdict"),
-    ("derived_low", "/derived_prediction/low"),
-    ("derived_likely", "/derived_prediction/likely"),
-    ("derived_high", "/derived_prediction/high"),
-    ("derived_because", "/derived_prediction/because"),
-    ("derived_hardware_low", "/derived_prediction/shares/hardware/low"),
-    ("derived_hardware_likely", "/derived_prediction/shares/hardware/likely"),
-    ("derived_hardware_high", "/derived_prediction/shares/hardware/high"),
-    ("derived_software_low", "/derived_prediction/shares/software/low"),
-    ("derived_software_likely", "/derived_prediction/shares/software/likely"),
-    ("derived_software_high", "/derived_prediction/shares/software/high"),
-    ("derived_verdict", "/derived_verdict"),
-    ("bound", "/prediction/bound"),
-    ("bound_side", "/prediction/bound_rule/side"),
-    ("bound_rule", "/prediction/bound_rule/rule"),
-    ("bound_warns_only", "/prediction/bound_rule/warns_only"),
-    ("derived_bound", "/derived_prediction/bound"),
-    ("derived_bound_side", "/derived_prediction/bound_rule/side"),
-    ("derived_bound_rule", "/derived_prediction/bound_rule/rule"),
-    ("derived_bound_warns_only", "/derived_prediction/bound_rule/warns_only"),
-    ("of", "/stats/of"),
-    ("rounds", "/stats/rounds"),
-    ("disturbed", "/stats/disturbed"),
-    ("used", "/stats/used"),
-    ("samples", "/stats/samples"),
-    ("censored", "/stats/censored"),
-    ("at_least", "/stats/at_least"),
-    ("mean", "/stats/mean"),
-    ("stddev", "/stats/stddev"),
-    ("min", "/stats/min"),
-    ("p50", "/stats/p50"),
-    ("p90", "/stats/p90"),
-    ("p99", "/stats/p99"),
-    ("max", "/stats/max"),
-    ("outliers", "/stats/outliers"),
-    ("mean_without_outliers", "/stats/mean_without_outliers"),
-    ("modes", "/stats/modes"),
-    ("best_round", "/stats/best_round"),
-    ("median_all", "/stats/median_all"),
-    ("median_undisturbed", "/stats/median_undisturbed"),
-    ("key", "/key"),
-    ("notes", "/notes"),
-    ("unsourced", "/prediction/unsourced"),
-    ("derived_unsourced", "/derived_prediction/unsourced"),
-    ("plumb", ""),
-    ("run", ""),
-];
+/// Columns ([`columns`]) of a figure of the flat result.
+const COLUMNS: &str = "experiment case at metric unit better kind outcome reason needed \
+    value ci_low=ci/0 ci_high=ci/1 confidence interval condition shared \
+    as_found=as_found/value as_found_low=as_found/ci/0 as_found_high=as_found/ci/1 \
+    as_found_confidence=as_found/confidence as_found_used=as_found/used cycles \
+    predicted_low=prediction/low predicted_likely=prediction/likely \
+    predicted_high=prediction/high predicted_because=prediction/because \
+    hardware_low=prediction/shares/hardware/low \
+    hardware_likely=prediction/shares/hardware/likely \
+    hardware_high=prediction/shares/hardware/high \
+    software_low=prediction/shares/software/low \
+    software_likely=prediction/shares/software/likely \
+    software_high=prediction/shares/software/high verdict \
+    derived_low=derived_prediction/low derived_likely=derived_prediction/likely \
+    derived_high=derived_prediction/high derived_because=derived_prediction/because \
+    derived_hardware_low=derived_prediction/shares/hardware/low \
+    derived_hardware_likely=derived_prediction/shares/hardware/likely \
+    derived_hardware_high=derived_prediction/shares/hardware/high \
+    derived_software_low=derived_prediction/shares/software/low \
+    derived_software_likely=derived_prediction/shares/software/likely \
+    derived_software_high=derived_prediction/shares/software/high derived_verdict \
+    bound=prediction/ bound_side=prediction/bound_rule/side \
+    bound_rule=prediction/bound_rule/rule bound_warns_only=prediction/bound_rule/warns_only \
+    derived_bound=derived_prediction/bound derived_bound_side=derived_prediction/bound_rule/side \
+    derived_bound_rule=derived_prediction/bound_rule/rule \
+    derived_bound_warns_only=derived_prediction/bound_rule/warns_only \
+    of=stats/ rounds=stats/ disturbed=stats/ used=stats/ samples=stats/ censored=stats/ \
+    at_least=stats/ mean=stats/ stddev=stats/ min=stats/ p50=stats/ p90=stats/ p99=stats/ \
+    max=stats/ outliers=stats/ mean_without_outliers=stats/ modes=stats/ best_round=stats/ \
+    median_all=stats/ median_undisturbed=stats/ key notes unsourced=prediction/ \
+    derived_unsourced=derived_prediction/unsourced plumb run";
+
+/// Columns by their words, each with its place as a JSON pointer: a name, and behind `=` where it
+/// stands if not under its name; a place that ends in `/` is followed by the name.
+pub(super) fn columns(words: &'static str) -> Vec<(&'static str, String)> {
+    let column = |word: &'static str| match word.split_once('=') {
+        Some((name, place)) if place.ends_with('/') => (name, format!("/{place}{name}")),
+        Some((name, place)) => (name, format!("/{place}")),
+        None => (word, format!("/{word}")),
+    };
+    words.split_whitespace().map(column).collect()
+}
+
+/// The fields of some columns; empty where the value has none.
+pub(super) fn fields(columns: &[(&str, String)], of: &Value) -> Vec<String> {
+    columns.iter().map(|(_, place)| of.pointer(place).map_or_else(String::new, text)).collect()
+}
 
 /// The text, with a header line. Absent values are empty; a case is `name=value` pairs joined by
 /// commas, what it resolved to (where values may have commas) by `; `, as are notes. The last
@@ -99,34 +64,33 @@ pub fn render(run: &Run) -> String {
     if run.header.is_crosscheck() {
         return crosscheck::render(run);
     }
-    let figures = json::flat(run).figures.into_iter();
-    let rows = figures.map(|figure| row(&figure, [&run.header.plumb, &run.header.run]));
-    table(COLUMNS.map(|(name, _)| name), rows)
+    let columns = columns(COLUMNS);
+    let rows = json::flat(run).figures.into_iter().map(|figure| row(&columns, &figure, run));
+    table(columns.iter().map(|(name, _)| *name), rows)
 }
 
 /// The same with a column for each of these parameters in place of `case`, empty where a case has
 /// none, so that the columns are the same for all runs. `other` holds parameters that are not among
 /// them; one that is called as another column has `case_` before it.
 pub fn tidy(run: &Run, params: &[&str]) -> String {
-    let own: Vec<(&str, &str)> = COLUMNS.into_iter().filter(|(name, _)| *name != "case").collect();
-    let heading = |param: &&str| match own.iter().any(|(name, _)| name == param) {
+    let columns = columns(COLUMNS);
+    let mut names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let at = names.iter().position(|name| name == "case").unwrap_or(0);
+    names.remove(at);
+    let heading = |param: &&str| match names.iter().any(|name| name == param) {
         true => format!("case_{param}"),
         false => (*param).to_owned(),
     };
-    let first = std::iter::once("experiment".to_owned()).chain(params.iter().map(heading));
-    let rest = own.iter().skip(1).map(|(name, _)| (*name).to_owned());
-    let names: Vec<String> = first.chain(["other".to_owned()]).chain(rest).collect();
+    let headings: Vec<String> = params.iter().map(heading).chain(["other".to_owned()]).collect();
+    names.splice(at..at, headings);
     let rows = json::flat(run).figures.into_iter().map(|figure| {
-        let case = figure.case.clone();
+        let case = &figure.case;
         let of = |param: &&str| case.get(param).map_or_else(String::new, ToString::to_string);
         let others = case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
         let others: Vec<String> = others.map(|(name, value)| format!("{name}={value}")).collect();
-        let whole = row(&figure, [&run.header.plumb, &run.header.run]);
-        let rest = COLUMNS.iter().zip(whole).filter(|((name, _), _)| *name != "case");
-        let mut rest = rest.map(|(_, text)| text);
-        let experiment = rest.next().unwrap_or_default();
-        let first = std::iter::once(experiment).chain(params.iter().map(of));
-        first.chain([others.join("; ")]).chain(rest).collect()
+        let mut texts = row(&columns, &figure, run);
+        texts.splice(at..=at, params.iter().map(of).chain([others.join("; ")]));
+        texts
     });
     table(names.iter().map(String::as_str), rows)
 }
@@ -157,21 +121,16 @@ fn cell(text: &str) -> String {
     if is_formula { format!("'{text}") } else { text.to_owned() }
 }
 
-fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {
-    let case = figure.case.to_string();
-    let figure = serde_json::to_value(figure)
-        .expect("its keys are strings and it holds no foreign serialisers");
-    let own = COLUMNS.iter().filter(|(_, pointer)| !pointer.is_empty());
-    own.map(|(_, pointer)| match (*pointer, figure.pointer(pointer)) {
-        // In the card's order, which a JSON value does not keep.
-        ("/case", _) => case.clone(),
-        (_, value) => value.map_or_else(String::new, text),
-    })
-    .chain(of_the_run.map(str::to_owned))
-    .collect()
+fn row(columns: &[(&str, String)], figure: &FlatFigure, run: &Run) -> Vec<String> {
+    let mut value = json!(figure);
+    // In the card's order, which a JSON value does not keep.
+    value["case"] = figure.case.to_string().into();
+    value["plumb"] = run.header.plumb.clone().into();
+    value["run"] = run.header.run.clone().into();
+    fields(columns, &value)
 }
 
-pub(super) fn text(value: &Value) -> String {
+fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -188,7 +147,7 @@ pub(super) fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, render};
+    use super::{COLUMNS, columns, render};
     use crate::json;
     use analysis::sample;
     use std::collections::{BTreeMap, BTreeSet};
@@ -218,8 +177,7 @@ mod tests {
         for figure in json::flat(&sample::run()).figures {
             leaves(&serde_json::to_value(figure).unwrap(), "", &mut found);
         }
-        let have: BTreeSet<String> =
-            COLUMNS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
+        let have: BTreeSet<String> = columns(COLUMNS).into_iter().map(|(_, place)| place).collect();
         // A bound's formula and conditions are in the flat result alone; of objects, null stands for
         // all.
         found.retain(|at| {

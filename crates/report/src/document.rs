@@ -137,6 +137,17 @@ impl Tone {
             Severity::Note => Tone::Muted,
         }
     }
+
+    /// Its class in the page's style sheet.
+    pub fn class(self) -> Option<&'static str> {
+        match self {
+            Tone::Plain => None,
+            Tone::Good => Some("good"),
+            Tone::Warn => Some("warn"),
+            Tone::Bad => Some("bad"),
+            Tone::Muted => Some("muted"),
+        }
+    }
 }
 
 /// A table of figures, each with its place along an axis of its own or of all.
@@ -324,6 +335,11 @@ impl Block {
         Block::Paragraph(text.into())
     }
 
+    /// Remarks, if there are any.
+    pub fn notes(notes: Vec<(Severity, String)>) -> Option<Self> {
+        (!notes.is_empty()).then_some(Block::Notes(notes))
+    }
+
     /// For every reader.
     pub fn for_all(self) -> (Audience, Block) {
         (Audience::Everyone, self)
@@ -363,6 +379,13 @@ impl Series {
     /// Points under a name.
     pub fn new(name: impl Into<String>, shape: Shape, points: Vec<Point>) -> Self {
         Series { name: name.into(), shape, points }
+    }
+}
+
+impl Point {
+    /// A point without an interval and a tooltip.
+    pub fn at(x: f64, y: f64) -> Self {
+        Point { x, y, ends: None, hover: String::new() }
     }
 }
 

@@ -269,10 +269,14 @@ pub fn flat(run: &Run) -> FlatResult {
 
 /// The flat result as indented text, ending in a newline.
 pub fn render(run: &Run) -> String {
-    let mut text = serde_json::to_string_pretty(&flat(run))
+    indented(&flat(run))
+}
+
+/// A flat shape as indented text, ending in a newline.
+pub(super) fn indented(flat: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(flat)
         .expect("its keys are strings and it holds no foreign serialisers");
-    text.push('\n');
-    record::plain::json(&text)
+    record::plain::json(&format!("{text}\n"))
 }
 
 /// The JSON Schema of the flat result, which a test makes from its types (UPDATE_GOLDENS=1).

@@ -1,6 +1,8 @@
 //! Stretches of time in text: a lane for each series, a letter for each slice of time.
 
+use super::braille::axis_line;
 use super::document::{Plot, Shape};
+use analysis::gather::ends;
 use record::quantity::{digits, render};
 
 /// A slice that is covered up to this share is drawn so.
@@ -9,10 +11,8 @@ const SHADES: &[(f64, char)] = &[(0.01, '·'), (0.25, '░'), (0.5, '▒'), (0.7
 /// Lines of text, at most `width` columns wide, or nothing for a plot of something else.
 pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
     let lanes: Vec<_> = plot.series.iter().filter(|series| series.shape == Shape::Spans).collect();
-    let ends = lanes.iter().flat_map(|series| &series.points);
-    let (first, last) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| {
-        (low.min(point.x), high.max(point.y))
-    });
+    let points = lanes.iter().flat_map(|series| &series.points);
+    let (first, last) = ends(points.flat_map(|point| [point.x, point.y]));
     let margin = lanes.iter().map(|lane| lane.name.chars().count()).max()?;
     let columns = width.checked_sub(margin + 2).filter(|columns| *columns >= 20 && last > first)?;
     let slice = (last - first) / columns as f64;
@@ -31,10 +31,7 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
         let unit = plot.x.unit;
         unit.map_or_else(|| digits(value), |unit| render(value, unit))
     };
-    let (left, right) = (label(first), label(last));
-    let gap = columns.saturating_sub(left.chars().count() + right.chars().count());
-    let indent = " ".repeat(margin + 2);
-    text.push(format!("{indent}{left}{}{right}", " ".repeat(gap)));
+    text.push(axis_line(margin, columns, [&label(first), "", &label(last)]));
     Some(text)
 }
 
@@ -67,7 +64,7 @@ mod tests {
     use record::unit::Unit;
 
     fn lane(name: &str, spans: &[(f64, f64)]) -> Series {
-        let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, ends: None, hover: String::new() };
+        let point = |(x, y): &(f64, f64)| Point::at(*x, *y);
         Series::new(name, Shape::Spans, spans.iter().map(point).collect())
     }
 

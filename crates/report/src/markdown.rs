@@ -3,7 +3,7 @@
 //! A comment has a hard limit, and a longer one is refused whole. What does not fit is left out in
 //! order of weight, by section, and the text says so; nothing is cut within a table.
 
-use super::document::{Audience, Block, Cell, Document, Plot, Section, Shape, Table, Tone};
+use super::document::{Audience, Block, Cell, Document, Marker, Plot, Section, Shape, Table, Tone};
 use super::plain;
 
 mod escape;
@@ -12,6 +12,7 @@ mod fit;
 pub(super) mod tests;
 
 use super::build::METHOD;
+use analysis::names::around;
 use escape::{escaped, html, manual, paragraph};
 use fit::{Part, Shown, Weight};
 
@@ -190,20 +191,12 @@ fn of_plot(plot: &Plot) -> String {
         .filter(|series| !matches!(series.shape, Shape::Band | Shape::Ranges))
         .map(|series| series.points.len())
         .sum::<usize>();
-    let markers = match plot.markers.is_empty() {
-        true => String::new(),
-        false => {
-            let labels: Vec<String> = plot
-                .markers
-                .iter()
-                .map(|marker| {
-                    let source = if marker.is_measured { "detected" } else { "stated" };
-                    format!("{} ({source})", marker.label)
-                })
-                .collect();
-            format!("; marked: {}", labels.join(", "))
-        }
+    let label = |marker: &Marker| {
+        let source = if marker.is_measured { "detected" } else { "stated" };
+        format!("{} ({source})", marker.label)
     };
+    let markers: Vec<String> = plot.markers.iter().map(label).collect();
+    let markers = around("; marked: ", &markers.join(", "), "");
     format!(
         "*Plot: {}, {drawn} points{}. The HTML report draws it.*\n",
         escaped(&plot.title),

@@ -113,9 +113,7 @@ fn about_the_run(families: &mut Families, run: &Run) {
             Some(header.calibration.counter_hz),
         ),
     ] {
-        if let Some(value) = value {
-            families.add(stem, unit, help, &[], value);
-        }
+        families.add(stem, unit, help, &[], value);
     }
 }
 
@@ -142,12 +140,10 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
         let tallies = std::iter::once(("all", &all));
         let tallies = tallies.chain(by_family.iter().map(|(name, tally)| (name.as_str(), tally)));
         for (family, tally) in tallies {
-            if let Some(share) = tally.inside_share() {
-                let labels = [label("prediction", name), label("family", family)];
-                let help = "Share of the figures within their predicted range; not predictable ones are misses";
-                let stem = "plumb_predictions_inside";
-                families.add(stem, "ratio", help, &labels, share);
-            }
+            let labels = [label("prediction", name), label("family", family)];
+            let help = "Share of the figures within their predicted range; not predictable ones are misses";
+            let share = tally.inside_share();
+            families.add("plumb_predictions_inside", "ratio", help, &labels, share);
         }
     }
 }

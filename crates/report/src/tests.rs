@@ -7,12 +7,12 @@ mod odd;
 mod spread;
 
 use super::build::{build, summary};
-use super::document::{Block, Document, Shape};
+use super::document::{Block, Document, Plot, Section, Shape, Table};
 use super::terminal::{self, Look};
 use super::{compare_json, csv, html, json, markdown, openmetrics};
 use analysis::sample;
 use bench::experiment::ViewCard;
-use record::event::{Event, Header, Trace};
+use record::event::{Event, Header, PlannedExperiment, Trace};
 use record::run::Run;
 use record::view::View;
 use serde_json::Value;
@@ -31,6 +31,36 @@ fn check(name: &str, found: &str) {
         assert_eq!(found, expected, "{name}, line {}; UPDATE_GOLDENS=1 rewrites it", at + 1);
     }
     assert_eq!(found.lines().count(), expected.lines().count(), "{name}: lines");
+}
+
+/// An experiment of the plan, to be changed.
+fn planned<'run>(run: &'run mut Run, id: &str) -> &'run mut PlannedExperiment {
+    let mut planned = run.plan.as_mut().unwrap().experiments.iter_mut();
+    planned.find(|planned| planned.id == id).unwrap()
+}
+
+fn section<'a>(document: &'a Document, id: &str) -> &'a Section {
+    document.sections.iter().find(|section| section.id == id).expect("is in the document")
+}
+
+fn blocks<'a>(sections: impl IntoIterator<Item = &'a Section>) -> impl Iterator<Item = &'a Block> {
+    sections.into_iter().flat_map(|section| &section.blocks).map(|(_, block)| block)
+}
+
+fn plots<'a>(sections: impl IntoIterator<Item = &'a Section>) -> impl Iterator<Item = &'a Plot> {
+    blocks(sections).filter_map(|block| match block {
+        Block::Plot(plot) => Some(plot),
+        _ => None,
+    })
+}
+
+pub(crate) fn tables<'a>(
+    sections: impl IntoIterator<Item = &'a Section>,
+) -> impl Iterator<Item = &'a Table> {
+    blocks(sections).filter_map(|block| match block {
+        Block::Table(table) => Some(table),
+        _ => None,
+    })
 }
 
 /// A report in every format, by the format's name.
@@ -210,10 +240,8 @@ fn text_of_a_run_cannot_break_out_of_the_page() {
 #[test]
 fn a_matrix_has_a_row_and_a_column_per_value() {
     let mut run = sample::run();
-    let plan = run.plan.as_mut().unwrap();
-    let latency =
-        plan.experiments.iter_mut().find(|planned| planned.id == "memory.latency").unwrap();
-    latency.view = ViewCard::matrix("footprint", "pages", "latency").view();
+    planned(&mut run, "memory.latency").view =
+        ViewCard::matrix("footprint", "pages", "latency").view();
     let text = markdown::render(&build(&run));
     assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
     assert!(text.contains("| 128 MiB | 94.9 ns |"));
@@ -222,18 +250,10 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
 #[test]
 fn a_curve_goes_along_its_steps() {
     let mut run = sample::run();
-    let plan = run.plan.as_mut().unwrap();
-    let planned = plan.experiments.iter_mut();
-    let latency = planned.into_iter().find(|one| one.id == "memory.latency");
-    latency.unwrap().view = ViewCard::curve("footprint", "latency", "latency").view();
+    planned(&mut run, "memory.latency").view =
+        ViewCard::curve("footprint", "latency", "latency").view();
     let document = build(&run);
-    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-    let plots = blocks.filter_map(|(_, block)| match block {
-        Block::Plot(plot) => Some(plot),
-        _ => None,
-    });
-    let plot = plots
-        .into_iter()
+    let plot = plots(&document.sections)
         .find(|plot| plot.title == "memory.latency: latency over latency")
         .expect("a curve");
     let lines = plot.series.iter().filter(|one| one.shape == Shape::Line);
@@ -252,10 +272,7 @@ fn a_curve_goes_along_its_steps() {
 #[test]
 fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     let mut run = sample::run();
-    let plan = run.plan.as_mut().unwrap();
-    let mut planned = plan.experiments.iter_mut();
-    let rate = planned.find(|one| one.id == "clock.rate").unwrap();
-    rate.view = ViewCard::spans("timeline", "periods").view();
+    planned(&mut run, "clock.rate").view = ViewCard::spans("timeline", "periods").view();
     let names = |column: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         std::collections::BTreeMap::from([(column.to_owned(), names)])
@@ -282,28 +299,20 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
         trace("periods", &periods, causes, &rows, 1),
     ];
     let document = build(&run);
-    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-    let plots: Vec<_> = blocks
-        .filter_map(|(_, block)| match block {
-            Block::Plot(plot) if plot.title == "clock.rate: timeline, round 1" => Some(plot),
-            _ => None,
-        })
+    let plots: Vec<&Plot> = plots(&document.sections)
+        .filter(|plot| plot.title == "clock.rate: timeline, round 1")
         .collect();
     let lanes: Vec<(&str, usize)> =
         plots[0].series.iter().map(|lane| (lane.name.as_str(), lane.points.len())).collect();
     assert_eq!(lanes, [("active", 2), ("timer", 1)]);
     assert_eq!(plots.len(), 1, "a round is enough");
-    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-    let mut tables = blocks.filter_map(|(_, block)| match block {
-        Block::Table(table) => Some((
-            table.columns.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>(),
-            table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()),
-        )),
-        _ => None,
+    let periods = tables(&document.sections).find(|table| {
+        let headings = table.columns.iter().map(|column| column.heading.as_str());
+        headings.eq(["active (ms)", "active (cycles)", "cause"])
     });
-    let periods =
-        tables.find(|(columns, _)| columns[..] == ["active (ms)", "active (cycles)", "cause"]);
-    let rows: Vec<Vec<&str>> = periods.expect("the periods").1.collect();
+    let rows = periods.expect("the periods").rows.iter();
+    let rows: Vec<Vec<&str>> =
+        rows.map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect();
     assert_eq!(rows, [["3.998123", "14360", "timer"], ["3.999001", "14361", "-"]]);
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
     assert!(
@@ -324,18 +333,14 @@ fn a_run_killed_before_its_plan_is_still_a_report() {
 #[test]
 fn a_second_metric_has_a_picture_of_its_own() {
     let mut run = sample::run();
-    let plan = run.plan.as_mut().unwrap();
-    let latency =
-        plan.experiments.iter_mut().find(|planned| planned.id == "memory.latency").unwrap();
-    let View::Line { metric, beside, .. } = &mut latency.view else {
+    let View::Line { metric, beside, .. } = &mut planned(&mut run, "memory.latency").view else {
         panic!("the ladder is a line");
     };
     beside.push(metric.clone());
     beside.push("nobody".to_owned());
     let document = build(&run);
-    let section = document.sections.iter().find(|section| section.id == "memory.latency").unwrap();
-    let plots = section.blocks.iter().filter(|(_, block)| matches!(block, Block::Plot(_)));
-    assert_eq!(plots.count(), 2, "what has no figures has no picture");
+    let section = section(&document, "memory.latency");
+    assert_eq!(plots([section]).count(), 2, "what has no figures has no picture");
 }
 
 #[test]

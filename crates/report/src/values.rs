@@ -183,6 +183,11 @@ pub fn ratio(ratio: f64) -> String {
     }
 }
 
+/// The ends of a ratio's interval.
+pub fn ratios((low, high): (f64, f64)) -> String {
+    format!("[{}, {}]", ratio(low), ratio(high))
+}
+
 /// A share as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))

@@ -30,31 +30,18 @@ pub struct Band {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The starting value of the metric's kind: fewer than three stored runs have the figure.
-    Default(Order),
+    Default(Kind),
     /// Stored runs of this machine, so many.
     Stored(usize),
     /// Two steps of the clock: the figure is of single events, and as short as that.
     Resolution,
 }
 
-/// A metric's kind, in an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Order {
-    /// [`Kind::Hardware`].
-    Hardware,
-    /// [`Kind::Os`].
-    Os,
-    /// [`Kind::Io`].
-    Io,
-}
-
 impl Source {
     /// In words: `default of hardware figures`, `7 stored runs`, `clock resolution`.
     pub fn text(self) -> String {
         match self {
-            Source::Default(Order::Hardware) => "default of hardware figures".to_owned(),
-            Source::Default(Order::Os) => "default of os figures".to_owned(),
-            Source::Default(Order::Io) => "default of io figures".to_owned(),
+            Source::Default(kind) => format!("default of {} figures", kind.text()),
             Source::Stored(runs) => format!("{runs} stored runs"),
             Source::Resolution => "clock resolution".to_owned(),
         }
@@ -65,14 +52,14 @@ impl Source {
 pub(super) struct Learnt {
     own: BTreeMap<Key, Scatter>,
     /// By family and kind.
-    alike: BTreeMap<(String, Order), Prior>,
+    alike: BTreeMap<(String, Kind), Prior>,
 }
 
 impl Learnt {
     /// From all figures that two runs share.
     pub(super) fn of(series: &[Vec<Joined>], history: &History) -> Self {
         let mut own = BTreeMap::new();
-        let mut by_kind: BTreeMap<(String, Order), Vec<Scatter>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<(String, Kind), Vec<Scatter>> = BTreeMap::new();
         for joined in series.iter().flatten() {
             let Some(key) = joined.base.key() else {
                 continue;
@@ -100,18 +87,8 @@ impl Learnt {
 }
 
 /// Figures that steady each other.
-fn group(joined: &Joined) -> (String, Order) {
-    (joined.base.family().to_owned(), Order::of(joined.metric.kind))
-}
-
-impl Order {
-    fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::Hardware => Order::Hardware,
-            Kind::Os => Order::Os,
-            Kind::Io => Order::Io,
-        }
-    }
+fn group(joined: &Joined) -> (String, Kind) {
+    (joined.base.family().to_owned(), joined.metric.kind)
 }
 
 /// The band of a figure: the 95 % interval of the logarithm of the ratio of two runs, whose
@@ -122,7 +99,7 @@ pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Ban
     let least = LEAST * default.reach().exp_m1();
     let share = between.reach().exp_m1().max(least);
     let source = match between.runs {
-        0 => Source::Default(Order::of(joined.metric.kind)),
+        0 => Source::Default(joined.metric.kind),
         runs => Source::Stored(runs),
     };
     let of_clock = resolution(joined, base, new);

@@ -2,6 +2,7 @@
 //! settings, and how quiet it was.
 
 use crate::health::{Health, health};
+use crate::names::around;
 use record::event::End;
 use record::quantity::{digits, render};
 use record::run::Run;
@@ -57,18 +58,24 @@ impl Class {
     }
 }
 
-/// A run in a few words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FlatRun"))]
 pub struct About {
     /// Name.
     pub run: String,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// Preset.
+    /// Version of plumb that measured.
+    pub plumb: String,
+    /// Preset; `published` for a published machine.
     pub preset: String,
-    /// The machine: its processor, and what it runs under.
+    /// The processor and its hypervisor.
     pub machine: String,
-    /// Why it is not whole, if it is not.
+    /// Identity of the machine.
+    pub identity: String,
+    /// Why the run is incomplete; null if it is complete.
     pub unfinished: Option<&'static str>,
 }
 
@@ -82,7 +89,9 @@ pub fn about(run: &Run) -> About {
     About {
         run: header.run.clone(),
         started: header.started.clone(),
+        plumb: header.plumb.clone(),
         preset: header.options.preset.clone(),
+        identity: header.identity.clone(),
         machine: format!("{}{under}", model.unwrap_or("unknown processor")),
         unfinished: match run.footer.as_ref().map(|footer| footer.end) {
             Some(End::Complete | End::Budget) => None,
@@ -212,20 +221,22 @@ impl Found {
     }
 
     fn options(&mut self, base: &Run, new: &Run) {
-        let (b, n) = (&base.header.options, &new.header.options);
-        self.add(Class::Options, "preset", &b.preset, &n.preset);
-        self.add(Class::Options, "selected", &b.selectors.join(" "), &n.selectors.join(" "));
-        self.add(Class::Options, "set", &b.set.join(" "), &n.set.join(" "));
-        let (from, to) = (b.precision, n.precision);
-        self.add(Class::Options, "precision", &digits(from), &digits(to));
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        self.add(Class::Options, "directory", &text(&b.dir), &text(&n.dir));
-        self.add(Class::Options, "peers", &b.peers.join(" "), &n.peers.join(" "));
-        let cpus = |run: &Run| {
-            let cpus: Vec<String> = run.header.cpus.iter().map(usize::to_string).collect();
-            cpus.join(",")
+        let stated = |run: &Run| {
+            let (header, of) = (&run.header, &run.header.options);
+            let cpus: Vec<String> = header.cpus.iter().map(usize::to_string).collect();
+            [
+                ("preset", of.preset.clone()),
+                ("selected", of.selectors.join(" ")),
+                ("set", of.set.join(" ")),
+                ("precision", digits(of.precision)),
+                ("directory", of.dir.clone().unwrap_or_default()),
+                ("peers", of.peers.join(" ")),
+                ("CPUs measured on", cpus.join(",")),
+            ]
         };
-        self.add(Class::Options, "CPUs measured on", &cpus(base), &cpus(new));
+        for ((name, base), (_, new)) in stated(base).iter().zip(&stated(new)) {
+            self.add(Class::Options, name, base, new);
+        }
     }
 
     fn plumb(&mut self, base: &Run, new: &Run) {
@@ -362,10 +373,7 @@ fn fact(host: &Value, pointer: &str, unit: Option<Unit>) -> String {
 
 /// The single values of a description, by their place, but for those that move by themselves.
 fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
-    let below = |name: &str| match place.is_empty() {
-        true => name.to_owned(),
-        false => format!("{place}.{name}"),
-    };
+    let below = |name: &str| format!("{}{name}", around("", place, "."));
     match value {
         Value::Object(entries) => {
             for (name, entry) in entries.iter().filter(|(name, _)| !UNTOLD.contains(&name.as_str()))

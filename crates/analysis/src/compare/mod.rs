@@ -305,8 +305,7 @@ fn judged<'a>(
         let of_series = figures.into_iter().map(|joined| {
             let band = band::of(&joined, base_run, new_run, &learnt);
             let known = families.len();
-            let kind = format!("{:?}", joined.metric.kind);
-            let family = (joined.base.family().to_owned(), kind);
+            let family = (joined.base.family().to_owned(), joined.metric.kind);
             let family = *families.entry(family).or_insert(known);
             let prepared = prepare(&joined, &band, family, published);
             (joined, band, prepared)

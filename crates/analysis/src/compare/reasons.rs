@@ -3,6 +3,7 @@
 
 use super::{Compared, join};
 use crate::figure::{Figure, Stats};
+use crate::names::around;
 use crate::{causes, health, moved};
 use record::key::Value;
 use record::quantity::digits;
@@ -111,10 +112,7 @@ fn disturbed(run: &Run, figure: &Figure, name: &str) -> Option<String> {
         run.rounds_of(&label).filter(|round| !round.disturbed.is_empty()).collect();
     let by: Vec<String> =
         health::reasons(&rounds).into_iter().take(2).map(|(reason, _)| reason).collect();
-    let by = match by.is_empty() {
-        true => String::new(),
-        false => format!(" by {}", by.join(", ")),
-    };
+    let by = around(" by ", &by.join(", "), "");
     Some(format!("{} of {} rounds disturbed in {name}{by}", stats.disturbed, stats.rounds))
 }
 

@@ -2,7 +2,7 @@
 
 use super::answer::Level;
 use super::conditions::Class;
-use super::{Comparison, Direction, Measured, Outcome, Source, Untested, Why, compare};
+use super::{Against, Comparison, Direction, Measured, Outcome, Source, Untested, Why, compare};
 use crate::figure::Figure;
 use crate::figures;
 use crate::history::{Earlier, History, used_rounds};
@@ -26,6 +26,16 @@ fn measured(run: &Run) -> Measured<'_> {
 fn compared<'run>(base: &'run Run, new: &'run Run, history: &History) -> Comparison<'run> {
     let runs = Box::leak(Box::new([base, new].map(measured)));
     compare(runs, history).unwrap()
+}
+
+/// The only comparison of two runs of a machine without a history.
+fn against<'run>(base: &'run Run, new: &'run Run) -> Against<'run> {
+    compared(base, new, &History::default()).against.remove(0)
+}
+
+/// The sample with another factor on all latencies of its ladder.
+fn slower(factor: f64) -> Run {
+    sample::changed(|event| scale(event, "memory.latency", factor))
 }
 
 /// Multiplies what the samples of a series say.
@@ -67,9 +77,9 @@ fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
 #[test]
 fn a_slower_ladder_is_found_and_named() {
     let base = sample::run();
-    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
-    let comparison = compared(&base, &new, &History::default());
-    let findings = comparison.against[0].findings();
+    let new = slower(1.3);
+    let against = against(&base, &new);
+    let findings = against.findings();
     assert_eq!(findings.len(), sample::ladder().len());
     for one in &findings {
         assert_eq!(one.base.experiment, "memory.latency");
@@ -84,13 +94,11 @@ fn a_slower_ladder_is_found_and_named() {
     }
 }
 
-/// Another run of the machine, as the index tells it.
 #[test]
 fn findings_of_one_experiment_in_one_direction_are_one_effect() {
     let base = sample::run();
-    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
-    let comparison = compared(&base, &new, &History::default());
-    let against = &comparison.against[0];
+    let new = slower(1.3);
+    let against = against(&base, &new);
     let effects = against.effects();
     assert_eq!(effects.len(), 1);
     assert_eq!(effects[0].direction, Direction::Worse);
@@ -98,8 +106,8 @@ fn findings_of_one_experiment_in_one_direction_are_one_effect() {
     let (least, greatest) = effects[0].factors();
     assert!((1.25..=greatest).contains(&least) && greatest < 1.35, "{least} {greatest}");
     // Faster by as much is the same factor.
-    let back = compared(&new, &base, &History::default());
-    let effects = back.against[0].effects();
+    let back = self::against(&new, &base);
+    let effects = back.effects();
     assert_eq!(effects[0].direction, Direction::Better);
     assert!(effects[0].factors().0 > 1.25);
     // Nothing below the band is seen, and an assumed band lowers the confidence.
@@ -111,6 +119,7 @@ fn findings_of_one_experiment_in_one_direction_are_one_effect() {
     assert!(confidence.level < Level::High && !confidence.reasons.is_empty());
 }
 
+/// Another run of the machine, as the index tells it.
 fn add(history: &mut History, figures: &[Figure]) {
     for figure in figures {
         let values = used_rounds(figure);
@@ -124,11 +133,10 @@ fn add(history: &mut History, figures: &[Figure]) {
 #[test]
 fn stored_runs_widen_the_band() {
     let base = sample::run();
-    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
+    let new = slower(1.3);
     let mut history = History::default();
     for factor in [0.6, 0.8, 1.0, 1.3, 1.7] {
-        let stored = sample::changed(|event| scale(event, "memory.latency", factor));
-        add(&mut history, &figures(&stored));
+        add(&mut history, &figures(&slower(factor)));
     }
     let comparison = compared(&base, &new, &history);
     assert!(!comparison.has_finding());
@@ -178,23 +186,21 @@ fn a_cpu_that_others_took_is_told() {
             round.environment.insert("run_delay_ns".into(), 0.0);
         }
     });
-    let comparison = compared(&quiet, &new, &History::default());
-    let against = &comparison.against[0];
-    let told = against.conditions.iter().find(|one| one.name.contains("run delay"));
+    let against_quiet = against(&quiet, &new);
+    let told = against_quiet.conditions.iter().find(|one| one.name.contains("run delay"));
     assert_eq!(told.unwrap().new, "40 %");
-    let reasons = &against.findings()[0].reasons;
+    let reasons = &against_quiet.findings()[0].reasons;
     let expected = "other programs used its CPU (run delay) for 0 → 40 % of the time";
     assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
     // A run that does not record it says nothing of it.
-    let comparison = compared(&base, &new, &History::default());
-    let conditions = &comparison.against[0].conditions;
+    let conditions = against(&base, &new).conditions;
     assert!(!conditions.iter().any(|one| one.name.contains("run delay")));
 }
 
 #[test]
 fn stored_runs_that_agree_leave_a_band() {
     let base = sample::run();
-    let new = sample::changed(|event| scale(event, "memory.latency", 1.004));
+    let new = slower(1.004);
     let mut history = History::default();
     (0..5).for_each(|_| add(&mut history, &figures(&base)));
     let comparison = compared(&base, &new, &history);
@@ -222,8 +228,7 @@ fn another_machine_s_history_says_nothing() {
 fn what_cannot_be_tested_says_why() {
     let base = sample::run();
     let comparison_of = |new: &Run| {
-        let comparison = compared(&base, new, &History::default());
-        let against = &comparison.against[0];
+        let against = against(&base, new);
         Untested::ALL.map(|why| against.untested(why).len())
     };
     let [published, bare, _, derived, ..] = comparison_of(&base);
@@ -273,8 +278,7 @@ fn what_has_no_partner_is_named_with_its_reason() {
         }
         _ => {}
     });
-    let comparison = compared(&base, &new, &History::default());
-    let told: Vec<(String, String)> = comparison.against[0]
+    let told: Vec<(String, String)> = against(&base, &new)
         .incomparable
         .iter()
         .map(|one| (one.figure.label(), one.why.text()))
@@ -286,8 +290,8 @@ fn what_has_no_partner_is_named_with_its_reason() {
     let expected = expected.map(|(label, why)| (label.to_owned(), why.to_owned()));
     assert_eq!(told, expected);
     // The other way round.
-    let comparison = compared(&new, &base, &History::default());
-    let whys: Vec<&Why> = comparison.against[0].incomparable.iter().map(|one| &one.why).collect();
+    let back = against(&new, &base);
+    let whys: Vec<&Why> = back.incomparable.iter().map(|one| &one.why).collect();
     assert!(whys.contains(&&Why::OnlyNew), "{whys:?}");
     assert!(whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))), "{whys:?}");
 }
@@ -311,9 +315,8 @@ fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
         })
     };
     let (base, new) = (placed(OTHER), placed(FREE));
-    let comparison = compared(&base, &new, &History::default());
-    let whys = comparison.against[0].incomparable.iter();
-    let whys: Vec<&Why> = whys.map(|one| &one.why).collect();
+    let against = against(&base, &new);
+    let whys: Vec<&Why> = against.incomparable.iter().map(|one| &one.why).collect();
     let pipe = || "os.pipe".to_owned();
     let expected = [Why::OtherPlacementInNew(pipe()), Why::OtherPlacementInBase(pipe())];
     assert_eq!(whys, expected.iter().collect::<Vec<_>>());
@@ -329,8 +332,7 @@ fn another_unit_is_never_compared() {
             pipe.unwrap().metrics[0].unit = Unit::OpPerS;
         }
     });
-    let comparison = compared(&base, &new, &History::default());
-    let incomparable = &comparison.against[0].incomparable;
+    let incomparable = against(&base, &new).incomparable;
     assert_eq!(incomparable[0].why, Why::Units("ns", "op/s"));
     assert_eq!(incomparable.len(), 1);
 }
@@ -373,8 +375,7 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
         header.host["cpu"]["turbo"]["enabled"] = false.into();
         header.host["memory"]["available_bytes"] = 1.into();
     });
-    let comparison = compared(&base, &new, &History::default());
-    let told: Vec<String> = comparison.against[0]
+    let told: Vec<String> = against(&base, &new)
         .conditions
         .iter()
         .map(|one| format!("{} {}: {} → {}", one.class.text(), one.name, one.base, one.new))
@@ -406,9 +407,8 @@ fn what_is_recorded_beside_a_finding_is_told() {
             _ => {}
         }
     });
-    let comparison = compared(&base, &new, &History::default());
-    let findings = comparison.against[0].findings();
-    let reasons = &findings[0].reasons;
+    let against = against(&base, &new);
+    let reasons = &against.findings()[0].reasons;
     assert_eq!(reasons[0], "cpu: 1 → 0");
     assert!(reasons[1].ends_with("GHz, the same in cycles"), "{reasons:?}");
     assert_eq!(reasons[2], "6 of 6 rounds disturbed in new by steal");

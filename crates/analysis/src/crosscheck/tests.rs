@@ -1,11 +1,12 @@
 //! Verdicts on made-up turns.
 
 use super::sample::{around, end, own, pair, pairing, rival, row, turns};
-use super::{Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, rows, tally};
+use super::{Bout, Compared, JUDGED_FROM, Verdict, count, rivals, rows};
 use crate::sample;
 use record::crosscheck::{Goal, Load, Pair, Pairing};
 use record::event::{Ending, Event};
 use record::run::Run;
+use stats::draw::Draw;
 
 fn run_of(events: Vec<Event>) -> Run {
     let mut run = Run::new(sample::header());
@@ -220,23 +221,25 @@ fn rivals_and_rows_tell_of_the_same() {
     let all = rows(&run);
     assert_eq!(of_rivals.len(), all.len());
     assert!(all.iter().all(|row| of_rivals.contains(row)));
-    let counted = Tally { met: 2, missed: 1, undecided: 0, explained: 1, not_judged: 3, absent: 1 };
-    assert_eq!(tally(&all), counted);
-}
-
-/// A standard normal deviate (Box and Muller, 1958).
-fn normal(random: &mut fastrand::Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.f64()).cos()
+    for (verdict, expected) in [
+        (Verdict::Met, 2),
+        (Verdict::Missed, 1),
+        (Verdict::Undecided, 0),
+        (Verdict::Explained, 1),
+        (Verdict::NotJudged, 3),
+        (Verdict::Absent, 1),
+    ] {
+        assert_eq!(count(&all, verdict), expected, "{verdict:?}");
+    }
 }
 
 /// How often a verdict comes out, where the ratio is `truth` and a turn's scatters by `scatter`.
 fn share(goal: Goal, truth: f64, scatter: f64, wanted: Verdict) -> f64 {
     const TRIALS: usize = 2000;
-    let mut random = fastrand::Rng::with_seed(9);
+    let mut draw = Draw::new(9);
     let found = (0..TRIALS).filter(|_| {
         let ratios: Vec<f64> =
-            (0..JUDGED_FROM).map(|_| truth * (1.0 + scatter * normal(&mut random))).collect();
+            (0..JUDGED_FROM).map(|_| truth * (1.0 + scatter * draw.normal())).collect();
         let ratio = super::median(&ratios);
         let interval = super::median_order(&ratios);
         super::verdict(goal, ratio, interval, ratios.len(), false) == wanted

@@ -5,6 +5,7 @@ use crate::figure::Figure;
 use crate::gather::{distinct, gathered};
 use crate::health::kind;
 use crate::index::experiment_of;
+use crate::names::around;
 use crate::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, RoundStatus};
 use record::run::Run;
@@ -75,8 +76,5 @@ fn reasons(run: &Run, experiment: &str) -> String {
         .take(REASONS)
         .map(|(reason, rounds)| format!("{reason} in {}", rounds.len()))
         .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!(" ({} of {} rounds)", listed(&told), rounds.len()),
-    }
+    around(" (", &listed(&told), &format!(" of {} rounds)", rounds.len()))
 }

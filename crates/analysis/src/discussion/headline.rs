@@ -4,7 +4,7 @@ use super::{bracketed, finished, listed};
 use crate::figure::Figure;
 use crate::gather::gathered;
 use crate::misses::is_estimate;
-use crate::names::{Names, words};
+use crate::names::{Names, around, words};
 use crate::verdict::Verdict;
 use record::event::{PlannedExperiment, Prediction, Range, Shares};
 use record::key::CaseId;
@@ -140,10 +140,7 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
 /// The least and the most of all cases. Cases with the same prediction are alike, and a factor
 /// between them means something; of others, the one furthest from its likely value is reported.
 fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> {
-    let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
-    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    // Of several that are the greatest, the first.
-    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let (least, most) = least_and_most(figures)?;
     let (words, count) = (words(metric), figures.len());
     let is_one = value(least) == value(most);
     let measured = match is_one {
@@ -174,6 +171,17 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
     Some(format!("{words}: predicted {range} for {all} cases; {measured}{factor}"))
 }
 
+/// The figures of the least and of the greatest value, of several the first.
+pub(super) fn least_and_most<'a>(figures: &[&'a Figure]) -> Option<(&'a Figure, &'a Figure)> {
+    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    Some((least, most))
+}
+
+pub(super) fn value(figure: &Figure) -> f64 {
+    figure.value.unwrap_or(f64::NAN)
+}
+
 /// `; furthest from its likely value is sched_yield: predicted …, measured …, 1.17 times the likely
 /// value`, and for how many nothing was predicted.
 fn furthest(names: &Names, figures: &[&Figure]) -> String {
@@ -199,10 +207,7 @@ fn furthest(names: &Names, figures: &[&Figure]) -> String {
         None => format!("no prediction for {lacking} of them"),
     });
     let parts: Vec<String> = furthest.into_iter().chain(lacking).collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("; {}", parts.join("; ")),
-    }
+    around("; ", &parts.join("; "), "")
 }
 
 /// What two cases are called; of long names only what differs between the two.
@@ -236,24 +241,13 @@ fn both([first, last]: [(Option<String>, String); 2], at: &str) -> String {
             .filter(|place| !place.is_empty())
             .map(|place| format!("{at} {place}"))
             .collect();
-        return format!("nothing was predicted{}", spaced(&listed(&places)));
+        return format!("nothing was predicted{}", around(" ", &listed(&places), ""));
     }
     let part = |(range, place): &(Option<String>, String)| {
         let range = range.clone().unwrap_or_else(|| "nothing".to_owned());
-        match place.is_empty() {
-            true => range,
-            false => format!("{range} {at} {place}"),
-        }
+        format!("{range}{}", around(&format!(" {at} "), place, ""))
     };
     format!("predicted {} and {}", part(&first), part(&last))
-}
-
-/// The text after a space; nothing for no text.
-fn spaced(text: &str) -> String {
-    match text.is_empty() {
-        true => String::new(),
-        false => format!(" {text}"),
-    }
 }
 
 /// `91 ns [90, 92]`.
@@ -262,7 +256,7 @@ pub(super) fn found(figure: &Figure) -> String {
         return "nothing".to_owned();
     };
     let shown = shown(value, figure.ci, figure.unit());
-    format!("{}{}", shown.value, spaced(&shown.interval))
+    format!("{}{}", shown.value, around(" ", &shown.interval, ""))
 }
 
 /// `60 to 120 ns`.

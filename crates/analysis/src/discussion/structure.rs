@@ -1,9 +1,10 @@
 //! What the cases give together: levels of a ladder, shares of a whole, derived figures.
 
-use super::headline::found;
+use super::headline::{found, least_and_most, value};
 use super::{bracketed, finished, listed};
 use crate::facts::stated_levels;
 use crate::figure::Figure;
+use crate::gather::distinct;
 use crate::names::{Names, is_derived, words};
 use record::event::PlannedExperiment;
 use record::quantity::render;
@@ -111,12 +112,7 @@ fn several(
     figures: &[&Figure],
     begin: &str,
 ) -> Option<String> {
-    let mut metrics: Vec<&str> = Vec::new();
-    for figure in figures {
-        if !metrics.contains(&figure.metric_name()) {
-            metrics.push(figure.metric_name());
-        }
-    }
+    let mut metrics = distinct(figures.iter().map(|figure| figure.metric_name()));
     let position = |name: &str| planned.metrics.iter().position(|metric| metric.name == name);
     metrics.sort_by_key(|name| position(name));
     let told: Vec<String> = metrics
@@ -133,28 +129,18 @@ fn several(
 /// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its
 /// interval.
 fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
-    let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
-    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let one = |figure: &Figure| {
+    let (least, most) = least_and_most(figures)?;
+    let named = |text: String, figure: &Figure| {
         let case = names.case(figure);
         match case.chars().count() > LONG_NAME {
-            true => found(figure),
-            false => format!("{}{}", found(figure), bracketed(&case)),
+            true => text,
+            false => format!("{text}{}", bracketed(&case)),
         }
     };
-    let end = |figure: &Figure| {
-        let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
-        let value = shown(value(figure), figure.ci, unit).value;
-        let case = names.case(figure);
-        match case.chars().count() > LONG_NAME {
-            true => value,
-            false => format!("{value}{}", bracketed(&case)),
-        }
-    };
+    let end = |figure: &Figure| named(shown(value(figure), figure.ci, figure.unit()).value, figure);
     let words = words(name);
     Some(match (figures.len(), value(least) == value(most)) {
-        (1, _) => format!("{words} {}", one(least)),
+        (1, _) => format!("{words} {}", named(found(least), least)),
         (count, true) => format!("{words} {} in all {count} cases", found(least)),
         _ => format!("{words} {} to {}", end(least), end(most)),
     })

@@ -4,6 +4,7 @@ use super::headline::{found, predicted_by, times};
 use super::{counted, finished, listed};
 use crate::causes;
 use crate::figure::{Figure, Judged};
+use crate::gather::ends;
 use crate::misses::{self, Miss};
 use crate::names::Names;
 use crate::score::off;
@@ -55,10 +56,7 @@ fn source(kind: PredictionKind) -> &'static str {
 fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) -> Option<String> {
     let told = that_say_something(run, names, figures, kind);
     let is_mute = |figure: &&&Figure| {
-        let judged = match kind {
-            PredictionKind::Prior => figure.prior.as_ref(),
-            PredictionKind::Derived => figure.derived.as_ref(),
-        };
+        let judged = figure.prediction(kind);
         judged.is_some_and(|judged| judged.verdict == Some(Verdict::Unpredicted))
     };
     let mute = figures.iter().filter(is_mute).count();
@@ -130,8 +128,7 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
         .collect();
     let mut text = String::new();
     if let Some(middle) = median(&factors).filter(|_| factors.len() > 2) {
-        let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = factors.iter().copied().fold(0.0, f64::max);
+        let (least, most) = ends(factors.iter().copied());
         text = format!(
             ", typically {} times the likely value ({} to {})",
             times(middle),

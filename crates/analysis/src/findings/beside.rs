@@ -2,6 +2,7 @@
 
 use super::{Finding, LISTED, Severity};
 use crate::crosscheck::{Bout, Compared, Verdict, rivals, rows};
+use crate::names::around;
 use record::crosscheck::Goal;
 use record::event::Ending;
 use record::run::Run;
@@ -48,10 +49,7 @@ fn miss(row: &Compared<'_>) -> String {
     let interval =
         row.interval.map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
     let known = row.row.difference.trim().trim_end_matches('.');
-    let known = match known {
-        "" => String::new(),
-        known => format!("; known: {known}"),
-    };
+    let known = around("; known: ", known, "");
     format!(
         "compared with {}, its {} ({}) is {ratio:.3}{interval} times the tool's, and should be \
          {should} it{known}",

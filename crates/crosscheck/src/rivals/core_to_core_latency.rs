@@ -5,26 +5,19 @@
 use crate::read::positive;
 use crate::{Conditions, Output, Pairing, Rival};
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "core-to-core-latency",
-    about: "a cache line handed over between CPUs by compare and swap",
-    package: None,
-    programs: &["core-to-core-latency"],
-    version_args: &["--help"],
-    // Its options show it: what plumb asks for came with 1.1.
-    version: |said| {
-        let is_help = said.stdout.contains("--csv");
-        let version = match said.stdout.contains("--bench") {
-            true => "1.1+",
-            false => "1.0",
-        };
-        is_help.then(|| version.to_owned())
-    },
-    oldest: Some("1.1"),
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival =
+    Rival::new("core-to-core-latency", &["core-to-core-latency"], pairings, parse)
+        .about("a cache line handed over between CPUs by compare and swap")
+        // Its options show it: what plumb asks for came with 1.1.
+        .version(&["--help"], |said| {
+            let is_help = said.stdout.contains("--csv");
+            let version = match said.stdout.contains("--bench") {
+                true => "1.1+",
+                false => "1.0",
+            };
+            is_help.then(|| version.to_owned())
+        })
+        .oldest("1.1");
 
 /// Round trips of a sample: the tool's own number.
 const ROUND_TRIPS: u64 = 1000;

@@ -18,20 +18,13 @@ use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "cyclictest",
-    about: "how late a sleeper wakes",
-    package: Some("rt-tests"),
-    programs: &["cyclictest"],
-    version_args: &["--help"],
+pub static RIVAL: Rival = Rival::new("cyclictest", &["cyclictest"], pairings, theirs::parse)
+    .about("how late a sleeper wakes")
+    .package("rt-tests")
     // `cyclictest V 2.40` is 2.4.
-    version: |said| version_behind(said, "cyclictest V "),
+    .version(&["--help"], |said| version_behind(said, "cyclictest V "))
     // The first with --json and --default-system.
-    oldest: Some("2.0"),
-    pairings,
-    parse: theirs::parse,
-};
+    .oldest("2.0");
 
 const EXPERIMENT: &str = "noise.wakeup";
 /// plumb's priority under SCHED_FIFO (hold.rs of the experiment).

@@ -11,23 +11,15 @@ use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic, Their
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Preset;
 use record::event::Samples;
-use record::run::Run;
 use record::unit::Unit;
 use serde::Deserialize;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "fio",
-    about: "reads and writes of a file by psync, io_uring and libaio",
-    package: Some("fio"),
-    programs: &["fio"],
-    version_args: &["--version"],
-    version: |said| Some(said.stdout.trim().strip_prefix("fio-")?.to_owned()),
+pub static RIVAL: Rival = Rival::new("fio", &["fio"], pairings, parse)
+    .about("reads and writes of a file by psync, io_uring and libaio")
+    .package("fio")
+    .version(&["--version"], |said| Some(said.stdout.trim().strip_prefix("fio-")?.to_owned()))
     // The first with registered files for rings.
-    oldest: Some("3.16"),
-    pairings,
-    parse,
-};
+    .oldest("3.16");
 
 /// The files that are read and written, as plumb's (of `size` it writes to a half).
 const READ_BYTES: u64 = 32 * MIB;
@@ -106,10 +98,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 fn pairing(conditions: &Conditions, work: Work) -> Pairing {
     let files = conditions.files.clone().unwrap_or_default();
     let file = files.join(work.op).display().to_string();
-    let (rounds, round_ms) = match conditions.preset {
-        Preset::Rehearsal => (1, REHEARSED_MS),
-        _ => (ROUNDS, ROUND_MS),
-    };
+    let (rounds, round_ms) = conditions.rehearsed((1, REHEARSED_MS), (ROUNDS, ROUND_MS));
     let theirs = Theirs {
         args: work.args(&file, rounds, round_ms),
         prepare: vec![work.laid_out(&file)],
@@ -234,8 +223,12 @@ impl Work {
             goal: if is_alike { goal } else { Goal::Explained },
             ..row
         };
-        let rate = Statistic::Own("operations of all rounds over their time", rate);
-        let cpu = Statistic::Own("CPU of all rounds over their operations", cpu);
+        let rate = Statistic::Own("operations of all rounds over their time", |run, row| {
+            rate_of(&rounds(&run.samples, row)?, row)
+        });
+        let cpu = Statistic::Own("CPU of all rounds over their operations", |run, row| {
+            Ok(cpu_of(&rounds(&run.samples, row)?))
+        });
         let of_cpu = if is_alike { CPU } else { LIBAIO };
         [
             row(rate, Goal::AtLeast, Row::new("burst_iops", Unit::OpPerS, "iops", difference)),
@@ -291,14 +284,6 @@ fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
         .collect::<Result<_>>()?;
     ensure!(!rounds.is_empty(), "no round has {}", row.case);
     Ok(rounds)
-}
-
-fn rate(run: &Run, row: &Row) -> Result<f64> {
-    rate_of(&rounds(&run.samples, row)?, row)
-}
-
-fn cpu(run: &Run, row: &Row) -> Result<f64> {
-    Ok(cpu_of(&rounds(&run.samples, row)?))
 }
 
 /// Operations per second of all rounds together, a queue's filling and emptying included.

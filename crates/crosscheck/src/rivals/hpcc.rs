@@ -3,25 +3,16 @@
 //! It has no options: an input file sizes HPL's matrix, and by that all else. It runs all its parts
 //! each time; what it found is in a file.
 
-use crate::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, team};
+use crate::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, team, threads};
 use crate::sides::case_of;
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Theirs};
 use bench::experiment::{Preset, Skip};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "hpcc",
-    about: "HPC Challenge: HPL (LINPACK by OpenBLAS) and STREAM, by MPI",
-    package: Some("hpcc libopenblas0"),
-    programs: &["hpcc"],
-    // It would do all its work for an answer.
-    version_args: &[],
-    version: |_| None,
-    oldest: None,
-    pairings,
-    parse,
-};
+// Asked for its version it would do all its work.
+pub static RIVAL: Rival = Rival::new("hpcc", &["hpcc"], pairings, parse)
+    .about("HPC Challenge: HPL (LINPACK by OpenBLAS) and STREAM, by MPI")
+    .package("hpcc libopenblas0");
 
 /// What it reads, and where it leaves what it found.
 const INPUT_NAME: &str = "hpccinf.txt";
@@ -131,10 +122,8 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         stores: "regular",
         level: "DRAM",
         cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => STREAM_REHEARSAL,
-            _ => (STREAM_BYTES / ranks).max(STREAM_RANK_LEAST),
-        },
+        limit: conditions
+            .rehearsed(STREAM_REHEARSAL, (STREAM_BYTES / ranks).max(STREAM_RANK_LEAST)),
     };
     // STREAM's three arrays of all ranks together have the bytes of HPL's matrix.
     let (n, mut skip) = match moves.footprint(conditions) {
@@ -162,13 +151,6 @@ fn named(what: &str, cpus: &[usize]) -> String {
     match cpus.len() {
         1 => what.to_owned(),
         _ => format!("{what}-all"),
-    }
-}
-
-fn threads(cpus: &[usize]) -> &'static str {
-    match cpus.len() {
-        1 => "1",
-        _ => "all",
     }
 }
 

@@ -10,19 +10,12 @@ use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "hwloc",
-    about: "lstopo of hwloc: caches, their levels and sizes",
-    package: Some("hwloc-nox"),
-    programs: &["lstopo-no-graphics"],
-    version_args: &["--version"],
-    version: |said| Some(said.stdout.trim().rsplit_once(' ')?.1.to_owned()),
+pub static RIVAL: Rival = Rival::new("hwloc", &["lstopo-no-graphics"], pairings, parse)
+    .about("lstopo of hwloc: caches, their levels and sizes")
+    .package("hwloc-nox")
+    .version(&["--version"], |said| Some(said.stdout.trim().rsplit_once(' ')?.1.to_owned()))
     // Before, caches were of one type.
-    oldest: Some("2.0"),
-    pairings,
-    parse,
-};
+    .oldest("2.0");
 
 /// Steps of the ladder in an octave.
 const STEPS: u32 = 4;

@@ -2,22 +2,14 @@
 
 use crate::sides::case_of;
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
-use bench::experiment::Preset;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "ioping",
-    about: "how long a read of 4 KiB takes",
-    package: Some("ioping"),
-    programs: &["ioping"],
-    version_args: &["-v"],
-    version: |said| Some(said.stdout.trim().strip_prefix("ioping ")?.to_owned()),
+pub static RIVAL: Rival = Rival::new("ioping", &["ioping"], pairings, parse)
+    .about("how long a read of 4 KiB takes")
+    .package("ioping")
+    .version(&["-v"], |said| Some(said.stdout.trim().strip_prefix("ioping ")?.to_owned()))
     // The first whose raw statistics have ten numbers.
-    oldest: Some("1.0"),
-    pairings,
-    parse,
-};
+    .oldest("1.0");
 
 /// Both read blocks of 4 KiB anywhere in so much: as much as plumb brings into the page cache.
 const BYTES: u64 = 16 << 20;
@@ -38,10 +30,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 fn pairing(conditions: &Conditions, mode: &str) -> Pairing {
-    let (round_ms, rounds) = match conditions.preset {
-        Preset::Rehearsal => (REHEARSED_MS, 1),
-        _ => (ROUND_MS, 6),
-    };
+    let (round_ms, rounds) = conditions.rehearsed((REHEARSED_MS, 1), (ROUND_MS, 6));
     let option = if mode == "direct" { "-D" } else { "-C" };
     let seconds = format!("{}", (rounds * round_ms) as f64 / 1e3);
     let [bytes, window] = [BYTES.to_string(), format!("{round_ms}ms")];

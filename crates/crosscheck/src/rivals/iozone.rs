@@ -2,21 +2,11 @@
 
 use crate::sides::{case, words};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use bench::experiment::Preset;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "iozone",
-    about: "rates of writing, reading and going through a file",
-    package: None,
-    programs: &["iozone"],
-    version_args: &["-v"],
-    version,
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("iozone", &["iozone"], pairings, parse)
+    .about("rates of writing, reading and going through a file")
+    .version(&["-v"], version);
 
 /// Its file, in MiB, and the length of its records, in KiB.
 const FILE_MIB: u64 = 16;
@@ -45,10 +35,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
-    let round_ms = match conditions.preset {
-        Preset::Rehearsal => REHEARSED_MS,
-        _ => ROUND_MS,
-    };
+    let round_ms = conditions.rehearsed(REHEARSED_MS, ROUND_MS);
     let file = conditions.files.clone().unwrap_or_default().join("iozone");
     // Write and rewrite, read and reread, random read and write; a report of each by its name.
     let direct = if is_direct { "-I" } else { "" };

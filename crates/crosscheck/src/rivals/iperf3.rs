@@ -11,18 +11,11 @@ use record::run::Run;
 use record::unit::Unit;
 use serde_json::Value;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "iperf3",
-    about: "bytes a second by TCP and UDP",
-    package: Some("iperf3"),
-    programs: &["iperf3"],
-    version_args: &["--version"],
-    version,
-    oldest: Some("3.1"),
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("iperf3", &["iperf3"], pairings, parse)
+    .about("bytes a second by TCP and UDP")
+    .package("iperf3")
+    .version(&["--version"], version)
+    .oldest("3.1");
 
 /// From this version each stream has a thread of its own at each end, which blocks in its reads.
 const THREADS_SINCE: &str = "3.16";

@@ -5,22 +5,15 @@ use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
 use host::{Arch, Host, format_cpus, parse_cpus};
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "likwid-bench",
-    about: "bandwidth of loops in assembly, by level of the memory hierarchy",
-    package: Some("likwid"),
-    programs: &["likwid-bench"],
-    version_args: &["-v"],
-    version: |said| {
+pub static RIVAL: Rival = Rival::new("likwid-bench", &["likwid-bench"], pairings, parse)
+    .about("bandwidth of loops in assembly, by level of the memory hierarchy")
+    .package("likwid")
+    .version(&["-v"], |said| {
         let text = said.stdout.trim();
         Some(text.strip_prefix("likwid-bench -- Version ")?.to_owned())
-    },
+    })
     // The first with `-W`, by which each thread touches its part first.
-    oldest: Some("5.1"),
-    pairings,
-    parse,
-};
+    .oldest("5.1");
 
 /// Most bytes of one thread's arrays in main memory, as plumb's standard preset has them; of a
 /// rehearsal.
@@ -95,16 +88,10 @@ const DIFFERENCE_L1: &str = "likwid-bench's rate is the mean over one run of at 
                              a first cache by some per cent";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let rank = |preset: Preset| match preset {
-        Preset::Rehearsal => 0,
-        Preset::Quick => 1,
-        Preset::Standard => 2,
-        Preset::Thorough => 3,
-    };
     let has_team = team(conditions).len() > 1;
     LOOPS
         .iter()
-        .filter(|one| rank(one.from) <= rank(conditions.preset))
+        .filter(|one| one.from <= conditions.preset)
         .filter(|one| !one.on_all || has_team)
         .map(|one| pairing(conditions, *one))
         .collect()
@@ -120,10 +107,7 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         stores: one.stores,
         level: one.level,
         cpus: &cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => LIMIT_REHEARSAL,
-            _ => LIMIT,
-        },
+        limit: conditions.rehearsed(LIMIT_REHEARSAL, LIMIT),
     };
     let kernel = kernel(&conditions.host, one.op, one.stores);
     let (footprint, skip) = match (moves.footprint(conditions), &kernel) {
@@ -146,10 +130,7 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
     };
     let group = format!("N:{footprint}B:{}", cpus.len());
     let seconds = conditions.whole_seconds().to_string();
-    let length = match conditions.preset {
-        Preset::Rehearsal => ["-i", TIMES_REHEARSAL],
-        _ => ["-s", &seconds],
-    };
+    let length = conditions.rehearsed(["-i", TIMES_REHEARSAL], ["-s", &seconds]);
     let args = ["-t", kernel.as_deref().unwrap_or("none"), place, &group, length[0], length[1]];
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,

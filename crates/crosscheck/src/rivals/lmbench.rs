@@ -16,24 +16,14 @@ use crate::bandwidth::{Moves, huge_pages};
 use crate::sides::case;
 use crate::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
 pub(super) use absent::NOT_COMPARED;
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Skip;
 use std::path::Path;
 use std::time::Duration;
 use table::{Entry, Figure, Needs, entries};
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "lmbench",
-    about: "the classic: latencies and bandwidths of system calls, processes, messages, memory",
-    package: None,
-    programs: &["lat_syscall"],
-    // None of its programs prints a version.
-    version_args: &[],
-    version: |_| None,
-    oldest: None,
-    pairings,
-    parse: read::parse,
-};
+// None of its programs prints a version.
+pub static RIVAL: Rival = Rival::new("lmbench", &["lat_syscall"], pairings, read::parse)
+    .about("the classic: latencies and bandwidths of system calls, processes, messages, memory");
 
 /// The shortest interval that is asked of it, in seconds: the longest that it would choose by
 /// itself, and above the one from which on it does not take off what its clock costs.
@@ -58,20 +48,9 @@ const HELLO: &str = "hello=$(dirname \"$(command -v lat_proc)\")/hello; test -x 
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     entries()
-        .filter(|entry| is_offered(entry.from, conditions.preset))
+        .filter(|entry| entry.from <= conditions.preset)
         .map(|entry| pairing(entry, conditions))
         .collect()
-}
-
-/// Whether what begins with one preset is in another.
-fn is_offered(from: Preset, preset: Preset) -> bool {
-    let rank = |preset| match preset {
-        Preset::Rehearsal => 0,
-        Preset::Quick => 1,
-        Preset::Standard => 2,
-        Preset::Thorough => 3,
-    };
-    rank(from) <= rank(preset)
 }
 
 fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {

@@ -4,23 +4,15 @@ use crate::bandwidth::{Moves, huge_pages};
 use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "mbw",
-    about: "copies of main memory: memcpy, a loop, memcpy by blocks",
-    package: Some("mbw"),
-    programs: &["mbw"],
-    version_args: &["-h"],
+pub static RIVAL: Rival = Rival::new("mbw", &["mbw"], pairings, parse)
+    .about("copies of main memory: memcpy, a loop, memcpy by blocks")
+    .package("mbw")
     // Up to 1.2 it reports none.
-    version: |said| {
+    .version(&["-h"], |said| {
         let text = format!("{}\n{}", said.stdout, said.stderr);
         let told = text.lines().find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
         Some(told.split(',').next()?.trim().to_owned())
-    },
-    oldest: None,
-    pairings,
-    parse,
-};
+    });
 
 /// plumb's arrays are cut to a multiple of less than this.
 const GRAIN: u64 = 4096;
@@ -94,10 +86,7 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
         stores: way.stores,
         level: "DRAM",
         cpus,
-        limit: match conditions.preset {
-            Preset::Rehearsal => 4 * MIB,
-            _ => 256 * MIB,
-        },
+        limit: conditions.rehearsed(4 * MIB, 256 * MIB),
     };
     // Its two arrays have whole MiB each; plumb's have as much.
     let (mib, skip) = match moves.footprint(conditions) {

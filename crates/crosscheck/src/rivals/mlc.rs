@@ -13,23 +13,15 @@ use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::read::{after, positive, version_behind};
 use crate::sides::{case, case_of};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Skip;
 use host::{Arch, format_cpus};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "mlc",
-    about: "Intel Memory Latency Checker: latency idle and under load, bandwidth, cache to cache",
-    package: None,
-    programs: &["mlc"],
-    version_args: &["--help"],
-    version,
+pub static RIVAL: Rival = Rival::new("mlc", &["mlc"], pairings, parse)
+    .about("Intel Memory Latency Checker: latency idle and under load, bandwidth, cache to cache")
+    .version(&["--help"], version)
     // No output of an older one was at hand.
-    oldest: Some("3.5"),
-    pairings,
-    parse,
-};
+    .oldest("3.5");
 
 /// What is printed, by the names that [`parse`] is asked for.
 const IDLE: &str = "Each iteration took";
@@ -68,10 +60,7 @@ const WALK: &str = "How long MLC's random walk stays in a page is not fully docu
     footprint, on base pages. Compare with `pages=huge` if MLC has huge pages.";
 
 fn idle(conditions: &Conditions) -> Pairing {
-    let bytes = match conditions.preset {
-        Preset::Rehearsal => FAR_REHEARSED,
-        _ => FAR,
-    };
+    let bytes = conditions.rehearsed(FAR_REHEARSED, FAR);
     let footprint = bytes.to_string();
     let set = format!("pattern=random load=pointer pages=base footprint={footprint}");
     // A buffer in KiB.

@@ -11,23 +11,16 @@ use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::read::{lone_number, positive};
 use crate::sides::{case, case_of};
 use crate::{Conditions, Goal, KIB, MIB, Output, Pairing, Rival, Row, Theirs};
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Skip;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "multichase",
-    about: "pointer chases through memory: single, parallel and under load; hand-over of a cache \
+pub static RIVAL: Rival = Rival::new("multichase", &["multichase"], pairings, parse)
+    .about(
+        "pointer chases through memory: single, parallel and under load; hand-over of a cache \
             line",
-    package: None,
-    programs: &["multichase"],
+    )
     // Any unknown option makes it print its usage, and there is no version.
-    version_args: &["-h"],
-    version: |_| None,
-    oldest: None,
-    pairings,
-    parse,
-};
+    .version(&["-h"], |_| None);
 
 /// Chains beside each other: a line has eight words, so not more can be apart in strides of a line.
 const CHAINS: u64 = 8;
@@ -47,10 +40,7 @@ enum Walk {
 }
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let far = match conditions.preset {
-        Preset::Rehearsal => FAR_REHEARSED,
-        _ => FAR,
-    };
+    let far = conditions.rehearsed(FAR_REHEARSED, FAR);
     let far_huge = chase(conditions, "memory-huge", Walk::Random { huge: true }, far);
     let mut all = vec![far_huge, hand_over(conditions)];
     if conditions.is_whole() {

@@ -9,19 +9,14 @@ use bench::pair::Class;
 use host::format_cpus;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "perf",
-    about: "perf bench: system calls, hand-overs by pipe, messages, copies of memory",
-    package: Some("linux-perf"),
-    programs: &["perf"],
-    version_args: &["--version"],
-    version: |said| Some(said.stdout.trim().strip_prefix("perf version ")?.to_owned()),
+pub static RIVAL: Rival = Rival::new("perf", &["perf"], pairings, parse)
+    .about("perf bench: system calls, hand-overs by pipe, messages, copies of memory")
+    .package("linux-perf")
+    .version(&["--version"], |said| {
+        Some(said.stdout.trim().strip_prefix("perf version ")?.to_owned())
+    })
     // The first with `syscall basic`, whose outputs were read.
-    oldest: Some("5.10"),
-    pairings,
-    parse,
-};
+    .oldest("5.10");
 
 /// Operations that take about a second where a system call takes 100 ns and a switch 1 µs.
 const CALLS_PER_S: f64 = 5e6;

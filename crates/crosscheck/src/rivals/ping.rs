@@ -7,18 +7,10 @@ use bench::experiment::Skip;
 use host::net::Echoes;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "ping",
-    about: "ICMP echoes (iputils)",
-    package: Some("iputils-ping"),
-    programs: &["ping"],
-    version_args: &["-V"],
-    version,
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("ping", &["ping"], pairings, parse)
+    .about("ICMP echoes (iputils)")
+    .package("iputils-ping")
+    .version(&["-V"], version);
 
 /// Bytes of payload.
 const PAYLOAD_BYTES: u64 = 56;

@@ -5,18 +5,10 @@ use crate::sides::case;
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "qperf",
-    about: "times of messages by TCP and UDP, halved",
-    package: Some("qperf"),
-    programs: &["qperf"],
-    version_args: &["--version"],
-    version: |said| Some(said.stdout.trim().strip_prefix("qperf ")?.to_owned()),
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("qperf", &["qperf"], pairings, parse)
+    .about("times of messages by TCP and UDP, halved")
+    .package("qperf")
+    .version(&["--version"], |said| Some(said.stdout.trim().strip_prefix("qperf ")?.to_owned()));
 
 /// Its times are of one way.
 const WAYS: f64 = 2.0;

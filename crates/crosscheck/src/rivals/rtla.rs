@@ -7,18 +7,10 @@ use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "rtla",
-    about: "rtla osnoise: what takes the CPU away, by the kernel's own tracer",
-    package: Some("rtla"),
-    programs: &["rtla"],
-    version_args: &["--version"],
-    version: |said| version_behind(said, "rtla version "),
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival = Rival::new("rtla", &["rtla"], pairings, parse)
+    .about("rtla osnoise: what takes the CPU away, by the kernel's own tracer")
+    .package("rtla")
+    .version(&["--version"], |said| version_behind(said, "rtla version "));
 
 /// The tracer watches the whole of each period, in µs.
 const PERIOD_US: u64 = 1_000_000;

@@ -5,19 +5,12 @@ use crate::sides::case;
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "sockperf",
-    about: "round trips of messages by TCP and UDP",
-    package: Some("sockperf"),
-    programs: &["sockperf"],
-    version_args: &["--version"],
-    version,
+pub static RIVAL: Rival = Rival::new("sockperf", &["sockperf"], pairings, parse)
+    .about("round trips of messages by TCP and UDP")
+    .package("sockperf")
+    .version(&["--version"], version)
     // Whole round trips.
-    oldest: Some("3.6"),
-    pairings,
-    parse,
-};
+    .oldest("3.6");
 
 /// The value that is read, as it is printed.
 const MEDIAN: &str = "percentile 50.000";

@@ -5,19 +5,11 @@ use crate::binary::ZEROED;
 use crate::{Conditions, Output, Pairing, Rival, Theirs};
 use bench::experiment::Skip;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "stream",
-    about: "copy, scale, add and triad of main memory, as its own binary was compiled",
-    package: None,
-    programs: &["stream_c.exe", "stream_c", "stream.exe", "stream"],
-    // It takes none and ignores them.
-    version_args: &[],
-    version: |said| Facts::of_file(&said.answer).map(|facts| facts.told()),
-    oldest: None,
-    pairings,
-    parse,
-};
+pub static RIVAL: Rival =
+    Rival::new("stream", &["stream_c.exe", "stream_c", "stream.exe", "stream"], pairings, parse)
+        .about("copy, scale, add and triad of main memory, as its own binary was compiled")
+        // It takes none and ignores them.
+        .version(&[], |said| Facts::of_file(&said.answer).map(|facts| facts.told()));
 
 /// Arrays of a thread below this are not compared: plumb takes no less in main memory.
 const THREAD_LEAST: u64 = 1 << 20;

@@ -7,25 +7,17 @@ use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
 use bench::experiment::{Preset, Skip};
 use record::event::Samples;
-use record::run::Run;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "stress-ng",
-    about: "processes, threads, page faults and contexts, as its stressors make them",
-    package: Some("stress-ng"),
-    programs: &["stress-ng"],
-    version_args: &["--version"],
-    version: |said| {
+pub static RIVAL: Rival = Rival::new("stress-ng", &["stress-ng"], pairings, parse)
+    .about("processes, threads, page faults and contexts, as its stressors make them")
+    .package("stress-ng")
+    .version(&["--version"], |said| {
         let rest = said.stdout.trim().strip_prefix("stress-ng, version ")?;
         Some(rest.split_whitespace().next()?.to_owned())
-    },
+    })
     // The oldest whose outputs were read.
-    oldest: Some("0.12"),
-    pairings,
-    parse,
-};
+    .oldest("0.12");
 
 /// Threads alive together: the default of `--pthread-max`.
 const ALIVE: u64 = 1024;
@@ -136,7 +128,7 @@ fn pthread(conditions: &Conditions) -> Pairing {
     let set = format!("pair=same alive={alive} work=stress stack=bare count=none");
     let row = Row {
         case: case_of(&set, 3),
-        statistic: Statistic::Own("mean CPU time", cpu_time_per_thread),
+        statistic: Statistic::Own("mean CPU time", |run, row| mean_cpu_time(&run.samples, row)),
         goal,
         ..Row::new("create_join", Unit::Ns, "pthread cpu", difference)
     };
@@ -146,10 +138,6 @@ fn pthread(conditions: &Conditions) -> Pairing {
 }
 
 /// The mean over rounds of the CPU time that a crowd took for each of its threads.
-fn cpu_time_per_thread(run: &Run, row: &Row) -> Result<f64> {
-    mean_cpu_time(&run.samples, row)
-}
-
 fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
     let of_row = samples
         .iter()

@@ -12,19 +12,12 @@ use bench::experiment::Skip;
 use record::unit::Unit;
 use std::path::Path;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "sysbench",
-    about: "trial division, walks over memory, reads of files: events per second",
-    package: Some("sysbench"),
-    programs: &["sysbench"],
-    version_args: &["--version"],
-    version: |said| Some(said.stdout.trim().strip_prefix("sysbench ")?.to_owned()),
+pub static RIVAL: Rival = Rival::new("sysbench", &["sysbench"], pairings, parse)
+    .about("trial division, walks over memory, reads of files: events per second")
+    .package("sysbench")
+    .version(&["--version"], |said| Some(said.stdout.trim().strip_prefix("sysbench ")?.to_owned()))
     // 0.4 takes other arguments and prints other text.
-    oldest: Some("1.0"),
-    pairings,
-    parse,
-};
+    .oldest("1.0");
 
 /// Primes are looked for below this: an event takes about a millisecond.
 const PRIMES_BELOW: u64 = 20_000;

@@ -18,19 +18,9 @@ use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
 
-/// The rival.
-pub static RIVAL: Rival = Rival {
-    name: "tinymembench",
-    about: "copies and fills of memory by many loops, random reads over growing blocks",
-    package: None,
-    programs: &["tinymembench"],
-    version_args: &[],
-    // Asked for its version it would measure for minutes: the run reports it.
-    version: |_| None,
-    oldest: None,
-    pairings,
-    parse,
-};
+// Asked for its version it would measure for minutes: the run reports it.
+pub static RIVAL: Rival = Rival::new("tinymembench", &["tinymembench"], pairings, parse)
+    .about("copies and fills of memory by many loops, random reads over growing blocks");
 
 /// All of it is in the first cache of every core since 2008.
 const FIRST: u64 = 16 * KIB;

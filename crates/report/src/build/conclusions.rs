@@ -5,6 +5,7 @@ use crate::values::{self, counted};
 use analysis::among::{Machine, Standing, standings};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
+use analysis::names::around;
 use record::quantity::digits;
 use record::run::Run;
 
@@ -101,10 +102,7 @@ fn short(name: &str) -> &str {
 /// What the report rests on.
 pub fn sources(run: &Run, others: &[Machine]) -> Section {
     let header = &run.header;
-    let build = match header.build.is_empty() {
-        true => String::new(),
-        false => format!(", sources {}", header.build),
-    };
+    let build = around(", sources ", &header.build, "");
     let pair = |name: &str, text: String| (name.to_owned(), text);
     let mut pairs = vec![
         pair("record", format!("{} (format {})", header.run, header.format)),
@@ -154,10 +152,7 @@ mod tests {
         };
         let (call, ladder) = (of("os.syscall"), of("memory.latency"));
         let tones = |section: &Section| -> Vec<Tone> {
-            let table = section.blocks.iter().find_map(|(_, block)| match block {
-                Block::Table(table) => Some(table),
-                _ => None,
-            });
+            let table = crate::tests::tables([section]).next();
             table.expect("a table").rows.iter().map(|row| row.cells[2].tone).collect()
         };
         let published = [machine(call, 8.0), machine(ladder, 0.25)];

@@ -7,10 +7,11 @@ use crate::document::{
 use crate::values::{self, counted, shell};
 use analysis::compare::conditions::settings;
 use analysis::crosscheck::{
-    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Tally, Verdict, rivals, tally,
+    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Verdict, count, rivals,
 };
 use analysis::findings::Severity;
-use analysis::gather::gathered;
+use analysis::gather::{ends, gathered};
+use analysis::names::{around, words};
 use record::crosscheck::{DIR, FILES, Goal, MEMORY};
 use record::quantity::render;
 use record::run::Run;
@@ -28,10 +29,8 @@ pub fn section(run: &Run) -> Option<Section> {
         return None;
     }
     let mut blocks = vec![Block::text(method(&all)).for_all()];
-    let begun = begun(run);
-    if !begun.is_empty() {
-        blocks.push(Block::Paragraph(begun).for_all());
-    }
+    let begun = Some(begun(run)).filter(|begun| !begun.is_empty());
+    blocks.extend(begun.map(|begun| Block::Paragraph(begun).for_all()));
     blocks.extend(plot(&all).map(|plot| Block::Plot(plot).on_page()));
     for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
         blocks.extend(of_rival(beside));
@@ -49,10 +48,7 @@ fn begun(run: &Run) -> String {
             .filter(|(name, value)| then.get(name) != Some(value))
             .map(|(name, _)| name)
             .collect();
-        let other = match other.as_slice() {
-            [] => String::new(),
-            names => format!("; changed since the record began: {}", names.join(", ")),
-        };
+        let other = around("; changed since the record began: ", &other.join(", "), "");
         format!(
             "Begun {} by plumb {}, {}, {} a comparison{other}.",
             began.started,
@@ -70,7 +66,7 @@ pub fn summary(run: &Run) -> Option<String> {
     let rows = rows_of(&all);
     (!all.is_empty()).then(|| match rows.is_empty() {
         true => "no comparison with other tools".to_owned(),
-        false => told(&tally(&rows)),
+        false => told(&rows),
     })
 }
 
@@ -79,19 +75,21 @@ fn rows_of<'run>(all: &[Beside<'run>]) -> Vec<Compared<'run>> {
     bouts.flat_map(|bout| bout.rows.iter().cloned()).collect()
 }
 
-fn told(tally: &Tally) -> String {
-    let judged = tally.met + tally.missed;
+fn told(rows: &[Compared<'_>]) -> String {
+    let met = count(rows, Verdict::Met);
+    let judged = met + count(rows, Verdict::Missed);
     let mut parts = Vec::new();
     if judged > 0 {
         let goals = counted(judged, "goal");
-        parts.push(format!("{} of {goals} compared with other tools met", tally.met));
+        parts.push(format!("{met} of {goals} compared with other tools met"));
     }
-    for (count, what) in [
-        (tally.undecided, "undecided (turns scatter)"),
-        (tally.explained, "explained by a difference in method"),
-        (tally.not_judged, "not judged"),
-        (tally.absent, "not compared"),
+    for (verdict, what) in [
+        (Verdict::Undecided, "undecided (turns scatter)"),
+        (Verdict::Explained, "explained by a difference in method"),
+        (Verdict::NotJudged, "not judged"),
+        (Verdict::Absent, "not compared"),
     ] {
+        let count = count(rows, verdict);
         if count > 0 {
             let begin = match parts.is_empty() {
                 true => format!("{} compared with other tools", counted(count, "figure")),
@@ -115,7 +113,7 @@ fn method(all: &[Beside<'_>]) -> String {
     );
     match rows.is_empty() {
         true => "None of these tools was compared.".to_owned(),
-        false => format!("{}. {method}", told(&tally(&rows))),
+        false => format!("{}. {method}", told(&rows)),
     }
 }
 
@@ -123,18 +121,13 @@ fn method(all: &[Beside<'_>]) -> String {
 /// commands.
 fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     let version = beside.rival.and_then(|rival| rival.version.as_deref());
-    let heading = match version {
-        Some(version) => format!("{} {version}", beside.name),
-        None => beside.name.to_owned(),
-    };
+    let heading = format!("{}{}", beside.name, around(" ", version.unwrap_or_default(), ""));
     let rows: Vec<&Compared> = beside.bouts.iter().flat_map(|bout| &bout.rows).collect();
     let mut blocks = vec![Block::Subheading(heading), Block::Table(table(beside, &rows))];
     let mut notes = differences(&rows);
     notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     let page = commands(beside).on_page();
     blocks.into_iter().map(Block::for_all).chain([page]).collect()
 }
@@ -148,10 +141,7 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
         (Some(least), Some(most)) => format!("{least} to {most} turns"),
         _ => "no turn".to_owned(),
     };
-    let caption = match about {
-        "" => format!("{}: {turns}", beside.name),
-        about => format!("{}: {about}; {turns}", beside.name),
-    };
+    let caption = format!("{}: {}{turns}", beside.name, around("", about, "; "));
     let theirs = format!("#{}", beside.name);
     let headings =
         ["compared", "plumb's figure", "#plumb", &theirs, "#ratio", "#interval", "goal", "verdict"];
@@ -160,16 +150,13 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
 
 fn cells(compared: &Compared<'_>) -> Vec<Cell> {
     let value = |value: Option<f64>| Cell::of(value.map(|value| render(value, compared.row.unit)));
-    let interval = compared
-        .interval
-        .map(|(low, high)| format!("[{}, {}]", values::ratio(low), values::ratio(high)));
     vec![
         Cell::plain(compared.name()),
         Cell::plain(figure(compared)),
         value(compared.ours),
         value(compared.theirs),
         Cell::of(compared.ratio.map(values::ratio)),
-        Cell::of(interval),
+        Cell::of(compared.interval.map(values::ratios)),
         Cell::of(goal(compared.row.goal)),
         verdict(compared),
     ]
@@ -179,12 +166,8 @@ fn cells(compared: &Compared<'_>) -> Vec<Cell> {
 fn figure(compared: &Compared<'_>) -> String {
     let row = compared.row;
     let case = row.case.to_string().replace(',', ", ");
-    let of = match case.is_empty() {
-        true => row.experiment.clone(),
-        false => format!("{} {case}", row.experiment),
-    };
-    let metric = row.metric.replace('_', " ");
-    format!("{of}: {metric} ({})", row.statistic)
+    let case = around(" ", &case, "");
+    format!("{}{case}: {} ({})", row.experiment, words(&row.metric), row.statistic)
 }
 
 /// What a ratio should be; nothing where it is explained.
@@ -372,10 +355,9 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
 
 /// From below the least to above the greatest of the ratios, and of what may be a goal.
 fn extent(points: &[Point]) -> (f64, f64) {
-    let ends = points.iter().map(|point| point.ends.unwrap_or((point.y, point.y)));
-    let (low, high) = ends.fold((*AGREE.start(), *AGREE.end()), |(least, most), (low, high)| {
-        (low.min(least), high.max(most))
-    });
+    let drawn = points.iter().map(|point| point.ends.unwrap_or((point.y, point.y)));
+    let all = drawn.chain([(*AGREE.start(), *AGREE.end())]);
+    let (low, high) = ends(all.flat_map(|(low, high)| [low, high]));
     (low / BEYOND, high * BEYOND)
 }
 
@@ -396,10 +378,8 @@ fn name(row: &Compared<'_>) -> String {
 }
 
 fn hover(row: &Compared<'_>, ratio: f64) -> String {
-    let interval = row.interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{}, {}]", values::ratio(low), values::ratio(high))
-    });
-    let goal = goal(row.row.goal).map_or_else(String::new, |goal| format!(", goal {goal}"));
+    let interval = around(" ", &row.interval.map(values::ratios).unwrap_or_default(), "");
+    let goal = around(", goal ", goal(row.row.goal).unwrap_or_default(), "");
     let verdict = row.verdict.text();
     format!("{}{interval}{goal}: {verdict}", values::ratio(ratio))
 }

@@ -8,7 +8,7 @@ use crate::values;
 use analysis::discussion;
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
-use analysis::names::Names;
+use analysis::names::{Names, around};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
@@ -40,8 +40,7 @@ pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> S
     let mut blocks: Vec<_> = head.map(Block::on_page).collect();
     match &planned.skipped {
         Some(absence) => {
-            let needed = absence.needed.as_ref();
-            let needed = needed.map_or_else(String::new, |needed| format!(" (needs {needed})"));
+            let needed = around(" (needs ", absence.needed.as_deref().unwrap_or_default(), ")");
             blocks.push(Block::text(format!("Skipped: {}{needed}.", absence.reason)).for_all());
         }
         None => blocks.extend(results(run, planned, figures)),
@@ -79,27 +78,18 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
             .into_iter()
             .map(|(audience, table)| (audience, Block::Table(table))),
     );
-    let absent = remarks::absent(told);
-    if !absent.is_empty() {
-        blocks.push(Block::Notes(absent).for_all());
-    }
-    let modes = remarks::modes(told);
-    if !modes.is_empty() {
-        blocks.push(Block::Notes(modes).in_short());
-    }
+    blocks.extend(Block::notes(remarks::absent(told)).map(Block::for_all));
+    blocks.extend(Block::notes(remarks::modes(told)).map(Block::in_short));
     if let Some(discussion) = discussion {
         let heading = Block::Subheading("Discussion".to_owned());
         blocks.extend([heading, discussion].map(Block::on_page));
     }
-    let remarks = remarks::of_figures(told);
-    if !remarks.is_empty() {
-        blocks.push(Block::Notes(remarks).on_page());
-    }
+    blocks.extend(Block::notes(remarks::of_figures(told)).map(Block::on_page));
     // Spans with their causes are the result of an experiment with this view.
-    let mut noted = remarks::of_experiment(told);
-    noted.truncate(MOST_NOTES);
-    if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
-        blocks.push(Block::Notes(noted).in_short());
+    if matches!(planned.view, View::Spans { .. }) {
+        let mut noted = remarks::of_experiment(told);
+        noted.truncate(MOST_NOTES);
+        blocks.extend(Block::notes(noted).map(Block::in_short));
     }
     blocks
 }
@@ -274,13 +264,10 @@ pub(super) fn table(
         (false, Some(metric)) => format!("{what}: {}", metric.name.replace('_', " ")),
         _ => what.to_owned(),
     };
-    let caption = match fixed.is_empty() {
-        true => caption,
-        false => format!("{caption}; {}", fixed.join(", ")),
-    };
+    let fixed = around("; ", &fixed.join(", "), "");
     Table {
         caption: format!(
-            "{caption}{}{}",
+            "{caption}{fixed}{}{}",
             values::told_of_marks(figures),
             values::told_of_core(figures)
         ),

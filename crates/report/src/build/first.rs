@@ -4,6 +4,7 @@
 use super::summary;
 use crate::document::{Block, Cell, Keys, Place, Row, Section, Table, Tone};
 use analysis::figure::Figure;
+use analysis::gather::ends;
 use analysis::keys::{Line, lines};
 use analysis::quality::quality;
 use record::event::{Ending, Range};
@@ -128,8 +129,7 @@ impl Axis {
             measured.chain(range.into_iter().flatten()).collect::<Vec<f64>>()
         };
         let all = lines.iter().flat_map(of_line).filter(|value| *value > 0.0 && value.is_finite());
-        let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
-        let (low, high) = all.map(f64::ln).fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        let (low, high) = ends(all.map(f64::ln));
         if low > high {
             return Axis { low: 0.0, length: 1.0 };
         }

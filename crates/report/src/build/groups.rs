@@ -8,7 +8,7 @@ use crate::values;
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
 use analysis::misses::is_estimate;
-use analysis::names::{Names, words};
+use analysis::names::{Names, around, words};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, Range};
 use record::key::CaseId;
@@ -193,10 +193,7 @@ fn by_line(
         cells.push(within(&own));
         Row::of(cells)
     });
-    let ends = match along.is_empty() {
-        true => String::new(),
-        false => format!(", least and most along {}", words(&along.join(" and "))),
-    };
+    let ends = around(", least and most along ", &words(&along.join(" and ")), "");
     let table = Table {
         caption: format!("{what}{ends}{}{}", unshown(left), values::told_of_core(figures)),
         rows: rows.collect(),

@@ -4,6 +4,7 @@ use super::columns::{self, Quantity};
 use crate::document::{Block, Cell, Column, Row, Section, Spread, Table};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::names::around;
 use record::quantity::render;
 
 const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
@@ -63,10 +64,7 @@ fn text(figure: &Figure) -> String {
     }
     let range = figure.shown_range();
     parts.extend(range.map(|range| format!("best guess {}", render(range.likely, unit))));
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("{}.", parts.join(", ")),
-    }
+    around("", &parts.join(", "), ".")
 }
 
 #[cfg(test)]

@@ -175,11 +175,7 @@ struct Facts<'a>(&'a Value);
 
 impl Facts<'_> {
     fn text(&self, pointer: &str) -> Option<String> {
-        match self.0.pointer(pointer)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        }
+        hardware::text(self.0.pointer(pointer)?)
     }
 
     fn number(&self, pointer: &str) -> Option<f64> {

@@ -6,6 +6,7 @@ use crate::document::{Block, Cell, Column, Grid, Row, Shades, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather;
+use analysis::names::around;
 use record::event::{PlannedExperiment, Range};
 use record::key::{CaseId, Value};
 use record::view::Cases;
@@ -71,10 +72,7 @@ pub(super) fn grids(
                 let text = values.iter().map(|value| values::parameter(value, unit));
                 (name.replace('_', " "), text.collect())
             };
-            let run_name = match one.name {
-                "" => String::new(),
-                name => format!(", {name}"),
-            };
+            let run_name = around(", ", one.name, "");
             let unit = spots.first()?.metric.unit;
             let predicted = predicted(&own).map_or_else(String::new, |range| {
                 format!(" (predicted {})", values::range(&range, unit))

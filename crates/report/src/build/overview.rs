@@ -26,12 +26,8 @@ const EARLIER: &str = "earlier figures";
 
 /// What to look at.
 pub fn findings(findings: &[Finding]) -> Section {
-    let block = match findings.is_empty() {
-        true => Block::Paragraph("Nothing to report.".to_owned()),
-        false => Block::Notes(
-            findings.iter().map(|finding| (finding.severity, finding.sentence())).collect(),
-        ),
-    };
+    let notes = findings.iter().map(|finding| (finding.severity, finding.sentence()));
+    let block = Block::notes(notes.collect()).unwrap_or_else(|| Block::text("Nothing to report."));
     Section::new("findings", "Findings", vec![block.for_all()])
 }
 
@@ -194,11 +190,7 @@ fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
         );
         (Severity::Note, text)
     });
-    let notes: Vec<(Severity, String)> = notes.collect();
-    match notes.is_empty() {
-        true => worst_misses(run, figures),
-        false => Block::Notes(notes),
-    }
+    Block::notes(notes.collect()).unwrap_or_else(|| worst_misses(run, figures))
 }
 
 /// Score with its plot, and the worst misses.

@@ -15,6 +15,7 @@ use crate::document::{Axis, Block, Plot};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather::gathered;
+use analysis::names::around;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::metric::Metric;
@@ -136,10 +137,7 @@ pub(super) fn title(shown: &[Shown<'_>], what: &str, picture: &CaseId) -> String
     };
     let values: Vec<String> =
         picture.0.iter().map(|(name, value)| parameter(first.planned, name, value)).collect();
-    let which = match values.is_empty() {
-        true => String::new(),
-        false => format!(": {}", values.join(", ")),
-    };
+    let which = around(": ", &values.join(", "), "");
     format!("{}: {what}{which}", first.planned.id)
 }
 

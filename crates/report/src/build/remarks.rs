@@ -4,7 +4,7 @@ use super::alike::gathered;
 use crate::values;
 use analysis::figure::Figure;
 use analysis::findings::Severity;
-use analysis::names::Names;
+use analysis::names::{Names, around};
 use record::event::{Ending, PlannedExperiment};
 use record::note::NoteKind;
 
@@ -28,8 +28,7 @@ pub(super) fn absent(told: Told) -> Vec<(Severity, String)> {
             Ending::Failed => ("failed", Severity::Error),
         };
         let reason = figure.reason.as_deref().unwrap_or("no reason was given");
-        let needed = figure.needed.as_ref();
-        let needed = needed.map_or_else(String::new, |needed| format!("; it needs {needed}"));
+        let needed = around("; it needs ", figure.needed.as_deref().unwrap_or_default(), "");
         Some((severity, *figure, format!("{word}: {reason}{needed}")))
     });
     merged(told, absent.collect())

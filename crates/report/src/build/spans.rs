@@ -4,6 +4,7 @@ use super::experiment::MANY_ROWS;
 use super::plots::{self, axis};
 use crate::document::{Cell, Column, Plot, Point, Row, Series, Shape, Table};
 use analysis::gather::distinct;
+use analysis::names::around;
 use record::event::{PlannedExperiment, Trace};
 use record::key::CaseId;
 use record::quantity::{digits, scale};
@@ -52,10 +53,7 @@ fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
 /// A picture for each case, with a lane for what was predicted of each of some metrics of its
 /// stretches' length.
 pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str, lengths: &[String]) -> Vec<Plot> {
-    let run_name = match shown.name {
-        "" => String::new(),
-        name => format!(", {name}"),
-    };
+    let run_name = around(", ", shown.name, "");
     first_of_each(shown.run, shown.planned, kind)
         .filter_map(|trace| {
             let (state, names) = trace.names.iter().next()?;
@@ -88,16 +86,15 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     let mut own = shown.figures.iter();
     let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
     let range = figure.shown_range().filter(|_| figure.unit().is_time())?;
-    let point = Point { x: range.low, y: range.high, ends: None, hover: String::new() };
     let name = format!("{}: predicted end", metric.replace('_', " "));
-    Some(Series::new(name, Shape::Spans, vec![point]))
+    Some(Series::new(name, Shape::Spans, vec![Point::at(range.low, range.high)]))
 }
 
 /// A stretch, whose first columns are its start and its duration; none of a trace without them. The
 /// tooltip follows from its ends.
 fn span(row: &[f64]) -> Option<Point> {
     let [start, duration, ..] = *row else { return None };
-    Some(Point { x: start, y: start + duration, ends: None, hover: String::new() })
+    Some(Point::at(start, start + duration))
 }
 
 /// A table for each case.

@@ -8,6 +8,7 @@ use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::keys::{Line, lines};
 use analysis::misses;
+use analysis::names::around;
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::score::{Score, score};
 use analysis::verdict::Verdict;
@@ -116,10 +117,7 @@ pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
             Some(format!("{family} {}", digits(bias)))
         });
         let biased: Vec<String> = biased.collect();
-        let bias = match biased.is_empty() {
-            true => String::new(),
-            false => format!("; measured over best guess: {}", biased.join(", ")),
-        };
+        let bias = around("; measured over best guess: ", &biased.join(", "), "");
         Some(format!(
             "{from}: {times}, {} of {} inside ({} not predictable){bias}",
             inside?,

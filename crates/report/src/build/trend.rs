@@ -7,9 +7,11 @@ use crate::document::{
 };
 use crate::values::{counted, percent, shown};
 use analysis::findings::Severity;
+use analysis::gather;
 use analysis::trend::{Changed, LEAST_RUNS, RunPoint, Size, Trend, Trends};
 use record::metric::Better;
 use record::quantity::{digits, render};
+use record::unit::Unit;
 
 /// Figures with a section each; of more, those that shift.
 const SECTIONS: usize = 8;
@@ -125,16 +127,7 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
         let run = trend.over.points.get(point).map(|point| point.run);
         run.map_or("", |run| trends.runs[run].name.as_str())
     };
-    let (change, interval) = match shift.size {
-        Size::Ratio(ratio, ends) => (
-            change(ratio),
-            ends.map(|ends| format!("[{}, {}]", change_number(ends.low), change(ends.high))),
-        ),
-        Size::Difference(difference, ends) => (
-            render(difference, unit),
-            ends.map(|ends| format!("[{}, {}]", render(ends.low, unit), render(ends.high, unit))),
-        ),
-    };
+    let (change, interval) = told(shift.size, unit);
     let environment: Vec<String> = changed
         .environment
         .iter()
@@ -156,6 +149,20 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
             false => environment.join("; "),
         }),
     ])
+}
+
+/// The size of a shift, and its interval.
+fn told(size: Size, unit: Unit) -> (String, Option<String>) {
+    match size {
+        Size::Ratio(ratio, ends) => (
+            change(ratio),
+            ends.map(|ends| format!("[{}, {}]", change_number(ends.low), change(ends.high))),
+        ),
+        Size::Difference(difference, ends) => (
+            render(difference, unit),
+            ends.map(|ends| format!("[{}, {}]", render(ends.low, unit), render(ends.high, unit))),
+        ),
+    }
 }
 
 /// A ratio as a change in percent, `+10.2 %`.
@@ -236,13 +243,10 @@ fn table(trends: &Trends, trend: &Trend, drawn: bool) -> Table {
 
 /// Least and greatest of some values and their intervals.
 fn ends(points: &[RunPoint]) -> (f64, f64) {
-    let all = points.iter().flat_map(|point| {
+    gather::ends(points.iter().flat_map(|point| {
         let (low, high) = point.ci.unwrap_or((point.value, point.value));
         [point.value, low, high]
-    });
-    all.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, value| {
-        (ends.0.min(value), ends.1.max(value))
-    })
+    }))
 }
 
 /// Columns of a value's picture.
@@ -295,10 +299,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             .iter()
             .map(|changed| Marker {
                 at: changed.shift.at as f64 - 0.5,
-                label: match changed.shift.size {
-                    Size::Ratio(ratio, _) => change(ratio),
-                    Size::Difference(difference, _) => render(difference, unit),
-                },
+                label: told(changed.shift.size, unit).0,
                 is_measured: true,
             })
             .collect(),
@@ -313,10 +314,8 @@ fn levels(trend: &Trend) -> Vec<Series> {
         .into_iter()
         .zip(0_u32..)
         .map(|(level, index)| Point {
-            x: f64::from(index),
-            y: level,
-            ends: None,
             hover: format!("level {}", render(level, unit)),
+            ..Point::at(f64::from(index), level)
         })
         .collect();
     let begins = trend.shifts.iter().map(|changed| changed.shift.at);

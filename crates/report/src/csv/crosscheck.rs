@@ -1,76 +1,39 @@
 //! The rows of a crosscheck as comma-separated values, in base units.
 
-use super::{table, text};
+use super::{columns, fields, table};
 use crate::json;
 use record::run::Run;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// What a column's value belongs to.
-enum Of {
-    Rival,
-    Pairing,
-    Row,
-}
-
-/// Columns, and where each stands in the flat result.
-const COLUMNS: [(&str, Of, &str); 23] = [
-    ("rival", Of::Rival, "/name"),
-    ("rival_version", Of::Rival, "/version"),
-    ("pairing", Of::Pairing, "/name"),
-    ("row", Of::Row, "/name"),
-    ("experiment", Of::Row, "/experiment"),
-    ("case", Of::Row, "/case"),
-    ("metric", Of::Row, "/metric"),
-    ("statistic", Of::Row, "/statistic"),
-    ("unit", Of::Row, "/unit"),
-    ("ours", Of::Row, "/ours"),
-    ("theirs", Of::Row, "/theirs"),
-    ("ratio", Of::Row, "/ratio"),
-    ("ci_low", Of::Row, "/ci/0"),
-    ("ci_high", Of::Row, "/ci/1"),
-    ("confidence", Of::Row, "/confidence"),
-    ("ratios", Of::Row, "/ratios"),
-    ("goal", Of::Row, "/goal"),
-    ("verdict", Of::Row, "/verdict"),
-    ("difference", Of::Row, "/difference"),
-    ("turns", Of::Pairing, "/turns"),
-    ("outcome", Of::Pairing, "/outcome"),
-    ("reason", Of::Pairing, "/reason"),
-    ("needed", Of::Pairing, "/needed"),
-];
+/// Columns ([`columns`]) of a row with its pairing and its rival.
+const COLUMNS: &str = "rival=rival/name rival_version=rival/version pairing=pairing/name \
+    row=row/name experiment=row/ case=row/ metric=row/ statistic=row/ unit=row/ ours=row/ \
+    theirs=row/ ratio=row/ ci_low=row/ci/0 ci_high=row/ci/1 confidence=row/ ratios=row/ goal=row/ \
+    verdict=row/ difference=row/ turns=pairing/ outcome=pairing/ reason=pairing/ needed=pairing/ \
+    plumb run";
 
 /// The text, with a header line: a row per compared figure. Rivals that are not here have none. The
 /// last columns name plumb's version and the run.
 pub(super) fn render(run: &Run) -> String {
-    let names = COLUMNS.iter().map(|(name, ..)| *name);
+    let columns = columns(COLUMNS);
     let mut lines = Vec::new();
-    let flat = serde_json::to_value(json::flat(run))
-        .expect("its keys are strings and it holds no foreign serialisers");
+    let flat = json!(json::flat(run));
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
     for rival in list(&flat, "crosscheck") {
         for pairing in list(&rival, "pairings") {
             for row in list(&pairing, "rows") {
-                let field = |(_, of, pointer): &(&str, Of, &str)| {
-                    let whole = match of {
-                        Of::Rival => &rival,
-                        Of::Pairing => &pairing,
-                        Of::Row => &row,
-                    };
-                    whole.pointer(pointer).map_or_else(String::new, text)
-                };
-                let fields = COLUMNS.iter().map(field);
-                let header = &run.header;
-                let of_the_run = [header.plumb.clone(), header.run.clone()];
-                lines.push(fields.chain(of_the_run).collect());
+                let (plumb, run) = (&flat["plumb"], &flat["run"]);
+                let all = json!({ "rival": rival, "pairing": pairing, "row": row, "plumb": plumb, "run": run });
+                lines.push(fields(&columns, &all));
             }
         }
     }
-    table(names.chain(["plumb", "run"]), lines)
+    table(columns.iter().map(|(name, _)| *name), lines)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, render};
+    use super::{COLUMNS, columns, render};
     use analysis::crosscheck::{rows, sample};
     use std::collections::BTreeMap;
 
@@ -84,7 +47,7 @@ mod tests {
         let rows = rows(&run);
         assert_eq!(found.len(), rows.len());
         for (found, row) in found.iter().zip(&rows) {
-            assert_eq!(found.len(), COLUMNS.len() + 2);
+            assert_eq!(found.len(), columns(COLUMNS).len());
             assert_eq!(found["rival"], row.pairing.rival);
             assert_eq!(found["pairing"], row.pairing.name);
             assert_eq!(found["case"], "call=getppid");

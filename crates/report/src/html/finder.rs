@@ -1,7 +1,8 @@
 //! The summary of all figures, which the page's script draws: what is searched and sorted, and each
 //! figure's distribution as places along an axis.
 
-use crate::document::{Spread, Table, Tone};
+use crate::document::{Spread, Table};
+use analysis::gather::ends;
 use maud::{Markup, html};
 use record::quantity::{digits, render};
 use serde_json::{Map, Value, json};
@@ -29,12 +30,12 @@ pub fn json(table: &Table, spreads: &[Option<Spread>]) -> String {
         table.rows.iter().map(|row| row.cells.get(at).map_or("", |cell| &cell.text)).collect()
     };
     let last = table.columns.len().saturating_sub(1);
-    let tones = table.rows.iter().map(|row| row.cells.get(last).map_or("", |cell| tone(cell.tone)));
+    let tones = table.rows.iter().map(|row| row.cells.get(last)?.tone.class());
     json!({
         "caption": table.caption,
         "heads": table.columns.iter().map(|one| json!([one.heading, one.is_number])).collect::<Vec<_>>(),
         "columns": (0..table.columns.len()).map(column).collect::<Vec<_>>(),
-        "tones": tones.collect::<Vec<_>>(),
+        "tones": tones.map(Option::unwrap_or_default).collect::<Vec<_>>(),
         "spreads": by_field(spreads),
     })
     .to_string()
@@ -50,16 +51,6 @@ fn by_field(spreads: &[Option<Spread>]) -> Map<String, Value> {
         }
     }
     fields
-}
-
-fn tone(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain => "",
-        Tone::Good => "good",
-        Tone::Warn => "warn",
-        Tone::Bad => "bad",
-        Tone::Muted => "muted",
-    }
 }
 
 /// An axis from the least to the greatest of what was measured, and on to what was predicted where
@@ -78,9 +69,7 @@ impl Along {
         let of_density = [spread.density.low, spread.density.high];
         let measured = rounds.chain(of_density).chain([spread.value]);
         let measured = measured.filter(|value| !is_log || *value > 0.0).map(scaled);
-        let start = (f64::INFINITY, f64::NEG_INFINITY);
-        let (low, high) =
-            measured.fold(start, |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = ends(measured);
         let span = match high > low {
             true => high - low,
             false => (0.01 * high.abs()).max(f64::MIN_POSITIVE),

@@ -1,7 +1,7 @@
 //! Key figures: a card for each group, in which a dot and its interval lie over the predicted band.
 //! Without scripts they are there too.
 
-use crate::document::{Cell, Keys, Place, Tone};
+use crate::document::{Cell, Keys, Place};
 use maud::{Markup, html};
 
 /// Height of a picture, in its own units.
@@ -57,14 +57,7 @@ fn is_long(cell: &Cell) -> bool {
 }
 
 fn of_cell(cell: &Cell) -> Markup {
-    let class = match cell.tone {
-        Tone::Plain => None,
-        Tone::Good => Some("good"),
-        Tone::Warn => Some("warn"),
-        Tone::Bad => Some("bad"),
-        Tone::Muted => Some("muted"),
-    };
-    html! { td class=[class]; (cell.text) }
+    html! { td class=[cell.tone.class()]; (cell.text) }
 }
 
 fn picture(place: &Place, length: f64) -> Markup {

@@ -2,6 +2,8 @@
 
 use super::ticks::{self, Scale};
 use crate::document::{Axis, Grid, Plot, Point, Series, Shades, Shape};
+use analysis::gather::ends;
+use analysis::names::around;
 use maud::{Markup, html};
 use record::quantity::{self, digits, render};
 use record::unit::Unit;
@@ -54,10 +56,7 @@ impl Pictures {
         };
         let of = Texts {
             title: &plot.title,
-            what: match plot.y.label.is_empty() {
-                true => format!("{}, {lines}", plot.x.label),
-                false => format!("{} over {}, {lines}", plot.y.label, plot.x.label),
-            },
+            what: format!("{}{}, {lines}", around("", &plot.y.label, " over "), plot.x.label),
             also: also(plot),
             aside: cut_at(plot).map(|high| format!("The prediction extends to {high}.")),
         };
@@ -268,9 +267,7 @@ fn axis(axis: &Axis, extent: Extent, is_binary: bool) -> Value {
 
 fn cells(grid: &Grid) -> Value {
     let values = || grid.cells.iter().flatten().flatten().copied();
-    let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
+    let (low, high) = ends(values());
     let (factor, unit) =
         quantity::scale(values().fold(0.0, |high, value| f64::max(high, value.abs())), grid.unit);
     let is_log = low > 0.0
@@ -344,7 +341,7 @@ mod tests {
     /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
     fn plot(shape: Shape, high: f64, is_log: bool) -> Plot {
         let series = |shape, high: f64| {
-            let point = Point { x: 1.0, y: 90.0, ends: Some((80.0, high)), hover: String::new() };
+            let point = Point { ends: Some((80.0, high)), ..Point::at(1.0, 90.0) };
             Series::new("", shape, vec![point])
         };
         let series = vec![series(shape, high), series(Shape::Line, 100.0)];

@@ -97,15 +97,8 @@ fn prefix(row: &Row) -> Option<&str> {
 }
 
 fn of_cell(cell: &Cell, is_number: bool) -> Markup {
-    let class = match cell.tone {
-        Tone::Plain => None,
-        // Nothing is nothing, in whatever colour.
-        Tone::Muted if cell.text == "-" => None,
-        Tone::Good => Some("good"),
-        Tone::Warn => Some("warn"),
-        Tone::Bad => Some("bad"),
-        Tone::Muted => Some("muted"),
-    };
+    // Nothing is nothing, in whatever colour.
+    let class = cell.tone.class().filter(|_| cell.tone != Tone::Muted || cell.text != "-");
     // The style sheet keeps numbers on one line.
     match !is_number && cell.text.chars().count() <= SHORT {
         true => html! { td class=[class]; (cell.text.replace(' ', "\u{a0}")) },

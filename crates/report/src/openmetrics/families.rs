@@ -24,19 +24,19 @@ impl Families {
         Families { of_all: labels, by_name: BTreeMap::new() }
     }
 
-    /// One more sample. `stem` is the name without its unit. A value that is no number is left out, and
-    /// so is a second one with the same labels.
+    /// One more sample. `stem` is the name without its unit. A value that is absent or no number is left
+    /// out, and so is a second one with the same labels.
     pub fn add(
         &mut self,
         stem: &str,
         unit: &'static str,
         help: &str,
         labels: &[String],
-        value: f64,
+        value: impl Into<Option<f64>>,
     ) {
-        if !value.is_finite() {
+        let Some(value) = value.into().filter(|value| value.is_finite()) else {
             return;
-        }
+        };
         let stem = identifier(stem);
         let name = match unit {
             "" => stem,
@@ -72,10 +72,8 @@ impl Families {
             ("_low", "Lower end of the interval: ", low),
             ("_high", "Upper end of the interval: ", high),
         ] {
-            if let Some(value) = value {
-                let (stem, help) = (format!("{stem}{suffix}"), format!("{of}{help}"));
-                self.add(&stem, unit, &help, labels, value * factor);
-            }
+            let (stem, help) = (format!("{stem}{suffix}"), format!("{of}{help}"));
+            self.add(&stem, unit, &help, labels, value.map(|value| value * factor));
         }
     }
 

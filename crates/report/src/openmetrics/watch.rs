@@ -123,9 +123,7 @@ fn about_the_watch(families: &mut Families, watched: &Watched) {
             Some(holding),
         ),
     ] {
-        if let Some(value) = value {
-            families.add(stem, unit, help, &[], value);
-        }
+        families.add(stem, unit, help, &[], value);
     }
 }
 
@@ -164,9 +162,7 @@ fn about_a_part(families: &mut Families, part: &PartState, now_s: f64) {
             Some(f64::from(u8::from(part.fits))),
         ),
     ] {
-        if let Some(value) = value {
-            families.add(stem, unit, help, &labels, value);
-        }
+        families.add(stem, unit, help, &labels, value);
     }
 }
 
@@ -182,15 +178,11 @@ fn about_a_change(families: &mut Families, change: &Change) {
         label("metric", &change.key.metric),
         label("effect", effect),
     ];
-    if let Some(ratio) = change.ratio() {
-        let help = "New level of a figure over its old one";
-        families.add("plumb_watch_change", "ratio", help, &labels, ratio);
-    }
+    let help = "New level of a figure over its old one";
+    families.add("plumb_watch_change", "ratio", help, &labels, change.ratio());
+    let help = "When the new level of a figure began, in seconds since 1970";
     let since = super::seconds_since_1970(&change.since);
-    if let Some(since) = since {
-        let help = "When the new level of a figure began, in seconds since 1970";
-        families.add("plumb_watch_change_timestamp", "seconds", help, &labels, since);
-    }
+    families.add("plumb_watch_change_timestamp", "seconds", help, &labels, since);
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What stands beside other tools, in every format.
 
 use super::super::{build::build, html, json, markdown, openmetrics, terminal};
-use super::{PLAIN, check, every_format, schema_errors, with_texts};
+use super::{
+    PLAIN, blocks, check, every_format, plots, schema_errors, section, tables, with_texts,
+};
 use crate::document::{Audience, Block, Document};
 use analysis::crosscheck::{rows, sample};
 use record::crosscheck::{Began, Goal};
@@ -71,8 +73,7 @@ fn when_it_was_made_is_told_with_what_was_otherwise_then() {
     began.environment.insert("<b>kernel".to_owned(), "7.0".to_owned());
     run.push(Event::Crosscheck(began));
     let document = build(&run);
-    let section = document.sections.iter().find(|section| section.id == "crosscheck").unwrap();
-    let begun = section.blocks.iter().find_map(|(_, block)| match block {
+    let begun = blocks([section(&document, "crosscheck")]).find_map(|block| match block {
         Block::Paragraph(text) if text.contains(&run.header.plumb) => Some(text),
         _ => None,
     });
@@ -86,22 +87,16 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
     let run = sample::own();
     let document = build(&run);
     let section = &document.sections[0];
-    let tables = section.blocks.iter().filter_map(|(_, block)| match block {
-        Block::Table(table) => Some(table),
-        _ => None,
-    });
-    let names: Vec<&str> =
-        tables.flat_map(|table| &table.rows).map(|row| row.cells[0].text.as_str()).collect();
+    let names: Vec<&str> = tables([section])
+        .flat_map(|table| &table.rows)
+        .map(|row| row.cells[0].text.as_str())
+        .collect();
     let rows = rows(&run);
     for row in &rows {
         assert!(names.contains(&row.name().as_str()), "{}: {names:?}", row.name());
     }
     assert!(names.contains(&"iozone") && names.contains(&"ping"));
-    let plots = section.blocks.iter().filter_map(|(_, block)| match block {
-        Block::Plot(plot) => Some(plot),
-        _ => None,
-    });
-    let plots: Vec<_> = plots.collect();
+    let plots: Vec<_> = plots([section]).collect();
     assert_eq!(plots.len(), 1);
     let [goals, drawn] = plots[0].series.as_slice() else {
         panic!("the goals and the ratios");

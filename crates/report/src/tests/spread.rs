@@ -1,28 +1,19 @@
 //! What was predicted and how samples spread, in the formats that show it.
 
 use super::super::build::build;
-use super::super::document::{Block, Document, Plot, Shape};
+use super::super::document::Shape;
 use super::super::{markdown, terminal};
-use super::PLAIN;
+use super::{PLAIN, planned, plots, section};
 use analysis::sample;
 use bench::experiment::ViewCard;
 use record::event::Trace;
 use record::key::CaseId;
 use record::unit::Unit;
 
-fn plots<'a>(document: &'a Document, of: &'a str) -> impl Iterator<Item = &'a Plot> {
-    let section = document.sections.iter().find(|section| section.id == of);
-    let blocks = &section.expect("is in the document").blocks;
-    blocks.iter().filter_map(|(_, block)| match block {
-        Block::Plot(plot) => Some(plot),
-        _ => None,
-    })
-}
-
 #[test]
 fn a_trace_has_the_band_that_was_predicted_of_its_case() {
     let document = build(&sample::run());
-    let plot = plots(&document, "clock.rate").next().expect("the trace is drawn");
+    let plot = plots([section(&document, "clock.rate")]).next().expect("the trace is drawn");
     let bands: Vec<_> = plot.series.iter().filter(|one| one.shape == Shape::Band).collect();
     assert_eq!(bands.len(), 1);
     let trace = plot.series.iter().find(|one| one.shape == Shape::Trace).expect("a trace");
@@ -35,8 +26,7 @@ fn a_trace_has_the_band_that_was_predicted_of_its_case() {
 #[test]
 fn stretches_have_a_lane_for_what_was_predicted_of_their_length() {
     let mut run = sample::run();
-    let planned = run.plan.as_mut().unwrap().experiments.iter_mut();
-    let rate = planned.into_iter().find(|one| one.id == "clock.rate").unwrap();
+    let rate = planned(&mut run, "clock.rate");
     rate.view = ViewCard::spans("timeline", "periods").beside(&["counter", "nobody"]).view();
     rate.metrics[0].unit = Unit::Ns;
     let names = ["active"].map(str::to_owned).to_vec();
@@ -51,7 +41,7 @@ fn stretches_have_a_lane_for_what_was_predicted_of_their_length() {
         dropped: 0,
     }];
     let document = build(&run);
-    let plot = plots(&document, "clock.rate").next().expect("lanes are drawn");
+    let plot = plots([section(&document, "clock.rate")]).next().expect("lanes are drawn");
     let lanes: Vec<(&str, usize)> =
         plot.series.iter().map(|lane| (lane.name.as_str(), lane.points.len())).collect();
     assert_eq!(lanes, [("active", 2), ("counter: predicted end", 1)]);

@@ -80,20 +80,93 @@ pub(super) fn entries() -> impl Iterator<Item = &'static Entry> {
     os::ENTRIES.iter().chain(machine::ENTRIES)
 }
 
-/// What most entries are.
-const PLAIN: Entry = Entry {
-    name: "",
-    from: Preset::Standard,
-    program: "",
-    args: "",
-    interval_s: 0.0,
-    enough_s: super::ENOUGH_S,
-    has_status: true,
-    needs: Needs::Nothing,
-    experiment: "",
-    set: "",
-    rows: &[],
-};
+/// A program beside an experiment, as most are: any preset, no arguments, nothing needed.
+const fn entry(program: &'static str, experiment: &'static str) -> Entry {
+    Entry {
+        name: "",
+        from: Preset::Standard,
+        program,
+        args: "",
+        interval_s: 0.0,
+        enough_s: super::ENOUGH_S,
+        has_status: true,
+        needs: Needs::Nothing,
+        experiment,
+        set: "",
+        rows: &[],
+    }
+}
+
+impl Entry {
+    const fn named(self, name: &'static str, from: Preset) -> Entry {
+        Entry { name, from, ..self }
+    }
+
+    const fn asked(self, args: &'static str, set: &'static str) -> Entry {
+        Entry { args, set, ..self }
+    }
+
+    const fn interval(self, interval_s: f64) -> Entry {
+        Entry { interval_s, ..self }
+    }
+
+    const fn enough(self, enough_s: f64) -> Entry {
+        Entry { enough_s, ..self }
+    }
+
+    const fn without_status(self) -> Entry {
+        Entry { has_status: false, ..self }
+    }
+
+    const fn needs(self, needs: Needs) -> Entry {
+        Entry { needs, ..self }
+    }
+
+    const fn beside(self, rows: &'static [Figure]) -> Entry {
+        Entry { rows, ..self }
+    }
+}
+
+impl Figure {
+    const fn named(self, name: &'static str) -> Figure {
+        Figure { name, ..self }
+    }
+
+    /// Of one of the command's cases.
+    const fn of(self, case: &'static str, what: &'static str) -> Figure {
+        Figure { case, what, ..self }
+    }
+
+    /// Of its only case.
+    const fn read(self, what: &'static str) -> Figure {
+        Figure { what, ..self }
+    }
+
+    const fn metric(self, metric: &'static str) -> Figure {
+        Figure { metric, ..self }
+    }
+
+    const fn halved(self) -> Figure {
+        Figure { times: 0.5, ..self }
+    }
+
+    const fn taken(self, statistic: Statistic) -> Figure {
+        Figure { statistic, ..self }
+    }
+
+    const fn goal(self, goal: Goal) -> Figure {
+        Figure { goal, ..self }
+    }
+
+    const fn differs(self, difference: &'static str) -> Figure {
+        Figure { difference, ..self }
+    }
+
+    /// The difference explains whatever ratio there is.
+    const fn explained(self, difference: &'static str) -> Figure {
+        self.goal(Goal::Explained).differs(difference)
+    }
+}
 
 /// A latency that should agree.
 const TIME: Figure = Figure {

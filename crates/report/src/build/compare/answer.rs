@@ -10,8 +10,7 @@ use analysis::compare::conditions::Condition;
 use analysis::compare::{Against, Comparison, Direction};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
-use analysis::names::{Names, words};
-use record::metric::Kind;
+use analysis::names::{self, Names, words};
 
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
@@ -25,10 +24,7 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
     if !has_published(against) {
         let name = title.letter.to_string();
         let confidence = against.confidence(comparison.base.run, &name);
-        let reasons = match confidence.reasons.is_empty() {
-            true => String::new(),
-            false => format!(": {}", confidence.reasons.join("; ")),
-        };
+        let reasons = names::around(": ", &confidence.reasons.join("; "), "");
         head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
         foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
     }
@@ -126,14 +122,7 @@ fn cannot_see(against: &Against) -> String {
     let told: Vec<String> = against
         .least_seen()
         .into_iter()
-        .map(|(kind, least)| {
-            let kind = match kind {
-                Kind::Hardware => "hardware",
-                Kind::Os => "os",
-                Kind::Io => "io",
-            };
-            format!("{} % ({kind})", percent(least))
-        })
+        .map(|(kind, least)| format!("{} % ({})", percent(least), kind.text()))
         .collect();
     let untested = against.figures.len() - against.tested();
     let untested = match untested {

@@ -7,6 +7,7 @@ use analysis::compare::{Compared, Comparison, Direction, Near, Outcome};
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::gathered;
+use analysis::names::around;
 use std::collections::BTreeMap;
 
 /// Findings of a family that are shown where room is short.
@@ -32,10 +33,7 @@ pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, 
         .map(|(at, one)| Row { cells: changed(one).into(), is_spare: at >= FINDINGS_SHOWN });
     let headings = ["figure", "#base", "#new", "change", "#new / base", "#band"];
     let mut blocks = vec![Block::Table(Table::new(caption, &headings, rows)).for_all()];
-    let notes = beside(findings);
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes).for_all());
-    }
+    blocks.extend(Block::notes(beside(findings)).map(Block::for_all));
     blocks
 }
 
@@ -226,11 +224,8 @@ fn ratio(one: &Compared) -> Cell {
     let Some(ratio) = one.ratio() else {
         return difference(one);
     };
-    let interval = one.interval().map_or_else(String::new, |(low, high)| {
-        let [low, high] = [low, high].map(values::ratio);
-        format!(" [{low}, {high}]")
-    });
-    Cell::plain(format!("{}{interval}", values::ratio(ratio)))
+    let interval = one.interval().map(values::ratios).unwrap_or_default();
+    Cell::plain(format!("{}{}", values::ratio(ratio), around(" ", &interval, "")))
 }
 
 fn difference(one: &Compared) -> Cell {

@@ -76,8 +76,7 @@ pub(super) fn storage(facts: &Facts) -> String {
             disk["size_bytes"].as_f64().map(render_bytes),
             link_of_disk(disk, more).or_else(|| text(&disk["driver"])),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        format!("{name} ({})", parts.join(", "))
+        format!("{name} ({})", joined(&parts).unwrap_or_default())
     });
     disks.collect::<Vec<_>>().join(", ")
 }
@@ -86,9 +85,8 @@ pub(super) fn storage(facts: &Facts) -> String {
 pub(super) fn network(facts: &Facts) -> String {
     let cards = shown_cards(facts).map(|card| {
         let parts = [text(&card["driver"]), speed(card), text(&card["operstate"])];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
         let name = text(&card["name"]).unwrap_or_default();
-        format!("{name} ({})", parts.join(", "))
+        format!("{name} ({})", joined(&parts).unwrap_or_default())
     });
     cards.collect::<Vec<_>>().join(", ")
 }
@@ -276,7 +274,7 @@ fn link_text((gts, width): (f64, f64)) -> String {
     format!("PCIe {} GT/s x{width}", digits(gts))
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

@@ -3,7 +3,7 @@
 use super::line::predicted;
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
-use analysis::gather::distinct;
+use analysis::gather::{distinct, ends};
 use record::key::CaseId;
 use record::view::Cases;
 
@@ -50,8 +50,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         let mut y = axis("", None, false);
         y.names.clone_from(&labels);
         // Lengths dominated by a single one say nothing: then places along a logarithmic axis.
-        let lengths = || spots.iter().map(|spot| spot.value);
-        let (low, high) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
+        let (low, high) = ends(spots.iter().map(|spot| spot.value));
         let is_log = low > 0.0 && high > APART * low;
         let bars = shown.iter().enumerate().filter_map(of_run);
         // The first run's: that is what the others are held against.

@@ -4,7 +4,7 @@ use super::axis;
 use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
 use analysis::figure::{Figure, LADDER, Stats};
-use analysis::gather::gathered;
+use analysis::gather::{ends, gathered};
 use analysis::names::Names;
 use record::event::PlannedExperiment;
 use record::view::View;
@@ -62,8 +62,7 @@ fn picture(
         Series::new(name, Shape::Line, points(figure, stats))
     }));
     let lines = || series.iter().filter(|one| one.shape == Shape::Line);
-    let values = || lines().flat_map(|one| &one.points).map(|point| point.y);
-    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+    let (low, high) = ends(lines().flat_map(|one| &one.points).map(|point| point.y));
     let mut x = axis("percentile of the events", None, false);
     x.names = NAMES.map(str::to_owned).to_vec();
     let left = match all > own.len() {
@@ -84,7 +83,7 @@ fn predicted(own: &[(&Figure, &Stats)]) -> Option<Series> {
     let ranges = own.iter().filter_map(|(figure, _)| figure.shown_range());
     let ends = ranges.map(|range| (range.low, range.high));
     let ends = ends.reduce(|(low, high), (a, b)| (f64::min(low, a), f64::max(high, b)))?;
-    let point = Point { x: MEDIAN, y: ends.0, ends: Some(ends), hover: String::new() };
+    let point = Point { ends: Some(ends), ..Point::at(MEDIAN, ends.0) };
     Some(Series::new("predicted median", Shape::Ranges, vec![point]))
 }
 
@@ -93,10 +92,8 @@ fn points(figure: &Figure, stats: &Stats) -> Vec<Point> {
     let place_of_max = LADDER.len() as u8;
     let max = (!stats.at_least.contains(&"max")).then_some((stats.max, place_of_max));
     let point = |(value, at): (f64, u8)| Point {
-        x: f64::from(at),
-        y: value,
-        ends: None,
         hover: format!("{} {}", NAMES[usize::from(at)], values::plain(value, figure.unit())),
+        ..Point::at(f64::from(at), value)
     };
     ladder.chain(max).map(point).collect()
 }

@@ -5,7 +5,7 @@ use crate::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::values;
 use analysis::facts::stated_levels;
 use analysis::figure::Figure;
-use analysis::gather::{distinct, gathered};
+use analysis::gather::{distinct, ends, gathered};
 use record::event::Derived;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -52,7 +52,7 @@ impl Picture<'_, '_> {
         spots.retain(|spot| spot.figure.case.get(self.over).is_some());
         let metric = spots.first()?.metric;
         let (x, places) = self.places(&spots);
-        let (least, greatest) = ends(&places);
+        let (least, greatest) = ends(places.iter().copied());
         if least >= greatest {
             return None;
         }
@@ -276,12 +276,6 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-fn ends(places: &[f64]) -> (f64, f64) {
-    let start = (f64::INFINITY, f64::NEG_INFINITY);
-    let widen = |(low, high): (f64, f64), at: &f64| (low.min(*at), high.max(*at));
-    places.iter().fold(start, widen)
-}
-
 /// One band around what was predicted of all lines of the first run.
 fn around_all(lines: &[Line<'_>]) -> Option<Series> {
     let own = lines.iter().filter(|line| line.of == 0);
@@ -317,7 +311,7 @@ pub(super) fn expected(name: &str, mut points: Vec<Point>) -> Option<Series> {
 
 pub(super) fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     let range = figure.shown_range()?;
-    Some(Point { x, y: range.likely, ends: Some((range.low, range.high)), hover: String::new() })
+    Some(Point { ends: Some((range.low, range.high)), ..Point::at(x, range.likely) })
 }
 
 #[cfg(test)]

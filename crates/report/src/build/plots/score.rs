@@ -22,19 +22,11 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     });
     for (at, (figure, range, value)) in judged.enumerate() {
         let x = at as f64;
-        ranges.push(Point {
-            x,
-            y: 1.0,
-            ends: Some((range.low / range.likely, range.high / range.likely)),
-            hover: String::new(),
-        });
+        let ends = Some((range.low / range.likely, range.high / range.likely));
+        ranges.push(Point { ends, ..Point::at(x, 1.0) });
         of_family.push(figure.family());
-        families.entry(figure.family()).or_default().push(Point {
-            x,
-            y: value / range.likely,
-            ends: None,
-            hover: figure.label(),
-        });
+        let point = Point { hover: figure.label(), ..Point::at(x, value / range.likely) };
+        families.entry(figure.family()).or_default().push(point);
     }
     if ranges.is_empty() {
         return None;

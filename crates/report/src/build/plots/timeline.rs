@@ -135,10 +135,8 @@ fn thinned(rows: &[Vec<f64>], columns: (usize, usize), axes: (&Axis, &Axis)) -> 
         // A clock that stands was not read.
         let is_told = axes.1.unit != Some(Unit::Hz) || y > 0.0;
         is_told.then(|| Point {
-            x,
-            y,
-            ends: None,
             hover: format!("{}: {}", say(x, axes.0), say(y, axes.1)),
+            ..Point::at(x, y)
         })
     };
     if rows.len() <= TRACE_POINTS {
