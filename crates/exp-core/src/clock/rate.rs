@@ -44,21 +44,13 @@
 //! are eliminated); clocks with all cores at work and boosts of servers' processors: [gce-cpus],
 //! [ec2-clocks], [graviton], [xeon-6520p], [epyc-7003], [epyc-9005], [corefreq].
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Preset, Site, unknown};
-use bench::measure::{Bench, CoreClock, Declared, Values, Windows};
-use bench::{metrics, settings};
+use bench::measure::Windows;
+use bench::prelude::*;
 use laws::Law;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
-use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
+use record::event::{Isolation, Repeat};
 use stats::quantile::median;
-use std::time::Duration;
 
 bench::experiment!(Rate);
 
@@ -238,9 +230,8 @@ fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchor, EXPERIMENT, REHEARSAL, block};
+    use super::*;
 
-    use bench::measure::{Clock, CoreClock, Windows};
     use session::fixtures::smoke;
 
     #[test]

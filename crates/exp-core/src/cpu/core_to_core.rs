@@ -63,24 +63,12 @@ mod cells;
 mod game;
 
 use crate::add;
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields as _, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::{Bench, Declared, Turns, Values};
+use bench::measure::Turns;
 use bench::pair::{self, Class};
-use bench::{case, params, settings, symbols};
+use bench::prelude::*;
 use game::Game;
 use host::Distance;
 use laws::cpu::{self, coherence};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
-use record::unit::Unit;
-use std::time::Duration;
 
 bench::experiment!(CoreToCore);
 

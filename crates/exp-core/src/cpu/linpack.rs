@@ -51,29 +51,14 @@
 
 use super::peak::load::cpus_of;
 use crate::too_much;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    bounded, predicted,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared, WrongResult};
-use bench::{case, metrics};
+use bench::prelude::*;
 use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
-use record::case::{Case, Series};
-use record::event::{Bound, Prediction, Side};
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
+use record::event::{Bound, Side};
 use residual::{THRESHOLD, scaled_residual};
 use solve::{Solver, System, block_columns};
-use std::time::Duration;
 
 mod lu;
 mod residual;

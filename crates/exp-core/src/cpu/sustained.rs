@@ -51,25 +51,13 @@ mod changes;
 
 use super::peak::load;
 use crate::add;
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Field as _, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    unknown,
-};
-use bench::measure::{Bench, Declared, Values};
-use bench::{case, metrics, params, settings};
+use bench::prelude::*;
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
 use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
-use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::key::{Put, Value};
-use record::metric::Metric;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use record::event::{Isolation, Repeat};
+use std::time::Instant;
 
 bench::experiment!(Sustained);
 

@@ -1,10 +1,9 @@
 //! What holds of several experiments of the processor.
 
 use super::{call, core_to_core, instruction, linpack, peak};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
-use record::case::Case;
-use record::key::{CaseId, Key};
+use bench::prelude::*;
 use session::fixtures::params;
 
 /// Figures of earlier stages add nothing before the core clock is measured; with it the interval of

@@ -123,26 +123,13 @@ mod round;
 mod walks;
 
 use crate::add;
-use anyhow::{Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard,
-};
+use bench::experiment::Role;
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
-use bench::measure::{Bench, Declared};
-use bench::metrics;
+use bench::prelude::*;
 use laws::cpu::knows_clock;
 use laws::memory::{self, On, Pattern, Point};
 use metal::memory::Pages;
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
 use round::Round;
-use std::time::Duration;
 use walks::{GRAIN_BYTES, PRIVATE, has_stride, not_here, settings};
 
 const ID: &str = "memory.latency";

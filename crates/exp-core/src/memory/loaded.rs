@@ -72,15 +72,7 @@ mod members;
 
 use super::had;
 use super::levels::{self, MOST};
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Values};
-use bench::{metrics, settings};
+use bench::prelude::*;
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
 use laws::Law;
@@ -90,11 +82,6 @@ use laws::memory::transfer::{Op, Stores, Threads, Transfer};
 use laws::memory::{Level, measured};
 use members::Party;
 use metal::stream::Kernel;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::Metric;
-use std::time::Duration;
 
 bench::experiment!(Loaded);
 

@@ -65,28 +65,13 @@ use super::had;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use crate::add;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Field as _, Fields as _, Hazards, Known, Offer, Params,
-    Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
 use bench::measure::placed::{place_huge_or_base, verify_node};
-use bench::measure::{Bench, Values, Watch, WrongResult, abba};
-use bench::metrics;
+use bench::measure::{Watch, abba};
+use bench::prelude::*;
 use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 bench::experiment!(Mlp);
 

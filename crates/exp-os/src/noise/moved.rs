@@ -1,9 +1,7 @@
 //! What the kernel counted around a window, as a trace.
 
 use super::attribution::Evidence;
-use anyhow::Result;
-use bench::measure::Bench;
-use record::case::Case;
+use bench::prelude::*;
 
 #[derive(Default)]
 pub(super) struct Names(pub(super) Vec<String>);

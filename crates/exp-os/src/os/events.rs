@@ -1,9 +1,7 @@
 //! Events that are timed one by one, for the time of a case; and what several experiments lack
 //! alike.
 
-use anyhow::{Result, ensure};
-use bench::experiment::{Site, Skip};
-use bench::measure::{Bench, Clock, Values};
+use bench::prelude::*;
 use metal::clock::monotonic_raw_ns;
 
 /// Descriptors that the worker keeps beside those of a case.

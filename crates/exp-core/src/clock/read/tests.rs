@@ -1,9 +1,9 @@
 use super::{EXPERIMENT, Way, cost, exists, resolution, smallest_steps};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{AnyExperiment, Preset, Site};
+use bench::prelude::*;
 use host::Arch;
 use metal::kernel::ClockRead;
-use record::metric::Kind;
 use session::fixtures::params;
 
 #[test]

@@ -1,10 +1,8 @@
 //! What a wrong guess of a conditional branch costs: random directions against alternating ones.
 
-use anyhow::{Result, ensure};
-use bench::measure::{Bench, Values, Watch};
+use bench::measure::Watch;
+use bench::prelude::*;
 use metal::instruction::{self as body, BRANCHES_PER_WORD};
-use record::case::Case;
-use record::key::Value;
 use std::hint::black_box;
 
 /// Words of the random table: 2 million directions, more than any predictor can keep.

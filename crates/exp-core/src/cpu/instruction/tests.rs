@@ -1,6 +1,6 @@
 use super::*;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment as _, Field as _, Offer};
+use bench::experiment::{AnyExperiment as _, Offer};
 use session::fixtures::{params, smoke};
 
 /// What the card, the table of operations and the bodies say of this architecture is the same.

@@ -2,10 +2,9 @@ use super::EXPERIMENT;
 use super::lu::Singular;
 use super::residual::scaled_residual;
 use super::solve::{Solver, System, block_columns};
-use anyhow::Result;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{AnyExperiment, Preset};
-use record::key::CaseId;
+use bench::prelude::*;
 use session::fixtures::params;
 
 /// Solves a system given row by row, the right-hand side last in each row.

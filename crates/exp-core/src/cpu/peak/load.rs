@@ -1,19 +1,14 @@
 //! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
 
 use super::width::{Chains, clock_at_width};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Site;
-use bench::measure::{
-    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, WrongResult, best_window,
-};
+use bench::measure::{Had, REHEARSAL_NS, best_window};
+use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
     Arithmetic, Threads, chain_latency, design_of, distinct_cores, per_cycle, thread_cpus,
 };
 use metal::peak::{Kernel, Peak};
 use metal::process::rusage_self;
-use record::case::Case;
-use record::key::{Put, Value};
 
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
@@ -191,11 +186,8 @@ pub fn is_probed(case: &Case) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_probed, ops_per_cycle, place};
+    use super::*;
     use bench::experiment::fixtures::recorded;
-    use laws::cpu::peak::{Arithmetic, Threads};
-    use record::case::Case;
-    use record::key::CaseId;
 
     #[test]
     fn a_placed_case_tells_threads_cpus_cores_and_units() {

@@ -1,13 +1,10 @@
 use super::{EXPERIMENT, IMPOSSIBLE, METRICS, sizes};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{known, recorded};
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
-use laws::Facts;
+use bench::prelude::*;
 use laws::memory::Level::{self, FourTimes, L3, Memory};
 use laws::memory::transfer::Op::{Copy, Read};
 use laws::memory::transfer::{Op, Stores, Threads, Transfer};
-use record::case::Case;
-use record::event::Prediction;
-use record::key::Value;
 use session::fixtures::{params, smoke};
 
 const MIB: u64 = 1 << 20;

@@ -2,22 +2,18 @@
 //! or for which the device gave nothing.
 
 use super::{Faulted, Readahead, Touch};
-use anyhow::{Context, Result, ensure};
 use bench::device::{device_in_flight, device_read_bytes, own_read_bytes};
-use bench::measure::{Bench, Declared, Settled, Values, settle};
+use bench::measure::{Settled, settle};
+use bench::prelude::*;
 use bench::prepared::{self, demand_written_extents};
 use metal::fault::{Area, evict, random_readahead, resident_pages};
 use metal::memory::base_page_bytes;
 use metal::process::rusage_thread;
-use record::case::{Case, Series};
-use record::key::Value;
 use record::note::Note;
-use record::quantity::render;
-use record::unit::Unit;
 use std::fs::File;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Name of the file in the run's directory.
 const NAME: &str = "memory-fault";
@@ -464,7 +460,7 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::device_gave;
+    use super::*;
 
     #[test]
     fn a_device_that_gave_less_than_was_read_was_not_the_one_that_answered() {

@@ -2,9 +2,9 @@
 //! but the touches, and each batch with the kernel's count of its faults.
 
 use super::Touch;
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{bind, verify_node, verify_pages};
-use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba};
+use bench::measure::{Quartet, Timer, Turns, Watch, abba};
+use bench::prelude::*;
 use host::refused;
 use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
@@ -12,7 +12,6 @@ use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
 use metal::place::current_node;
 use metal::process::{Child, rusage_thread};
 use metal::signal::Mender;
-use record::case::Case;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};

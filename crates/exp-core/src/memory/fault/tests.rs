@@ -2,11 +2,9 @@ use super::{CARD, EXPERIMENT, Faulted, device};
 use crate::memory::rehearsal;
 use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{AnyExperiment, DirFacts, Fields, Known, Preset, Site};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
+use bench::experiment::{AnyExperiment, DirFacts};
+use bench::prelude::*;
 use host::{Host, Root};
-use record::key::{CaseId, Key};
 use session::fixtures::{check, here_with, params};
 use std::path::Path;
 

@@ -2,17 +2,11 @@
 
 use super::ID;
 use crate::memory::levels::quiet_part;
-use bench::experiment::{DerivedValue, Field as _, Fields as _, Known, Site, unknown};
-use laws::Facts;
+use bench::prelude::*;
 use laws::cpu::{knows_clock, measured_core_hz};
 use laws::memory::{self, Level, Load, On, Pattern, Point, described_levels, described_reaches};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::quantity::render;
-use record::unit::Unit;
 use stats::ladder::{self, Excess, Plateau, Rung};
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// A ladder with fewer rungs shows no levels.
 const LEAST_RUNGS: usize = 8;

@@ -2,15 +2,10 @@
 
 use super::{ALWAYS_VERIFIED, WARM_LOADS};
 use crate::memory::probe::MemoryProbe;
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Bench;
+use bench::prelude::*;
 use laws::memory::{Load, Pattern, Point};
 use metal::memory::Mapping;
 use metal::ring::{Direction, Ring};
-use record::case::Case;
-use record::key::Value;
-use record::quantity::render;
-use record::unit::Unit;
 use std::cell::RefCell;
 use std::hint::black_box;
 

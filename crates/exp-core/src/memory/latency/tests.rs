@@ -1,9 +1,9 @@
 use super::EXPERIMENT;
 use super::walks::{no_line, without_huge_pages};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, Fields, Offer, Preset, Site, Skip};
+use bench::prelude::*;
 use laws::memory::{Level, Load, On, Pattern, Point};
-use record::key::CaseId;
 use session::fixtures::params;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 use super::{EXPERIMENT, ID, loaders};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, Known, Preset};
-use record::key::{CaseId, Key};
+use bench::prelude::*;
 use session::fixtures::{params, smoke};
 
 #[test]

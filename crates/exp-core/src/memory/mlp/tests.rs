@@ -1,8 +1,8 @@
 use super::{Chased, EXPERIMENT, ID};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset};
+use bench::prelude::*;
 use laws::memory::Level;
-use record::key::{CaseId, Key};
 use session::fixtures::params;
 
 #[test]

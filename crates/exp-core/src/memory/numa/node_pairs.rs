@@ -2,15 +2,11 @@
 
 use super::{ID, Pair, distances};
 use crate::too_much;
-use bench::experiment::{Params, Preset, Site, Skip};
+use bench::prelude::*;
 use host::numa::Node;
 use host::{Distance, format_cpus};
 use laws::memory::numa::distance;
-use record::case::{Case, Series};
-use record::key::Value;
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;
 /// STREAM's rule: arrays of at least four times the last cache.

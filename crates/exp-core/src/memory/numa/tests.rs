@@ -1,14 +1,12 @@
 use super::node_pairs::workers;
 use super::{CARD, EXPERIMENT, ID, Pair};
 use crate::memory::rehearsal;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
-use bench::measure::{Bench, Written};
+use bench::measure::Written;
+use bench::prelude::*;
 use host::{Host, Root};
-use record::case::{Case, Order, Series};
-use record::key::{Key, Value};
 use session::fixtures::{check, params};
-use std::time::Duration;
 
 fn pair(cpu_node: u64, memory_node: u64) -> Pair {
     Pair { cpu_node, memory_node }

@@ -6,17 +6,14 @@ use super::REHEARSAL_NS;
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use super::{shares, traces};
-use anyhow::{Context, Result, anyhow};
-use bench::experiment::Field as _;
-use bench::measure::{Bench, Clock, CoreClock, Declared, Values, Windows as ClockWindows};
+use bench::measure::Windows as ClockWindows;
+use bench::prelude::*;
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
 use laws::noise::Cause;
 use metal::gaps::Tracer;
 use metal::place;
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 
 /// Gaps from here on, in ns, are counted alike whatever the threshold.
 const LONG_NS: f64 = 1_000.0;

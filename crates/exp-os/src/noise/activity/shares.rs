@@ -2,12 +2,10 @@
 
 use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
+use bench::prelude::*;
 use laws::noise::Cause;
-use record::quantity::render;
-use record::unit::Unit;
 use stats::phase::Periodic;
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// Causes that a note names; the rest is in the trace.
 const NAMED: usize = 12;

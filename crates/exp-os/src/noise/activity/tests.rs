@@ -4,14 +4,12 @@ use super::ticking::Ticking;
 use super::{EXPERIMENT, Settings, Where, cpu_of, shares};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
 use crate::noise::trace::Traced;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Preset};
-use bench::measure::Clock;
+use bench::prelude::*;
 use host::Root;
 use laws::noise::Cause;
 use metal::gaps::Gap;
-use record::case::Case;
-use record::key::{CaseId, Value};
 use session::fixtures::{offered, skipped, smoke};
 
 #[test]

@@ -4,9 +4,8 @@ use super::super::attribution::Level;
 use super::super::moved::{self, Names};
 use super::seen::Seen;
 use super::shares::{self, name, state};
-use anyhow::Result;
-use bench::measure::{Bench, raw_ns};
-use record::case::Case;
+use bench::measure::raw_ns;
+use bench::prelude::*;
 
 /// The state in which the loop runs.
 const RUNNING: &str = "running";

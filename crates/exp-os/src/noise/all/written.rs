@@ -5,18 +5,13 @@ use super::party::{Party, Seen};
 use crate::noise::attribution::Evidence;
 use crate::noise::moved;
 use crate::noise::trace::Traced;
-use anyhow::{Result, anyhow};
-use bench::experiment::Fields as _;
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 use stats::histogram::Histogram;
 use stats::phase::tick_by_length;
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// Gaps that are listed one by one of all CPUs together.
 const LISTED_MAX: usize = 20_000;
@@ -281,14 +276,11 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ByCause, Cause, Loss, causes};
+    use super::*;
     use crate::noise::all::party::Seen;
-    use crate::noise::attribution::{Evidence, OfCpu, OfThread, RowCount};
-    use crate::noise::trace::{Threshold, Traced};
-    use bench::measure::Clock;
+    use crate::noise::attribution::{OfCpu, OfThread, RowCount};
+    use crate::noise::trace::Threshold;
     use metal::gaps::Gap;
-    use record::case::Case;
-    use record::key::{CaseId, Value};
 
     /// 200 gaps of 2 ticks of a ns, the first `held` are stored individually.
     fn seen(held: u64) -> Seen {

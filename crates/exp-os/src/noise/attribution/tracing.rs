@@ -1,18 +1,16 @@
 //! The kernel's tracepoints and the threads' own switches, kept while the window runs and read as
 //! events after it.
 
-use std::collections::BTreeMap;
+use bench::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
 use metal::clock::monotonic_raw_ns;
 use metal::mount::Detached;
 use metal::perf::{Record, Ring};
 
 use super::Cause;
 use super::spans::{Event, Kind, Span, Threads, Timeline, What};
-use bench::measure::Clock;
 use host::Root;
 use host::interrupts::{is_timer, rows};
 use host::tracepoints::{Tracepoint, mounted, of_system};

@@ -1,13 +1,9 @@
 //! Which sleeps are measured where, and for how long.
 
 use super::{Wakeups, load};
-use bench::experiment::{Offer, Params, Preset, Site, Skip};
+use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
-use record::case::{Case, Series};
-use record::key::Value;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Sleeps of a case in a rehearsal.
 pub(super) const REHEARSAL_SLEEPS: usize = 3;

@@ -2,17 +2,14 @@
 
 use super::LEAST_EVENTS;
 use super::reports::{Given, count_areas};
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::verify_pages;
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use host::refused;
 use laws::os::process::Call;
 use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};
 use metal::elf::{Machine, dynamic_program, linkage, static_program};
 use metal::memory::{Mapping, Pages};
 use metal::process::{Moments, Program, STATUS, Then, Watch};
-use record::case::{Case, Series};
-use record::key::Value;
 use std::io;
 use std::path::{Path, PathBuf};
 

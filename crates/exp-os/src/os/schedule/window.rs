@@ -4,11 +4,10 @@ use super::grid::Grid;
 use super::line::{self, Line, Run, Switch};
 use super::spin::Spun;
 use crate::noise::trace::Threshold;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Declared, Values, raw_ns};
+use bench::measure::raw_ns;
+use bench::prelude::*;
 use host::counters::Snapshot;
 use metal::gaps::Gap;
-use record::case::Case;
 use stats::quantile::median;
 
 /// Kind of the trace with a lane for each process.

@@ -1,9 +1,8 @@
 //! The hand-over and its one-party cost, timed in turn, and the scheduler's account of both.
 
 use super::circle::{Circle, Switches};
-use anyhow::{Result, ensure};
-use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba, samples};
-use record::case::Case;
+use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples};
+use bench::prelude::*;
 
 /// Share of a case's time that goes to the hand-overs; the rest to the one party.
 const HANDOVER_SHARE: f64 = 0.75;
@@ -186,8 +185,7 @@ fn of_one_party(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, HANDOVERS_MIN, Timed, least_laps};
-    use bench::measure::Turns;
+    use super::*;
 
     fn counted(voluntary: u64, involuntary: u64) -> Counted {
         Counted { handovers: 10_000, voluntary, involuntary, involuntary_here: involuntary }

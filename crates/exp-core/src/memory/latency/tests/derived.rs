@@ -2,9 +2,9 @@
 
 use super::{GUEST, HOSTS, MIB, offer, points, site, with_caches};
 use crate::memory::latency::{EXPERIMENT, ID};
-use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset, Site};
+use bench::experiment::AnyExperiment;
+use bench::prelude::*;
 use laws::memory::{Load, On, Pattern, Point};
-use record::key::{CaseId, Key};
 
 /// Figures of a hierarchy on the cases of the standard preset.
 fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> f64) -> Known {

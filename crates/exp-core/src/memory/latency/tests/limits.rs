@@ -4,13 +4,10 @@ use super::super::memory_of;
 use super::{GUEST, MIB, answered, offer, points, site};
 use crate::memory::latency::walks::without_huge_pages;
 use crate::memory::rehearsal;
-use anyhow::Result;
-use bench::experiment::{Fields, Preset, Site};
-use bench::measure::Bench;
 use bench::measure::placed::{Placed, TooFewHuge, place};
+use bench::prelude::*;
 use laws::memory::{Load, On, Pattern, Point};
 use metal::memory::Pages;
-use record::case::{Case, Order, Series};
 use record::event::FailedCase;
 use std::io;
 
