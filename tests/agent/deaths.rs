@@ -4,10 +4,9 @@
 use crate::lab::{
     ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, plumb, rounds, wait_for,
 };
-use crate::plumb::{end, signal};
+use crate::plumb::prelude::*;
 use crate::relay::Relay;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
 
 /// A round whose far end is silent is given up after so long.
 const ROUND_TIME: Duration = Duration::from_secs(20);
@@ -198,8 +197,8 @@ fn a_run_goes_on_against_the_same_far_end() {
     let events = lab.events();
     assert_eq!(end(&events), "complete");
     assert!(rounds(&events).0 > before, "{before}");
-    let header = &crate::plumb::of(&events, "header")[0]["peers"][0];
-    let segment = &crate::plumb::of(&events, "segment")[0]["peers"][0];
+    let header = &of(&events, "header")[0]["peers"][0];
+    let segment = &of(&events, "segment")[0]["peers"][0];
     for fact in ["name", "identity", "cpus", "address"] {
         assert_eq!(header[fact], segment[fact], "{fact}");
     }

@@ -1,15 +1,10 @@
 //! An agent that listens on loopback, the built binary against it, and what is around them: a
 //! directory with a store and a key. All of it goes with its value.
 
-use crate::plumb::{Ended, Here, Program, is, of, wait_within, whole_events};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::os::unix::fs::chown;
 
 /// No step of a test waits longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -160,7 +155,7 @@ impl Program {
 
 /// The binary.
 pub fn plumb() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_plumb"))
+    Path::new(PLUMB)
 }
 
 /// Waits for something to be there.

@@ -2,10 +2,7 @@
 //! nothing against another far end than it had.
 
 use crate::lab::{ECHO, Lab, plumb, rounds};
-use crate::plumb::{Ended, end, lines, of};
-use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 /// The events of a run against an agent that was started by a command, as if it had been killed
 /// after its round.

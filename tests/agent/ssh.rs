@@ -2,11 +2,8 @@
 //! finds: the system's, with a configuration that knows them.
 
 use crate::lab::{Lab, wait_for};
-use crate::plumb::Program;
-use std::fs;
+use crate::plumb::prelude::*;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 /// A server.
 pub struct Sshd {

@@ -2,15 +2,12 @@
 //! does.
 
 use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, plumb, rounds, wait_for};
-use crate::plumb::{Ended, Program, end};
+use crate::plumb::prelude::*;
 use crate::relay::Relay;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// A hello of another version, and what stands before the version in any.
 const OTHER_VERSION: u16 = 99;

@@ -1,11 +1,10 @@
 //! Agents that are started elsewhere: by a command, and by a real ssh.
 
 use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, plumb, rounds, wait_for};
-use crate::plumb::{Ended, end, of, signal};
+use crate::plumb::prelude::*;
 use crate::ssh::Sshd;
 use metal::icmp::{Access, is_granted};
 use std::collections::BTreeSet;
-use std::fs;
 
 /// Arguments of a rehearsal against a peer.
 fn rehearsal(peer: &str) -> Vec<&str> {

@@ -1,13 +1,9 @@
 //! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and
 //! strangers do to it is in tests/agent.
 
-use crate::plumb::{Here, PATIENCE, ended, ended_with, signal};
-use std::fs;
+use crate::plumb::prelude::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-use std::time::Instant;
 
 /// An agent that listens at a free port of loopback, and its address.
 fn listening(here: &Here) -> (Child, String) {

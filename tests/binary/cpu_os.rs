@@ -1,10 +1,7 @@
 //! The families cpu and os where a machine allows little: one CPU, a worker that is killed while it
 //! makes threads. Limits on processes are in `limits`.
 
-use crate::plumb::{
-    Here, ended_with, is, no_worker_stays, of, session_is_empty, signal, wait_for, workers,
-};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// A round that is ended, not waited for: minutes of threads in sequence.
 const ENDLESS: &str = "os.thread.count=5000000";
@@ -103,7 +100,7 @@ fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     for _ in 0..3 {
         let worker = wait_for("a worker among its threads", || {
             workers(pid).into_iter().find(|worker| {
-                let tasks = std::fs::read_dir(format!("/proc/{worker}/task"));
+                let tasks = fs::read_dir(format!("/proc/{worker}/task"));
                 !killed.contains(worker) && tasks.is_ok_and(|tasks| tasks.count() > 1)
             })
         });

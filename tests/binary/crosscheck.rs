@@ -1,13 +1,8 @@
 //! `plumb crosscheck` beside a tool that does not behave: a script of its name that comes first in
 //! PATH.
 
-use crate::plumb::{Answer, Here, answer, wait_for};
+use crate::plumb::prelude::*;
 use record::seal::resealed;
-use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 const PAIRING: &str = "perf:syscall-basic";
 const GOOD: &str = "echo '      0.101234 usecs/op'";
@@ -214,8 +209,7 @@ fn what_is_not_here_is_told_with_the_way_out() {
     let here = with_perf(GOOD);
     let nothing = here.make_dir("nothing");
     let mut command = command(&here, &["fio", "perf"]);
-    let answer = answer(command.env("PATH", nothing).output().unwrap());
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    let answer = ends(2, command.env("PATH", nothing));
     assert!(answer.err.contains("apt-get install"), "{answer:?}");
     assert!(here.records().is_empty());
     let listed = crosscheck(&here, &["--list", "perf", "iozone"]);

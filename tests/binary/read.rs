@@ -1,8 +1,6 @@
 //! Reads of files: what is measured in a directory, and what is left there.
 
-use crate::plumb::{Here, of};
-use serde_json::Value;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 /// Every mode once, of a file of 64 KiB.
 const SMALL: [&str; 8] = [
@@ -62,7 +60,7 @@ fn in_memory_nothing_is_a_device() {
     assert!(samples.iter().all(|samples| samples["case"]["mode"] == "cached"));
     let text = outcome(&events, "direct").to_string();
     assert!(text.contains("tmpfs") && text.contains("--dir"), "{text}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Limits of late wake-ups: one CPU, a quota, no permission. What cannot be had is left out and
 //! says why and what to do; the rest is measured.
 
-use crate::plumb::{Answer, Here, Quota, Stranger, answer, of};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// All loads, and both policies.
 const RUN: [&str; 8] = [
@@ -36,9 +35,8 @@ fn outcomes(here: &Here, answer: &Answer) -> Vec<(String, String, String, String
 
 /// The command in a shell that does something first.
 fn after(here: &Here, first: &str) -> Answer {
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let line = format!("{first} {plumb} {}", RUN.join(" "));
-    answer(here.other("sh").args(["-c", &line]).output().unwrap())
+    let line = format!("{first} {PLUMB} {}", RUN.join(" "));
+    here.shell(&line)
 }
 
 #[test]
@@ -58,7 +56,7 @@ fn on_one_cpu_no_other_is_loaded() {
 
 #[test]
 fn under_a_quota_nobody_spins() {
-    let Some(group) = Quota::percent(20, 100_000) else { return skips::test("control-group") };
+    let Some(group) = Group::percent(20, 100_000) else { return skips::test("control-group") };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
     let found = outcomes(&here, &after(&here, &format!("echo $$ > {}; exec", procs.display())));

@@ -1,11 +1,7 @@
 //! The watch of a machine: in turn, within its share, over restarts, until a signal.
 
-use crate::plumb::{Here, wait_for, wait_within};
+use crate::plumb::prelude::*;
 use crate::runs::store_named;
-use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
 /// A tick that has measured takes a little; one that waits for its CPU time is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);

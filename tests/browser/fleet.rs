@@ -1,12 +1,10 @@
 //! The page of a sweep: the heat map and the matrix of pairs, on a desk and on a phone, and as safe.
 
 use crate::odd::nothing_is_planted;
-use crate::plumb::Here;
+use crate::plumb::prelude::*;
 use crate::records::HOSTILE;
 use crate::tab::{Look, Tab};
 use fleet::fixture::Fleet;
-use std::fs;
-use std::path::PathBuf;
 
 /// The page of a sweep.
 fn page(here: &Here, fleet: &Fleet) -> PathBuf {

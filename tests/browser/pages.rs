@@ -1,11 +1,8 @@
 //! Records and their pages: one real run of everything as small as it gets, and records made from
 //! it.
 
-use crate::plumb::{Here, lines};
+use crate::plumb::prelude::*;
 use crate::records;
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// A page with the record that it shows.

@@ -1,12 +1,7 @@
 //! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
 
-use crate::plumb::{Answer, Here, Program, wait_for};
-use serde_json::Value;
-use std::fs;
+use crate::plumb::prelude::*;
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
 
 /// A sweep on this host.
 struct Sweep {
@@ -357,8 +352,7 @@ fn a_plan_has_its_phases_and_measures_nothing() {
     }
     assert!(answer.out.contains("12 steps"), "{}", answer.out);
     // The suspects have a time as well: none where nothing stands out, up to what the looks allow.
-    let answer = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick", "--json"]);
-    let plan: Value = serde_json::from_str(&answer.out).unwrap();
+    let plan = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick", "--json"]).json();
     for phase in plan["phases"].as_array().unwrap() {
         let seconds = |name: &str| phase[name].as_f64().unwrap();
         let (least, most) = (seconds("expected_s"), seconds("expected_up_to_s"));

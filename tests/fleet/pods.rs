@@ -3,14 +3,12 @@
 
 use crate::manifest::Manifest;
 use crate::network::{Network, name, whole_events};
-use crate::plumb::answer;
+use crate::plumb::prelude::*;
 use k8s_openapi::api::batch::v1::Job;
-use std::fs;
 
 #[test]
 fn the_pods_of_a_manifest_are_a_sweep() {
     let network = Network::new(2);
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let objects = ["fleet", "kubernetes", "-N2", "--image", "plumb:0.1.0", "--"];
     let sweep = [
         "--preset=rehearsal",
@@ -46,7 +44,7 @@ fn the_pods_of_a_manifest_are_a_sweep() {
     assert_eq!(events[0]["starter"], "kubernetes");
     assert_eq!(events.last().unwrap()["event"], "end");
     for (rank, node) in [(0, "n1"), (1, "n2")] {
-        let of = |event: &&serde_json::Value| event["event"] == "node" && event["rank"] == rank;
+        let of = |event: &&Value| event["event"] == "node" && event["rank"] == rank;
         let own = events.iter().rfind(of).unwrap();
         assert_eq!((&own["name"], &own["labels"]["host"]), (&node.into(), &node.into()), "{own}");
         assert_eq!(own["labels"]["network"], "pod", "{own}");

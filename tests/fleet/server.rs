@@ -3,10 +3,7 @@
 
 use crate::namespace::output_of;
 use crate::network::{Network, Special, address, name};
-use crate::plumb::wait_for;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command};
+use crate::plumb::prelude::*;
 
 const PORT: u16 = 22;
 
@@ -113,7 +110,7 @@ impl Servers {
     }
 
     /// A file that is a host's own.
-    pub fn path(&self, host: usize, file: &str) -> std::path::PathBuf {
+    pub fn path(&self, host: usize, file: &str) -> PathBuf {
         self.network.here.path(&format!("{}/{file}", name(host)))
     }
 

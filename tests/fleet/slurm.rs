@@ -2,12 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::network::{Special, name, whole_events};
-use crate::plumb::{Quota, names, wait_within};
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
+use crate::plumb::prelude::*;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// No step of a test takes longer; none is expected to come near it.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -66,7 +62,7 @@ fn sweep() -> Vec<&'static str> {
 }
 
 fn cluster() -> Cluster {
-    let half = is_long().then(|| Rc::new(Quota::percent(100, 100_000).expect("a control group")));
+    let half = is_long().then(|| Rc::new(Group::percent(100, 100_000).expect("a control group")));
     // The slow node has five peers before any is lost.
     let mut cluster = Cluster::start(7, |node| match node {
         HALF => Special { group: half.clone(), ..Special::default() },
@@ -112,9 +108,8 @@ fn rank(node: usize) -> u64 {
 #[test]
 fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let mut cluster = cluster();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let script =
-        cluster.says(plumb, &[&["fleet", "slurm", "-N7"], &sweep()[..], &[plumb]].concat());
+        cluster.says(PLUMB, &[&["fleet", "slurm", "-N7"], &sweep()[..], &[PLUMB]].concat());
     fs::write(cluster.path("plumb.sbatch"), &script).unwrap();
     let job = cluster.says("sbatch", &["--parsable", "plumb.sbatch"]);
     let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
@@ -168,7 +163,7 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
         .collect();
     assert!(!strata.is_empty() && strata.iter().all(|of| *of == rank(OTHER)), "{strata:?}\n{log}");
 
-    let judged = cluster.says(plumb, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
+    let judged = cluster.says(PLUMB, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
     let mut expected = vec![rank(SLOW)];
     expected.extend(is_long().then_some(rank(HALF)));
     expected.sort_unstable();
@@ -211,26 +206,23 @@ fn accused(report: &str) -> Vec<u64> {
 fn only_on_request(cluster: &Cluster, record: &str) {
     let slow = name(SLOW);
     let state = || cluster.says("scontrol", &["show", "node", &slow]);
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     assert!(!state().contains("DRAIN"), "{}", state());
-    cluster.says(plumb, &["fleet", "slurm", "--drain", record]);
+    cluster.says(PLUMB, &["fleet", "slurm", "--drain", record]);
     assert!(!state().contains("DRAIN"), "{}", state());
-    cluster.says(plumb, &["fleet", "slurm", "--drain", record, "--yes"]);
+    cluster.says(PLUMB, &["fleet", "slurm", "--drain", record, "--yes"]);
     assert!(state().contains("DRAIN") && state().contains("plumb: net.bandwidth"), "{}", state());
 }
 
-/// Submitted and followed by plumb, with the report at the end.
+/// Submitted and followed by PLUMB, with the report at the end.
 #[test]
 fn a_run_submits_a_job_and_ends_with_its_report() {
     let cluster = Cluster::start(3, |_| Special::default());
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let options =
         ["--preset=rehearsal", "--pair=net.rtt:far=peer,protocol=tcp,message=64", "--steps=1"];
-    let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", plumb];
+    let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", PLUMB];
     let mut command = cluster.command("timeout");
-    command.args(["100", plumb]).args(sweep).args(["clock.read:clock=instant"]).args(options);
-    let answer = crate::plumb::answer(command.output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    command.args(["100", PLUMB]).args(sweep).args(["clock.read:clock=instant"]).args(options);
+    let answer = ends(0, command);
     for part in ["job 1 has the record", "meet: ended", "pairs: ended", "the sweep took"] {
         assert!(answer.err.contains(part), "{part}: {answer:?}");
     }

@@ -1,12 +1,10 @@
 //! A sweep beside its plan: the same steps, and (where [`SIZES`] is set) how long they took.
 
 use crate::network::{Network, address, name, whole_events};
-use crate::plumb::answer;
+use crate::plumb::prelude::*;
 use metal::process::rusage_children;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 
 /// Numbers of nodes, which then measure all that a sweep has by default.
 const SIZES: &str = "PLUMB_FLEET_SIZES";
@@ -49,7 +47,6 @@ fn row(size: usize, options: &[&str]) -> String {
     let network = Network::new(size);
     network.hosts().for_each(|host| network.shape(host, RATE));
     let here = &network.here;
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let nodes = size.to_string();
     let plan = here.ends(0, &[&["fleet", "plan", "-N", &nodes, "--json"], options].concat()).out;
     let plan: Value = serde_json::from_str(&plan).unwrap();

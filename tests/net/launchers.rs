@@ -2,10 +2,7 @@
 
 use crate::agents::{Agent, Recorded, url};
 use crate::lab::{End, FAR, Lab, Program};
-use crate::plumb::of;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use crate::plumb::prelude::*;
 
 /// A run of one experiment has measured, and its header has the far end's facts.
 #[track_caller]
@@ -44,10 +41,9 @@ fn by_an_agent_that_listens() {
 #[test]
 fn by_any_program_that_can_start_one_elsewhere() {
     let lab = Lab::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let store = lab.dir(End::Far).join("store");
     let url = format!(
-        "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {plumb} agent --data {FAR}",
+        "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {PLUMB} agent --data {FAR}",
         store.display(),
         lab.name(),
     );
@@ -108,11 +104,11 @@ pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     // Its place for what it gave up rights for: it wants one, empty, of root's.
     fs::create_dir_all("/run/sshd").unwrap();
     let server = lab.start(End::Far, "/usr/sbin/sshd", &["-D", "-e", "-f", &path("sshd_config")]);
-    crate::plumb::wait_for("a server of ssh", || {
+    wait_for("a server of ssh", || {
         let listens = lab.in_net(End::Far, "ss", &["-Hltn", "sport = :2222"]);
         (!listens.is_empty()).then_some(())
     });
-    let url = format!("ssh://far-of-a-lab:2222{}", env!("CARGO_BIN_EXE_plumb"));
+    let url = format!("ssh://far-of-a-lab:2222{}", PLUMB);
     (server, url)
 }
 
@@ -160,9 +156,8 @@ fn a_plumb_of_another_release_is_refused() {
     assert_eq!(own.len(), changed.len());
     let pattern = format!("s/{}/{changed}/g", own.replace('.', "\\."));
     let line = "sed \"$2\" \"$0\" >\"$1\" && chmod 755 \"$1\"";
-    let made = Command::new("sh")
-        .args(["-c", line, env!("CARGO_BIN_EXE_plumb"), other.to_str().unwrap(), &pattern])
-        .status();
+    let made =
+        Command::new("sh").args(["-c", line, PLUMB, other.to_str().unwrap(), &pattern]).status();
     assert!(made.unwrap().success());
     let told = lab.in_net(End::Far, other.to_str().unwrap(), &["--version"]);
     assert!(

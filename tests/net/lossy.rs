@@ -230,7 +230,7 @@ fn are_censored(run: &Recorded, metric: &str) {
     let above: u64 =
         run.histograms(metric).iter().map(|histogram| histogram["above"].as_u64().unwrap()).sum();
     assert!(above > 0, "{metric}");
-    let told: Value = serde_json::from_str(&run.answer.out).unwrap();
+    let told = run.answer.json();
     let mut figures = told["figures"].as_array().unwrap().iter();
     let figure = figures.find(|figure| figure["metric"] == metric).unwrap();
     let notes = figure["notes"].to_string();

@@ -9,9 +9,7 @@ mod noise;
 mod plumb;
 mod schedule;
 
-use plumb::Here;
-use serde_json::Value;
-use std::fs::File;
+use plumb::prelude::*;
 
 /// Attempts of a test.
 const ATTEMPTS: usize = 3;

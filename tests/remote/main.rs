@@ -17,11 +17,8 @@ mod plumb;
 mod smb;
 mod sshfs;
 
-use crate::plumb::{Ended, Program};
+use crate::plumb::prelude::*;
 use lab::{Lab, SERVER};
-use serde_json::Value;
-use std::fs;
-use std::time::Instant;
 
 /// What is in a file that is read.
 fn content(bytes: usize) -> Vec<u8> {

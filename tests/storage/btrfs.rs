@@ -1,7 +1,7 @@
 //! Direct reads of a file system that reads into pages which nobody touched through its cache.
 
 use crate::disk::Disk;
-use crate::plumb::{Here, of};
+use crate::plumb::prelude::*;
 use crate::runs::are_measured;
 
 #[test]

@@ -1,11 +1,9 @@
 //! Devices that fail, fill or turn read-only while they are used.
 
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{Here, ended_with, events, is, no_worker_stays, rounds, signal, wait_for};
+use crate::plumb::prelude::*;
 use crate::runs::{are_measured, has_failed, outcomes};
 use fuser::Errno;
-use std::path::PathBuf;
-use std::time::Duration;
 
 const NOTHING: [PathBuf; 0] = [];
 

@@ -1,11 +1,9 @@
 //! Places where nothing is written: others' directories, devices, the kernel's own file systems.
 
 use crate::disk::entries;
-use crate::plumb::{Answer, Here, Stranger, answer};
+use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, symlink};
 
 /// A plan with its files there is refused, and says so.
 #[track_caller]
@@ -94,7 +92,7 @@ fn a_whole_rehearsal_opens_no_block_device_for_writing() {
     strace
         .args(["-f", "--seccomp-bpf", "-qq", "-yy", "-o", "trace"])
         .args(["-e", "trace=open,openat,openat2,creat", "-e", "signal=none"])
-        .arg(env!("CARGO_BIN_EXE_plumb"))
+        .arg(PLUMB)
         .args(["run", "--preset", "rehearsal", "--dir", &dir]);
     let output = strace.output().expect("scripts/test installs strace");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
