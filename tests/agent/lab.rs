@@ -40,8 +40,7 @@ impl Lab {
 
     /// Makes a key file.
     pub fn new_key(&self, name: &str) {
-        let answer = self.plumb(&["agent", "--new-key", &self.text(name)]);
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        self.ends(0, &["agent", "--new-key", &self.text(name)]);
     }
 
     /// Another program in this directory, with this store.
@@ -51,6 +50,12 @@ impl Lab {
 
     pub fn start(&self, command: &mut Command) -> Program {
         self.here.start(command)
+    }
+
+    /// Runs the binary to an end with this exit status.
+    #[track_caller]
+    pub fn ends(&self, code: i32, args: &[&str]) -> Ended {
+        self.start(&mut self.here.command(args)).ends(code)
     }
 
     /// Runs the binary to its end.
@@ -117,7 +122,7 @@ impl Lab {
             fs::copy(plumb(), &program).unwrap();
         }
         chown(&key, Some(number), Some(number)).unwrap();
-        fs::set_permissions(key.parent().unwrap(), fs::Permissions::from_mode(0o711)).unwrap();
+        mode(key.parent().unwrap(), 0o711);
         let user = ["--reuid", uid, "--regid", uid, "--clear-groups", "--no-new-privs"];
         let mut command = self.other("setpriv");
         listening(self.start(command.args(user).arg(program).args(AGENT).arg(key)))
@@ -150,6 +155,14 @@ impl Program {
     #[track_caller]
     pub fn wait(self) -> Ended {
         self.ended_within(PATIENCE)
+    }
+
+    /// Its end, with this exit status.
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Ended {
+        let ended = self.wait();
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        ended
     }
 }
 

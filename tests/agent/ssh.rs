@@ -77,8 +77,7 @@ impl Lab {
             format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         fs::create_dir(self.path(dir)).unwrap();
         let ssh = self.path(dir).join("ssh");
-        fs::write(&ssh, script).unwrap();
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&ssh, script);
     }
 
     /// A command that finds that `ssh` first.

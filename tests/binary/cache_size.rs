@@ -1,5 +1,6 @@
 //! The page cache in a control group of its own, and what is left of that when a run is killed.
 
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -50,8 +51,7 @@ fn half_fits_and_more_does_not(events: &[Value]) {
     }
 }
 
-const SIZES: [&str; 4] =
-    ["--set", "fs.cache_size.size=50,125", "--set", "fs.cache_size.time=500ms"];
+const SIZES: &str = "--set fs.cache_size.size=50,125 --set fs.cache_size.time=500ms";
 
 #[test]
 fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
@@ -60,9 +60,9 @@ fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    let args = ["fs.cache_size", "--preset", "quick", "--dir", &dir];
-    let limit = ["--set", "fs.cache_size.limit=32MiB"];
-    let events = here.measure(&[&args[..], &limit, &SIZES].concat());
+    let limit = "--set fs.cache_size.limit=32MiB";
+    let line = format!("fs.cache_size --preset quick --dir {dir} {limit} {SIZES}");
+    let events = here.measure(&line);
     assert_eq!(end(&events), "complete");
     half_fits_and_more_does_not(&events);
     // Nobody else is in the group.
@@ -112,16 +112,11 @@ fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    let args = ["run", "fs.cache_size", "--preset", "quick", "--dir", &dir];
-    let set = [
-        "--set",
-        "fs.cache_size.limit=32MiB",
-        "--set",
-        "fs.cache_size.size=50,125",
-        "--set",
-        "fs.cache_size.time=4s",
-    ];
-    let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
+    let line = format!(
+        "run fs.cache_size --preset quick --dir {dir} --set fs.cache_size.limit=32MiB \
+         --set fs.cache_size.size=50,125 --set fs.cache_size.time=4s"
+    );
+    let session = here.command(&line).spawn().unwrap();
     let worker = wait_for("the worker in its group", || {
         let procs = own_group(&here)?.join("cgroup.procs");
         fs::read_to_string(procs).ok()?.trim().parse().ok()
@@ -165,7 +160,7 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    open_to_all(&dir);
+    mode(&dir, 0o1777);
     // Little time, so that little is written.
     let args = ["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
     let time = ["--set", "fs.cache_size.time=100ms"];
@@ -195,23 +190,15 @@ fn the_limit_of_plumb_s_own_group_is_found_without_root() {
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let copy = here.path("plumb");
     fs::copy(PLUMB, &copy).unwrap();
-    for path in [here.path("").to_str().unwrap(), &dir] {
-        open_to_all(path);
-    }
+    [here.path(""), dir.clone().into()].iter().for_each(|path| mode(path, 0o1777));
     let line = format!(
         "echo $$ > {}; exec setpriv --reuid 65534 --regid 65534 --clear-groups {} run fs.cache_size \
-         --preset quick --set fs.cache_size.limit=memory {} --dir {dir}",
+         --preset quick --set fs.cache_size.limit=memory {SIZES} --dir {dir}",
         group.0.join("cgroup.procs").display(),
-        copy.display(),
-        SIZES.join(" ")
+        copy.display()
     );
     let answer = here.shell(&line);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     half_fits_and_more_does_not(&events(&here.record()));
     assert_eq!(group.killed(), 0, "the cache gives way, and nobody is killed");
-}
-
-fn open_to_all(path: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
 }

@@ -146,7 +146,7 @@ fn a_run_compared_with_itself_is_told() {
 fn last_alone_is_compared_with_the_run_before_it() {
     let here = Here::new();
     here.measure(&ECHO);
-    let one = here.ends(2, &["compare", "last"]);
+    here.ends(2, &["compare", "last"]);
     let first = here.records().remove(0);
     let text = fs::read_to_string(&first).unwrap();
     // A later run of the same machine, and a still later one of another.

@@ -54,16 +54,10 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
 #[test]
 fn threads_of_every_kind_are_measured_on_every_pair() {
     let here = Here::new();
-    let sets = [
-        "os.thread.pair=auto",
-        "os.thread.stack=cached,fresh,bare",
-        "os.thread.count=1,100",
-        "os.thread.alive=1,50",
-        "os.thread.work=none,stress",
-    ];
-    let sets = sets.into_iter().flat_map(|set| ["--set", set]);
-    let args: Vec<&str> = ["os.thread", "--preset", "rehearsal"].into_iter().chain(sets).collect();
-    let events = here.measure(&args);
+    let sets =
+        ["pair=auto", "stack=cached,fresh,bare", "count=1,100", "alive=1,50", "work=none,stress"]
+            .map(|set| format!("--set os.thread.{set}"));
+    let events = here.measure(&format!("os.thread --preset rehearsal {}", sets.join(" ")));
     let mut companies = 0;
     for outcome in outcomes(&events) {
         assert_eq!(outcome["outcome"], "measured", "{outcome}");
@@ -82,17 +76,9 @@ fn threads_of_every_kind_are_measured_on_every_pair() {
 #[test]
 fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     let here = Here::new();
-    let args = [
-        "run",
-        "os.thread:count=5000000",
-        "--preset",
-        "rehearsal",
-        "--budget",
-        "1h",
-        "--set",
-        ENDLESS,
-    ];
-    let session = here.command(&args).spawn().unwrap();
+    let line =
+        format!("run os.thread:count=5000000 --preset rehearsal --budget 1h --set {ENDLESS}");
+    let session = here.command(&line).spawn().unwrap();
     let pid = session.id();
     here.wait_for(|event| is(event, "plan"));
     // A series ends after three voids in a row.

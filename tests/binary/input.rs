@@ -248,7 +248,7 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_result_that_cannot_be_written_is_an_error() {
     let here = Here::new();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let answer = ends(3, here.command(&["list"]).stdout(full));
+    ends(3, here.command(&["list"]).stdout(full));
 }
 
 #[test]

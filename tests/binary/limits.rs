@@ -1,6 +1,7 @@
 //! Limits on processes that are reached while processes are made: a clear failure, never a hang,
 //! and nothing left behind.
 
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
 

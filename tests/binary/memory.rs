@@ -1,5 +1,6 @@
 //! Runs with less memory than was asked for.
 
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -35,7 +36,7 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
     let Some(group) = Group::memory(256 * MIB) else { return skips::test("control-group") };
     let here = Here::new();
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
-    let answer = ends(0, here.in_group(&group.0, &args));
+    ends(0, here.in_group(&group.0, &args));
     let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (skipped, reason) = outcome(&events, 1 << 30);

@@ -1,5 +1,6 @@
 //! Limits of the noise family: a quota, one CPU, no permission, more gaps than anybody wants.
 
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use metal::process::Child;
 

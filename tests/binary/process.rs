@@ -201,7 +201,7 @@ fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
     assert_eq!(here.entries("files").len(), 1);
     here.ends(2, &["run", "--resume", "run.jsonl"]);
     signal("INT", session.id());
-    assert_eq!(ended(session).code, Some(4));
+    ended_with(4, session);
     assert!(here.entries("files").is_empty());
 }
 

@@ -1,5 +1,6 @@
 //! Time slices where a control group's quota stops everything again and again.
 
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 
 #[test]
@@ -7,8 +8,7 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
     let Some(group) = Group::percent(20, 100_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
-        let mut run = here.in_group(&group.0, "run os.schedule --preset rehearsal");
-        let answer = ends(0, run);
+        ends(0, here.in_group(&group.0, "run os.schedule --preset rehearsal"));
         here.complete()
     };
     // Where others leave the group less than its quota, nothing throttles it.

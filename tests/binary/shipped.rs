@@ -126,7 +126,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     for (name, text) in [("srun", SRUN), ("sbcast", SBCAST)] {
         let file = format!("{bin}/{name}");
         fs::write(&file, text).unwrap();
-        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+        mode(file, 0o755);
     }
     let job = ["-N1", "--plumb", PLUMB, "--scratch", &scratch, "--node=--patience=20s"];
     let sweep = [

@@ -65,7 +65,7 @@ fn a_page_is_not_written_through_links_of_others() {
         PLUMB
     );
     let mut shell = here.other("sh");
-    let written = ends(0, shell.args(["-c", &line]).current_dir(&public));
+    ends(0, shell.args(["-c", &line]).current_dir(&public));
     assert_eq!(fs::read_to_string(here.path("precious")).unwrap(), "precious");
     assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
 }
@@ -156,11 +156,11 @@ fn paths_that_are_no_text_are_paths() {
     command.env("PLUMB_STORE", odd(b"store-\xff")).arg("--dir").arg(odd(b"files-\xff"));
     command.arg("--out").arg(odd(b"run-\xff.jsonl"));
     command.arg("--report").arg(odd(b"page-\xff.html"));
-    let ran = ends(0, command);
+    ends(0, command);
     assert_eq!(fs::read_dir(odd(b"files-\xff")).unwrap().count(), 0);
     assert!(odd(b"page-\xff.html").is_file());
     let mut command = here.command(&["report", "published/r0-i7-3770k", "-o"]);
-    let shown = ends(0, command.arg(odd(b"text-\xff")));
+    ends(0, command.arg(odd(b"text-\xff")));
     let mut command = here.command(&REHEARSAL);
     command.env("PLUMB_STORE", odd(b"store-\xff"));
     assert_eq!(answer(command.output().unwrap()).code, Some(0));
@@ -217,8 +217,7 @@ fn a_store_that_vanishes_in_mid_run_is_an_error() {
     let run = here.command(&["run", "selftest", "--preset", "quick"]).spawn().unwrap();
     here.wait_for(|event| event["event"] == "round");
     fs::remove_dir_all(here.path("store")).unwrap();
-    let ended = answer(run.wait_with_output().unwrap());
-    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let ended = ended_with(3, run);
     assert!(ended.err.contains("was removed"), "{ended:?}");
 }
 

@@ -7,54 +7,16 @@ use std::collections::BTreeSet;
 
 /// Two nodes with two CPUs each, one with memory only, and one with next to no memory. The way
 /// there and the way back are not equally far.
-const HARDWARE: &[&str] = &[
-    "-cpu",
-    "max",
-    "-smp",
-    "4,sockets=2,cores=2,threads=1",
-    "-m",
-    "840M",
-    "-object",
-    "memory-backend-ram,id=m0,size=320M",
-    "-object",
-    "memory-backend-ram,id=m1,size=256M",
-    "-object",
-    "memory-backend-ram,id=m2,size=256M",
-    "-object",
-    "memory-backend-ram,id=m3,size=8M",
-    "-numa",
-    "node,nodeid=0,cpus=0-1,memdev=m0",
-    "-numa",
-    "node,nodeid=1,cpus=2-3,memdev=m1",
-    "-numa",
-    "node,nodeid=2,memdev=m2",
-    "-numa",
-    "node,nodeid=3,memdev=m3",
-    "-numa",
-    "dist,src=0,dst=1,val=21",
-    "-numa",
-    "dist,src=1,dst=0,val=22",
-    "-numa",
-    "dist,src=0,dst=2,val=17",
-    "-numa",
-    "dist,src=2,dst=0,val=17",
-    "-numa",
-    "dist,src=1,dst=2,val=28",
-    "-numa",
-    "dist,src=2,dst=1,val=28",
-    "-numa",
-    "dist,src=0,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=0,val=40",
-    "-numa",
-    "dist,src=1,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=1,val=40",
-    "-numa",
-    "dist,src=2,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=2,val=40",
-];
+const HARDWARE: &str = "\
+-cpu max -smp 4,sockets=2,cores=2,threads=1 -m 840M
+-object memory-backend-ram,id=m0,size=320M -object memory-backend-ram,id=m1,size=256M
+-object memory-backend-ram,id=m2,size=256M -object memory-backend-ram,id=m3,size=8M
+-numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1
+-numa node,nodeid=2,memdev=m2 -numa node,nodeid=3,memdev=m3 -numa dist,src=0,dst=1,val=21
+-numa dist,src=1,dst=0,val=22 -numa dist,src=0,dst=2,val=17 -numa dist,src=2,dst=0,val=17
+-numa dist,src=1,dst=2,val=28 -numa dist,src=2,dst=1,val=28 -numa dist,src=0,dst=3,val=40
+-numa dist,src=3,dst=0,val=40 -numa dist,src=1,dst=3,val=40 -numa dist,src=3,dst=1,val=40
+-numa dist,src=2,dst=3,val=40 -numa dist,src=3,dst=2,val=40";
 /// Distances by row and column, as above.
 const DISTANCES: [[u64; 3]; 2] = [[10, 21, 17], [22, 10, 28]];
 /// Measures; then plans with the memory of two nodes and a CPU of one.
@@ -88,13 +50,7 @@ fn pair(event: &Value) -> (u64, u64) {
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
-    let machine = Machine {
-        kernel: "vmlinuz",
-        kernel_line: "",
-        hardware: HARDWARE,
-        programs: &[],
-        network: None,
-    };
+    let machine = Machine { hardware: HARDWARE, ..Machine::PLAIN };
     let console = guest::run(&machine, SCRIPT);
     assert!(console.contains("run=0\n"), "{console}");
     let report = part(&console, "report");

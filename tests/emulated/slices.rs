@@ -6,18 +6,9 @@ use crate::{events, part};
 use serde_json::Value;
 
 const MACHINE: Machine = Machine {
-    kernel: "vmlinuz",
     kernel_line: "tsc=reliable",
-    hardware: &[
-        "-cpu",
-        "max,+invtsc,x-force-features=on",
-        "-smp",
-        "2,sockets=1,cores=2,threads=1",
-        "-m",
-        "512M",
-    ],
-    programs: &[],
-    network: None,
+    hardware: "-cpu max,+invtsc,x-force-features=on -smp 2,sockets=1,cores=2,threads=1 -m 512M",
+    ..Machine::PLAIN
 };
 /// First as any process sees the kernel, then with its tunables to be read.
 const SCRIPT: &str = "

@@ -15,14 +15,7 @@ use std::process::{Command, Stdio};
 const MACHINE: Machine = Machine {
     kernel: "vmlinuz-rt",
     kernel_line: "isolcpus=3 nohz_full=3 rcu_nocbs=3 tsc=reliable",
-    hardware: &[
-        "-cpu",
-        "max,+invtsc,x-force-features=on",
-        "-smp",
-        "4,sockets=1,cores=4,threads=1",
-        "-m",
-        "640M",
-    ],
+    hardware: "-cpu max,+invtsc,x-force-features=on -smp 4,sockets=1,cores=4,threads=1 -m 640M",
     programs: &["/usr/bin/rtla"],
     network: None,
 };

@@ -2,6 +2,7 @@
 
 use crate::namespace::output_of;
 use crate::network::{Network, Special, address, name};
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::fmt::Write as _;
 use std::rc::Rc;

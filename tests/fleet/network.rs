@@ -2,6 +2,7 @@
 //! host 0. All names have this process's number; everything goes with the value.
 
 use crate::namespace::{Namespace, output_of};
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::fmt::Write as _;
 use std::rc::Rc;

@@ -29,7 +29,7 @@ fn the_pods_of_a_manifest_are_a_sweep() {
         fs::create_dir(&data).unwrap();
         let started = manifest.started(&pod, &node, &[("data", &data)]);
         let index = (host - 1).to_string();
-        let mut command = network.command(host, plumb);
+        let mut command = network.command(host, PLUMB);
         command.args(started.args).envs(started.env).current_dir(&data);
         // As Kubernetes sets them in the pods of an Indexed Job.
         command.env("HOSTNAME", format!("plumb-{index}")).env("JOB_COMPLETION_INDEX", index);
@@ -37,8 +37,7 @@ fn the_pods_of_a_manifest_are_a_sweep() {
     };
     let pods: Vec<_> = network.hosts().map(start).collect();
     for pod in pods {
-        let answer = answer(pod.wait_with_output().unwrap());
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        ended_with(0, pod);
     }
     let events = whole_events(&network.here.path("n1/plumb.jsonl"));
     assert_eq!(events[0]["starter"], "kubernetes");

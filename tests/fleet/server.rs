@@ -91,7 +91,7 @@ impl Servers {
             format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         let dir = here.make_dir("c0-bin");
         fs::write(format!("{dir}/ssh"), script).unwrap();
-        fs::set_permissions(format!("{dir}/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        mode(format!("{dir}/ssh"), 0o755);
     }
 
     /// Lets in the owner of this key alone.
@@ -117,8 +117,7 @@ impl Servers {
     /// Puts a program of its own at a host, before the system's.
     pub fn program(&self, host: usize, name: &str, script: &str) {
         let file = self.path(host, name);
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&file, script);
     }
 
     /// A program on host 0 that finds that `ssh` first.

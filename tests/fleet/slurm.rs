@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::network::{Special, name, whole_events};
+use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::rc::Rc;
 
@@ -10,25 +11,12 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// Every cable lets out so many bits a second, and the slow one a tenth.
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
-const SWEEP: [&str; 17] = [
-    "cpu.peak:op=fma,type=f64,threads=1",
-    "--preset=quick",
-    "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
-    "--seed=7",
-    "--all-pairs",
-    "--bisection=1",
-    "--incast=1",
-    "--outcast=1",
-    "--node=--patience=20s",
-    "--join-within=30s",
-    "--back-within=3s",
-    "--alone-within=20s",
-    "--pair-within=20s",
-    "--answer-within=5s",
-    "--scratch=/mnt",
-    "--time=7m",
-    "--plumb",
-];
+const SWEEP: &str = "\
+cpu.peak:op=fma,type=f64,threads=1 --preset=quick
+--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady --seed=7
+--all-pairs --bisection=1 --incast=1 --outcast=1 --node=--patience=20s --join-within=30s
+--back-within=3s --alone-within=20s --pair-within=20s --answer-within=5s --scratch=/mnt
+--time=7m --plumb";
 
 /// Node 7 is another machine: its processor has another name.
 const OTHER: usize = 7;
@@ -47,7 +35,7 @@ fn is_long() -> bool {
 /// The options of the sweep.
 fn sweep() -> Vec<&'static str> {
     let long = ["cpu.sustained:type=f64,threads=all", "--preset=standard", "--alone-within=2m"];
-    let long = |option: &&'static str| match *option {
+    let long = |option: &'static str| match option {
         option if option.starts_with("cpu.") => long[0],
         "--preset=quick" => long[1],
         "--alone-within=20s" => long[2],
@@ -56,8 +44,8 @@ fn sweep() -> Vec<&'static str> {
         option => option,
     };
     match is_long() {
-        true => SWEEP.iter().map(long).collect(),
-        false => SWEEP.to_vec(),
+        true => SWEEP.split_whitespace().map(long).collect(),
+        false => SWEEP.words(),
     }
 }
 

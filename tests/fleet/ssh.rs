@@ -6,13 +6,8 @@ use crate::server::Servers;
 use std::os::unix::fs::symlink;
 
 /// What a sweep measures here: little.
-const SWEEP: [&str; 5] = [
-    "clock.read:clock=instant",
-    "--preset=rehearsal",
-    "--pair=net.rtt:far=peer,protocol=tcp,message=64",
-    "--steps=1",
-    "--join-within=30s",
-];
+const SWEEP: &str = "clock.read:clock=instant --preset=rehearsal \
+     --pair=net.rtt:far=peer,protocol=tcp,message=64 --steps=1 --join-within=30s";
 
 impl Servers {
     /// Puts this plumb at a host.
@@ -25,7 +20,7 @@ impl Servers {
         fs::write(self.network.here.path("nodes.txt"), list).unwrap();
         let mut command = self.command(PLUMB);
         command.args(["fleet", "run", "--hosts", "nodes.txt", "--out", "sweep.jsonl"]);
-        command.args(SWEEP).args(more);
+        command.args(SWEEP.words()).args(more);
         command
     }
 
@@ -46,10 +41,6 @@ impl Servers {
             });
         }
     }
-}
-
-fn ends(child: Child) -> Answer {
-    answer(child.wait_with_output().unwrap())
 }
 
 /// Three hosts take part; of the others each gets a line with the way out.
@@ -99,7 +90,7 @@ fn a_binary_is_sent_on_request_and_nothing_stays() {
     let list = "n1\nn2\n";
     let refused = ends(3, servers.sweep(list, &[]));
     assert!(refused.err.contains("0 of 2 hosts can take part"), "{refused:?}");
-    let answer = ends(0, servers.sweep(list, &["--copy"]));
+    ends(0, servers.sweep(list, &["--copy"]));
     servers.are_left_clean();
 }
 
@@ -117,7 +108,7 @@ fn nodes_end_with_their_connection() {
         events.iter().any(|event| event["event"] == "node").then_some(())
     });
     child.kill().unwrap();
-    ends(child);
+    ended(child);
     servers.are_left_clean();
 }
 

@@ -1,12 +1,11 @@
 //! Running the built binary in a directory of its own, and reading the records that it writes: what
 //! all crates of integration tests share.
 
-mod group;
+pub mod group;
 mod processes;
 
 /// What most tests use.
 pub mod prelude {
-    pub use super::group::Group;
     pub use super::processes::*;
     pub use super::*;
     pub use serde_json::{Value, json};
@@ -351,7 +350,7 @@ pub fn event(line: &str) -> Value {
         sum = if is_ascending { sum + count } else { count };
         sum * step
     });
-    own.insert("values".to_owned(), values.collect());
+    own.insert("values".to_owned(), json!(values.collect::<Vec<f64>>()));
     event
 }
 
@@ -410,7 +409,7 @@ pub fn ends(code: i32, mut command: impl BorrowMut<Command>) -> Answer {
 }
 
 /// Writes a script that can be run.
-pub fn script(path: &Path, text: &str) {
+pub fn write_script(path: &Path, text: impl AsRef<[u8]>) {
     fs::write(path, text).unwrap();
     mode(path, 0o755);
 }

@@ -20,7 +20,7 @@ impl Stranger {
     }
 
     /// Runs the binary as this user, who may have so many processes and threads.
-    pub fn plumb(&self, here: &Here, processes: u32, args: &[&str]) -> Answer {
+    pub fn plumb(&self, here: &Here, processes: u32, args: &(impl Args + ?Sized)) -> Answer {
         // The binary's own directory may be closed to others.
         let copy = here.path("plumb");
         // By another process: a child that another test makes meanwhile would hold this one's open
@@ -31,7 +31,7 @@ impl Stranger {
         let line = format!("ulimit -u {processes}; exec \"$0\" \"$@\"");
         let mut command = here.other("bash");
         // The other groups go with root: the standard library drops them.
-        command.args(["-c", &line]).arg(copy).args(args).uid(self.user).gid(self.user);
+        command.args(["-c", &line]).arg(copy).args(args.words()).uid(self.user).gid(self.user);
         answer(command.output().unwrap())
     }
 

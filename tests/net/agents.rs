@@ -41,7 +41,7 @@ impl Agent {
     #[track_caller]
     pub fn serves(&mut self, lab: &Lab) {
         assert!(self.program.is_running(), "{}", self.program.said());
-        let run = lab.run("selftest.echo", &url(), &[]);
+        let run = lab.run("selftest.echo", &url(), "");
         assert_eq!(run.answer.code, Some(0), "{:?}\n{}", run.answer, self.program.said());
         assert_eq!(run.ended("selftest.echo", "measured").len(), 1, "{:?}", run.answer);
     }
@@ -74,22 +74,24 @@ fn key(lab: &Lab, end: End) -> String {
 }
 
 impl Lab {
-    /// Starts a run of these cases of an experiment at the near end, against the far end at this
-    /// URL.
-    pub fn start_run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Program {
+    /// Starts a run of an experiment with these settings at the near end, against the far end at
+    /// this URL.
+    pub fn start_run(&self, experiment: &str, url: &str, settings: &str) -> Program {
         let key = key(self, End::Near);
         let selector = format!("{experiment}:far=peer");
-        let mut line = vec!["run", &selector, "--preset", "quick", "--peer", url];
+        let mut line = vec!["run", &selector, "--preset", "quick", "--json", "--peer", url];
         if url.starts_with("tcp:") {
             line.extend(["--key-file", &key]);
         }
-        line.extend(arguments);
+        let sets: Vec<String> =
+            settings.words().iter().map(|set| format!("{experiment}.{set}")).collect();
+        line.extend(sets.iter().flat_map(|set| ["--set", set]));
         self.start_plumb(&line)
     }
 
     /// The whole run.
-    pub fn run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Recorded {
-        let program = self.start_run(experiment, url, arguments);
+    pub fn run(&self, experiment: &str, url: &str, settings: &str) -> Recorded {
+        let program = self.start_run(experiment, url, settings);
         self.recorded(program, PATIENCE)
     }
 

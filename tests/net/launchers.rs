@@ -34,7 +34,7 @@ fn is_whole(run: &Recorded, url: &str) {
 fn by_an_agent_that_listens() {
     let lab = Lab::new();
     let agent = Agent::start(&lab);
-    is_whole(&lab.run("selftest.echo", &url(), &[]), &url());
+    is_whole(&lab.run("selftest.echo", &url(), ""), &url());
     agent.serves_and_leaves(&lab);
 }
 
@@ -47,7 +47,7 @@ fn by_any_program_that_can_start_one_elsewhere() {
         store.display(),
         lab.name(),
     );
-    is_whole(&lab.run("selftest.echo", &url, &[]), &url);
+    is_whole(&lab.run("selftest.echo", &url, ""), &url);
     lab.is_left_clean();
 }
 
@@ -55,7 +55,7 @@ fn by_any_program_that_can_start_one_elsewhere() {
 fn by_the_systems_own_ssh() {
     let lab = Lab::new();
     let (server, url) = serve_ssh(&lab);
-    let run = lab.run("selftest.echo", &url, &[]);
+    let run = lab.run("selftest.echo", &url, "");
     is_whole(&run, &url);
     drop(server);
     lab.is_left_clean();
@@ -117,7 +117,7 @@ fn an_agent_of_another_version_is_refused() {
     let lab = Lab::new();
     // The words that begin a conversation, with another number.
     let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
-    let answer = lab.run("selftest.echo", url, &[]).answer;
+    let answer = lab.run("selftest.echo", url, "").answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in ["version 99", "install the same version of plumb at both ends"] {
         assert!(answer.err.contains(words), "{answer:?}");
@@ -165,7 +165,7 @@ fn a_plumb_of_another_release_is_refused() {
         "the version is not a text of this binary, change it another way: {told}"
     );
     let url = format!("exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}", other.display());
-    let answer = lab.run("selftest.echo", &url, &[]).answer;
+    let answer = lab.run("selftest.echo", &url, "").answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in [own, changed] {
         assert!(answer.err.contains(words), "{answer:?}");

@@ -27,24 +27,23 @@ fn machine() -> File {
 
 /// The sets of values that a quick run wrote of some cases.
 fn samples(cases: &str) -> Vec<Value> {
-    samples_with(cases, &[])
+    samples_with(cases, "")
 }
 
 /// The same with settings.
-fn samples_with(cases: &str, settings: &[&str]) -> Vec<Value> {
+fn samples_with(cases: &str, settings: &str) -> Vec<Value> {
     let mut events = events_with(cases, settings);
     events.retain(|event| event["event"] == "samples");
     events
 }
 
 /// All that a quick run of some cases wrote down, with settings.
-fn events_with(cases: &str, settings: &[&str]) -> Vec<Value> {
+fn events_with(cases: &str, settings: &str) -> Vec<Value> {
     let here = Here::new();
-    let run = [&["run", cases, "--preset", "quick", "--json"], settings].concat();
-    let answer = here.plumb(&run);
+    let answer = here.plumb(&format!("run {cases} --preset quick --json {settings}"));
     // Cases that others disturbed may have failed: that is for the test to judge.
     assert!(answer.code.is_some(), "{cases}: {answer:?}");
-    plumb::events(&here.record())
+    events(&here.record())
 }
 
 /// The sets of values of a metric.
@@ -103,18 +102,10 @@ fn attempts(what: &str, mut attempt: impl FnMut() -> (String, bool)) {
 fn the_widest_arithmetic_keeps_its_units_busy() {
     attempts("gain by width and efficiency of cpu.peak", || {
         let run = |op: &str| {
-            let set = format!("cpu.peak.op={op}");
-            let settings = [
-                "--set",
-                "cpu.peak.type=f64",
-                "--set",
-                "cpu.peak.threads=1",
-                "--set",
-                "cpu.peak.width=scalar,sse2,avx2,avx512,neon",
-                "--set",
-                &set,
-            ];
-            samples_with(&format!("cpu.peak:op={op}"), &settings)
+            let widths = "scalar,sse2,avx2,avx512,neon";
+            let sets = ["type=f64", "threads=1", &format!("width={widths}"), &format!("op={op}")]
+                .map(|set| format!("--set cpu.peak.{set}"));
+            samples_with(&format!("cpu.peak:op={op}"), &sets.join(" "))
         };
         let mut found = run("fma");
         if found.is_empty() {

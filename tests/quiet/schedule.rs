@@ -9,7 +9,7 @@ use serde_json::Value;
 fn schedule(processes: u64) -> Vec<Value> {
     let cpu = cpu().to_string();
     let set = format!("os.schedule.processes={processes}");
-    events_with("os.schedule", &["--cpu", &cpu, "--set", &set])
+    events_with("os.schedule", &format!("--cpu {cpu} --set {set}"))
 }
 
 /// Whole ticks that a slice was predicted to last.

@@ -67,7 +67,7 @@ fn check_lost(lab: &Lab, server: &mut Program, end: fn(&mut Program), path: &str
 fn take_events(lab: &Lab) -> Vec<Value> {
     let records = lab.records();
     assert_eq!(records.len(), 1, "{records:?}");
-    let events = plumb::events(&records[0]);
+    let events = events(&records[0]);
     fs::remove_file(&records[0]).unwrap();
     events
 }
@@ -94,7 +94,7 @@ fn text_of(events: &[Value], kind: &str) -> String {
 
 /// Rounds of an experiment that do not count.
 fn lost_rounds(events: &[Value], experiment: &str) -> usize {
-    let void = plumb::of(events, "round").into_iter().filter(|round| round["status"] == "void");
+    let void = of(events, "round").into_iter().filter(|round| round["status"] == "void");
     void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
 }
 

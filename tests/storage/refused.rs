@@ -53,12 +53,12 @@ fn a_directory_of_somebody_else_is_refused() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let dir = here.make_dir("theirs");
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    mode(&dir, 0o755);
     let answer = user.plumb(&here, 64, &["run", "selftest.file", "--dir", &dir]);
     is_refused(&answer, &dir, &["Permission denied"]);
     assert!(here.entries("theirs").is_empty());
     // One that cannot even be seen.
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    mode(&dir, 0o700);
     let inner = here.make_dir("theirs/inner");
     let answer = user.plumb(&here, 64, &["plan", "selftest.file", "--dir", &inner]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
