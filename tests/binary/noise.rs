@@ -41,8 +41,7 @@ impl Run {
     }
 
     fn samples(&self, metric: &str) -> Vec<&Value> {
-        let samples = of(&self.0, "samples").into_iter();
-        samples.filter(|one| one["metric"] == metric).collect()
+        samples_of(&self.0, metric)
     }
 
     fn values(&self, metric: &str) -> Vec<f64> {

@@ -2,8 +2,8 @@
 //! scheduler foretells of slices, and what they are.
 
 use crate::guest::{self, Machine};
+use crate::plumb::prelude::*;
 use crate::{events, part};
-use serde_json::Value;
 
 const MACHINE: Machine = Machine {
     kernel_line: "tsc=reliable",
@@ -42,12 +42,9 @@ struct Slice {
 fn slices(console: &str, name: &str) -> Vec<Slice> {
     let events = events(console, name);
     let of = |kind: &str, processes: u64| {
-        let is = |event: &&Value| {
-            event["event"] == kind
-                && event["metric"] == "slice"
-                && event["case"]["processes"] == processes
-        };
-        events.iter().find(is).unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
+        let mut of = of(&events, kind).into_iter();
+        of.find(|one| one["metric"] == "slice" && one["case"]["processes"] == processes)
+            .unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
     };
     let case = |processes: &u64| {
         let prediction = of("prediction", *processes);

@@ -43,10 +43,7 @@ fn sweep() -> Vec<&'static str> {
         "--time=7m" => "--time=20m",
         option => option,
     };
-    match is_long() {
-        true => SWEEP.split_whitespace().map(long).collect(),
-        false => SWEEP.words(),
-    }
+    if is_long() { SWEEP.split_whitespace().map(long).collect() } else { SWEEP.words() }
 }
 
 fn cluster() -> Cluster {
@@ -82,11 +79,7 @@ fn other_processor() -> PathBuf {
     path
 }
 
-/// Events of a kind, by the nodes' ranks, which are those of their numbers less one.
-fn of<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    events.iter().filter(|event| event["event"] == kind).collect()
-}
-
+/// The rank of a node, which is its number less one.
 fn rank(node: usize) -> u64 {
     node as u64 - 1
 }

@@ -376,6 +376,11 @@ pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
     events.iter().filter(|event| is(event, kind)).collect()
 }
 
+/// The samples of a metric, of all rounds and cases.
+pub fn samples_of<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
+    of(events, "samples").into_iter().filter(|one| one["metric"] == metric).collect()
+}
+
 pub fn is(event: &Value, kind: &str) -> bool {
     event["event"] == kind
 }

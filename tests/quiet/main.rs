@@ -46,15 +46,9 @@ fn events_with(cases: &str, settings: &str) -> Vec<Value> {
     events(&here.record())
 }
 
-/// The sets of values of a metric.
-fn of_metric<'run>(events: &'run [Value], metric: &str) -> impl Iterator<Item = &'run Value> {
-    let samples = events.iter().filter(|event| event["event"] == "samples");
-    samples.filter(move |one| one["metric"] == metric)
-}
-
 /// Median of a metric's values over the rounds of a run.
 fn figure(samples: &[Value], metric: &str) -> Option<f64> {
-    median(of_metric(samples, metric).flat_map(values).collect())
+    median(samples_of(samples, metric).into_iter().flat_map(values).collect())
 }
 
 /// Greatest value of a metric over the rounds of a run.
@@ -65,7 +59,7 @@ fn best(samples: &[Value], metric: &str) -> Option<f64> {
 
 /// Median of a quantity beside a metric's values over the rounds of a run.
 fn quantity(samples: &[Value], metric: &str, name: &str) -> Option<f64> {
-    let of = of_metric(samples, metric);
+    let of = samples_of(samples, metric).into_iter();
     median(of.filter_map(|one| one["quantities"][name].as_f64()).collect())
 }
 

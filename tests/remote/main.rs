@@ -74,10 +74,9 @@ fn take_events(lab: &Lab) -> Vec<Value> {
 
 /// Samples of a metric of fs.remote, of all its cases.
 fn samples<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
-    let of = events.iter().filter(|event| event["event"] == "samples");
-    of.filter(|event| event["metric"] == metric)
-        .filter(|event| event["series"].as_str().unwrap().starts_with("fs.remote"))
-        .collect()
+    let mut of = samples_of(events, metric);
+    of.retain(|one| one["series"].as_str().unwrap().starts_with("fs.remote"));
+    of
 }
 
 fn quantity(samples: &Value, name: &str) -> f64 {
@@ -88,8 +87,7 @@ fn quantity(samples: &Value, name: &str) -> f64 {
 
 /// Text of all events of a kind.
 fn text_of(events: &[Value], kind: &str) -> String {
-    let of = events.iter().filter(|event| event["event"] == kind);
-    of.map(|event| format!("{event}\n")).collect()
+    of(events, kind).into_iter().map(|event| format!("{event}\n")).collect()
 }
 
 /// Rounds of an experiment that do not count.
@@ -100,6 +98,7 @@ fn lost_rounds(events: &[Value], experiment: &str) -> usize {
 
 /// Whether some case of an experiment was measured.
 fn measured(events: &[Value], experiment: &str) -> bool {
-    let mut outcomes = events.iter().filter(|event| event["event"] == "outcome");
-    outcomes.any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
+    of(events, "outcome")
+        .iter()
+        .any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
 }

@@ -121,10 +121,8 @@ impl Experiment for Rate {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case = series.cases.first().context("clock.rate has one case")?;
-        let (window_ns, windows) = match bench.order().rehearsal {
-            true => REHEARSAL,
-            false => windows(series),
-        };
+        let (window_ns, windows) =
+            if bench.order().rehearsal { REHEARSAL } else { windows(series) };
         let calibration = bench.order().calibration.clone();
         let looks = if bench.order().rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(bench.order().clock(), looks);
@@ -156,8 +154,7 @@ impl Experiment for Rate {
         bench.record(case, "core_ratio", Values::blocks(ratio))?;
         let samples =
             bench.record(case, "core_frequency", Values::blocks(core_of(|core_hz, _| core_hz)))?;
-        let source = Value::from(core.source());
-        samples.at.insert("source".to_owned(), source);
+        samples.at.put("source", core.source());
         let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
@@ -250,9 +247,10 @@ mod tests {
         for samples in smoke(&EXPERIMENT) {
             let (windows, metric) = (samples.raw.samples().len() as u64, &samples.metric);
             // A window without a core clock is one whose core others used: any number of them.
-            match metric.starts_with("core") {
-                true => assert!((1..=REHEARSAL.1).contains(&windows), "{metric}: {windows}"),
-                false => assert_eq!(windows, REHEARSAL.1, "{metric}"),
+            if metric.starts_with("core") {
+                assert!((1..=REHEARSAL.1).contains(&windows), "{metric}: {windows}")
+            } else {
+                assert_eq!(windows, REHEARSAL.1, "{metric}")
             }
         }
     }

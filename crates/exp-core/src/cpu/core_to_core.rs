@@ -257,10 +257,10 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
     let spread = played.line_spread();
     let quartets = Turns::joined(played.lines);
     let samples = bench.record(case, "transfer", Values::quartets(played.k, quartets))?;
-    samples.at.insert("instruction".to_owned(), Value::from(metal::line::method()));
+    samples.at.put("instruction", metal::line::method());
     if let Some((low, high)) = spread {
-        samples.quantities.insert("line_low".to_owned(), low);
-        samples.quantities.insert("line_high".to_owned(), high);
+        samples.quantities.put("line_low", low);
+        samples.quantities.put("line_high", high);
     }
     if measures_elsewhere {
         // What was taken around the case is another CPU's clock.

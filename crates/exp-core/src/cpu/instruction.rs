@@ -199,7 +199,7 @@ fn time(
         let samples = bench.time(case, metric, |n| {
             black_box(bodies.run(instruction, body, n));
         })?;
-        samples.at.insert("body".to_owned(), Value::Text(body.shown()));
+        samples.at.put("body", body.shown());
         if is_wide && samples.core_hz.take().is_some() {
             samples.quantities.remove("core_hz");
             samples.notes.push(

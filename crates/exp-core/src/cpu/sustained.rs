@@ -243,7 +243,7 @@ fn write(
     let found = changes::find(seconds);
     let samples = bench.record(case, arithmetic.metric(), Values::blocks(rates))?;
     let named = found.iter().filter(|change| change.is_named()).count();
-    samples.at.insert("changes".to_owned(), Value::Int(named as u64));
+    samples.at.put("changes", named as u64);
     let large = found.iter().filter(|change| change.is_named());
     for (number, change) in large.enumerate() {
         let text = change.text(unit);

@@ -320,7 +320,7 @@ impl Experiment for Fault {
         let zeroing = (huge - base) / (large as f64 - page as f64);
         let rest = base - zeroing * page as f64;
         let mut zeroing = DerivedValue::new(CaseId::new(), "zeroing", zeroing);
-        zeroing.at.insert("huge_page".to_owned(), Value::from(large));
+        zeroing.at.put("huge_page", large);
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
 }

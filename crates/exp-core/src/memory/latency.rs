@@ -257,10 +257,8 @@ impl Experiment for Latency {
         for is_random in [true, false] {
             let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
             for point in cases.iter().filter(of_kind) {
-                let (group, order) = match is_random {
-                    true => ("random", Order::Ladder),
-                    false => ("walks", Order::Shuffled),
-                };
+                let (group, order) =
+                    if is_random { ("random", Order::Ladder) } else { ("walks", Order::Shuffled) };
                 let name = format!("{group}-{}", point.pages.text());
                 let absent = not_here(site, point);
                 if let Some(series) = add(&mut offer, (&CARD, &name, order), point, absent) {

@@ -198,7 +198,7 @@ impl Experiment for Activity {
         for case in &mut series.cases {
             let cpu = Watched::of(&case.id).map_or(Where::Quietest, |watched| watched.cpu);
             let cpu = cpu_of(site, cpu)?;
-            case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+            case.at.put("cpu", cpu as u64);
             let virtualisation = &site.host.kernel.virtualisation;
             let machine = match (virtualisation.is_guest, &virtualisation.hypervisor) {
                 (Some(true), Some(hypervisor)) => hypervisor.as_str(),
@@ -206,7 +206,7 @@ impl Experiment for Activity {
                 (Some(false), _) => "bare",
                 (None, _) => continue,
             };
-            case.at.insert("machine".to_owned(), Value::from(machine));
+            case.at.put("machine", machine);
         }
         Ok(series)
     }

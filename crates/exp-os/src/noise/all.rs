@@ -150,8 +150,8 @@ impl Experiment for All {
                 Some(cpu) => cpu.to_string(),
                 None => format_cpus(&site.cpus),
             };
-            case.at.insert("cpus".to_owned(), Value::Text(cpus));
-            case.at.insert("nobody".to_owned(), Value::Text(nobody.clone()));
+            case.at.put("cpus", cpus);
+            case.at.put("nobody", nobody.clone());
         }
         Ok(series)
     }
@@ -182,10 +182,7 @@ impl Experiment for All {
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let rehearsal = bench.order().rehearsal;
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
-        let duration_ns = match rehearsal {
-            true => duration_ns.min(REHEARSAL_NS),
-            false => duration_ns,
-        };
+        let duration_ns = if rehearsal { duration_ns.min(REHEARSAL_NS) } else { duration_ns };
         let cpus = bench.order().cpus.clone();
         let party = party::trace_all(&cpus, bench.order().clock(), duration_ns as f64, rehearsal)?;
         bench.declare(Declared::Cpus(&cpus));

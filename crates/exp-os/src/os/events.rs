@@ -29,10 +29,8 @@ impl<T> Events<T> {
         mut once: impl FnMut() -> Result<(Option<T>, f64)>,
     ) -> Result<Events<T>> {
         let Number { rehearsal, least, most } = number;
-        let (least, most) = match bench.order().rehearsal {
-            true => (rehearsal, rehearsal),
-            false => (least, most),
-        };
+        let (least, most) =
+            if bench.order().rehearsal { (rehearsal, rehearsal) } else { (least, most) };
         let room = || (Vec::with_capacity(most), Vec::with_capacity(most));
         let ((mut kept, mut width), mut made) = (room(), 0);
         let mut probes = bench.timer().watch();

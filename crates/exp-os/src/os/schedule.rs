@@ -164,8 +164,7 @@ impl Experiment for Schedule {
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             if let Some(Crowd { processes }) = Crowd::of(&case.id) {
-                let least_ns = (least_ns(site, processes).round() as u64).into();
-                case.at.insert(LEAST.to_owned(), least_ns);
+                case.at.put(LEAST, least_ns(site, processes).round() as u64);
             }
         }
         Ok(series)

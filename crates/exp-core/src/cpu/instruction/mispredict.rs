@@ -47,7 +47,7 @@ impl Patterns {
         let wrong = BATCH_WORDS as u64 * BRANCHES_PER_WORD / 2;
         let samples = bench.record(case, metric, Values::quartets(wrong, quartets))?;
         let text = body::BRANCH_TEXT.replace('\n', " ");
-        samples.at.insert("body".to_owned(), Value::Text(text));
+        samples.at.put("body", text);
         samples.notes.push(format!(
             "batches of k have {} branches of alternating directions, batches of 2k the same \
              number of random ones: k more mispredictions",

@@ -85,10 +85,8 @@ pub fn run(
     let is_crowded = threads > cpus.len();
     // Threads that share a CPU begin one after another, each when the scheduler comes to it.
     let turns = (2 * threads.div_ceil(cpus.len()) - 1) as f64;
-    let window_ns = match rehearsal && threads > 1 {
-        true => window_ns.max(turns * REHEARSAL_NS),
-        false => window_ns,
-    };
+    let window_ns =
+        if rehearsal && threads > 1 { window_ns.max(turns * REHEARSAL_NS) } else { window_ns };
     let crew = bench.crew(&assigned, window_ns)?.watched(again && is_probed(case));
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");

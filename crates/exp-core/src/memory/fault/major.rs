@@ -123,7 +123,7 @@ impl Cold {
         match self.pieces {
             Some(pieces) => {
                 let count = pieces as f64;
-                samples.quantities.insert("extents".to_owned(), count);
+                samples.quantities.put("extents", count);
             }
             None => samples.notes.push(NOT_MAPPED.to_owned()),
         }
@@ -361,8 +361,8 @@ impl Singles {
         });
         let samples = bench.record(case, "major_latency", self.latencies)?;
         let quantities = &mut samples.quantities;
-        quantities.insert("touches".to_owned(), touches as f64);
-        quantities.insert("cached".to_owned(), self.cached as f64);
+        quantities.put("touches", touches as f64);
+        quantities.put("cached", self.cached as f64);
         samples.notes.extend(overlap);
         cold.describe(case, samples);
         if self.cached > 0 {
@@ -438,8 +438,8 @@ impl Windows {
         let per_page = self.lengths.iter().map(|ns| ns / pages as f64).collect();
         let samples = bench.record(case, "window", self.lengths)?;
         let quantities = &mut samples.quantities;
-        quantities.insert("major_faults".to_owned(), self.majors as f64 / windows);
-        quantities.insert("minor_faults".to_owned(), self.minors as f64 / windows);
+        quantities.put("major_faults", self.majors as f64 / windows);
+        quantities.put("minor_faults", self.minors as f64 / windows);
         cold.describe(case, samples);
         if self.uncounted {
             samples.notes.push(NOT_COUNTED.to_owned());

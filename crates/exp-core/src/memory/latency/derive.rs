@@ -265,7 +265,7 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
     steps.sort_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
-    found.at.insert("footprint".to_owned(), Value::from(*footprint));
+    found.at.put("footprint", *footprint);
     Some(found)
 }
 
@@ -284,7 +284,7 @@ fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     };
     let (footprint, ratio) = points.iter().filter_map(both).max_by_key(|found| found.0)?;
     let mut gain = DerivedValue::new(CaseId::new(), "prefetch_gain", ratio);
-    gain.at.insert("footprint".to_owned(), Value::from(footprint));
+    gain.at.put("footprint", footprint);
     Some(gain)
 }
 

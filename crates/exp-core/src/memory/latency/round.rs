@@ -110,10 +110,10 @@ impl Round {
         probe.write(samples);
         samples.notes.extend(self.notes.iter().cloned());
         let at = &mut samples.at;
-        at.insert("node".to_owned(), Value::from(self.node as u64));
-        at.insert("slots".to_owned(), Value::from(slots));
-        at.insert("huge_share".to_owned(), Value::from(render(self.huge_share, Unit::Ratio)));
-        at.insert("warmed".to_owned(), Value::from(if warm { "yes" } else { "no" }));
+        at.put("node", self.node as u64);
+        at.put("slots", slots);
+        at.put("huge_share", render(self.huge_share, Unit::Ratio));
+        at.put("warmed", if warm { "yes" } else { "no" });
         Ok(())
     }
 }

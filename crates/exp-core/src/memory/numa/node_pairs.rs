@@ -230,7 +230,7 @@ pub(super) fn place(site: &Site, case: &mut Case, pair: &Pair) {
     let Some(node) = node(site, pair.nodes().0) else { return };
     let cpus = cpus_of(site, node);
     let team = team_of(site, &cpus);
-    case.at.insert("node_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
-    case.at.insert("team".to_owned(), Value::Text(format_cpus(&team)));
+    case.at.put("node_cpus", format_cpus(&cpus));
+    case.at.put("team", format_cpus(&team));
     case.at.extend(distances(site, pair));
 }

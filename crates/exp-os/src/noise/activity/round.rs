@@ -32,10 +32,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(series: &Series, rehearsal: bool) -> Settings {
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
-        let duration_ns = match rehearsal {
-            true => duration_ns.min(REHEARSAL_NS),
-            false => duration_ns,
-        };
+        let duration_ns = if rehearsal { duration_ns.min(REHEARSAL_NS) } else { duration_ns };
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
@@ -104,10 +101,7 @@ fn on<T: Send>(
 }
 
 fn core_clock(clock: Clock, rehearsal: bool) -> CoreClock {
-    let windows = match rehearsal {
-        true => ClockWindows::REHEARSAL,
-        false => ClockWindows::FULL,
-    };
+    let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
     CoreClock::new(clock, windows)
 }
 
@@ -292,7 +286,7 @@ impl Book<'_> {
 
 /// Says where a figure was measured, and its core clock if that was taken there.
 fn there(samples: &mut Samples, cpu: usize, apart: Apart) {
-    samples.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+    samples.at.put("cpu", cpu as u64);
     if let Some(core_hz) = apart {
         samples.core_hz = core_hz;
         // It says that no core clock was taken of a CPU that is not the round's.

@@ -61,7 +61,7 @@ fn the_cost_of_a_round_is_that_of_its_level() {
 fn the_machine_is_told_by_what_the_case_resolved_to() {
     let case = |machine: &str| {
         let mut case = Case::new(CaseId::new().with("cpu", "quietest"));
-        case.at.insert("machine".to_owned(), Value::from(machine));
+        case.at.put("machine", machine);
         case
     };
     let of = |machine: &str| {

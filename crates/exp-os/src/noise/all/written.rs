@@ -161,10 +161,7 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
             format!("{}: {runs} runs, {:.1} µs", of.name, ns as f64 / 1e3)
         })
         .collect();
-    let told = match ran.is_empty() {
-        true => format!("none of {}", threads.len()),
-        false => ran.join("; "),
-    };
+    let told = if ran.is_empty() { format!("none of {}", threads.len()) } else { ran.join("; ") };
     samples
         .notes
         .push(format!("plumb's other threads that ran from before to after the window: {told}"));
@@ -335,8 +332,7 @@ mod tests {
     fn what_is_not_known_is_not_named() {
         let mut by_cause = ByCause::new();
         let mut case = Case::new(CaseId::new());
-        let likely = Value::Text("likely the hypervisor".to_owned());
-        case.at.insert("nobody".to_owned(), likely);
+        case.at.put("nobody", "likely the hypervisor".to_owned());
         assert_eq!(causes(&case, &by_cause, true), "no gap");
         by_cause.extend([
             (Cause::Timer, 0.03),

@@ -62,10 +62,10 @@ fn is_near(sleep: &Sleep) -> bool {
 /// Every case that the site allows, in series by the rights that they need.
 pub(super) fn offer(site: &Site, sleeps: Vec<Sleep>, params: &Params) -> Result<Offer, Skip> {
     let offer = Offer::sorted::<Wakeups>(site, sleeps, params, |sleep, case| {
-        case.at.insert("sleeps".to_owned(), Value::Int(count(params, sleep.spacing)));
+        case.at.put("sleeps", count(params, sleep.spacing));
         let cpus = cpus_of_load(site, sleep.load);
         if !cpus.is_empty() {
-            case.at.insert("load_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
+            case.at.put("load_cpus", format_cpus(&cpus));
         }
         let name = format!("{}-{}", sleep.policy.text(), sleep.idle_states.text());
         (name, BTreeMap::new())

@@ -67,15 +67,14 @@ impl Parent {
     /// Makes processes for the case's time; the first, which fills caches, is not recorded.
     pub(super) fn measure(&mut self, case: &Case, call: Call, bench: &mut Bench) -> Result<()> {
         self.programs.prepare(call, &self.watch, bench.order().dir.as_deref())?;
-        let (least, most) = match bench.order().rehearsal {
-            true => (REHEARSAL_EVENTS, REHEARSAL_EVENTS),
-            false => (LEAST_EVENTS, EVENTS_MAX),
+        let (least, most) = if bench.order().rehearsal {
+            (REHEARSAL_EVENTS, REHEARSAL_EVENTS)
+        } else {
+            (LEAST_EVENTS, EVENTS_MAX)
         };
         self.create(call)?;
-        let (lead_in_ns, window_ns) = match bench.order().rehearsal {
-            true => (0, 0),
-            false => (self.lead_in_ns, self.window_ns),
-        };
+        let (lead_in_ns, window_ns) =
+            if bench.order().rehearsal { (0, 0) } else { (self.lead_in_ns, self.window_ns) };
         let (mut led_in, from) = (0_u64, monotonic_raw_ns());
         let mut until = from;
         while until - from < lead_in_ns {

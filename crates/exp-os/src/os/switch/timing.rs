@@ -116,9 +116,10 @@ impl Counted {
              hand-overs: {}",
             self.voluntary,
             self.involuntary,
-            match switches > handovers {
-                true => "other programs ran in between",
-                false => "parties found the token there without waiting",
+            if switches > handovers {
+                "other programs ran in between"
+            } else {
+                "parties found the token there without waiting"
             }
         );
         Ok(())
@@ -134,10 +135,8 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
     let (handovers, alone) = (part(HANDOVER_SHARE), part(1.0 - HANDOVER_SHARE));
     let laps_batch = handovers.search(&mut |n| laps(&timer, circle, n))?;
     let alone_batch = alone.search(&mut |n| timer.timed(n, &mut |n| circle.alone(n)))?;
-    let least = match bench.order().rehearsal {
-        true => 1,
-        false => least_laps(goal.quartets_min, circle.size()),
-    };
+    let least =
+        if bench.order().rehearsal { 1 } else { least_laps(goal.quartets_min, circle.size()) };
     let (short, times) = (laps_batch.operations.max(least).max(row), alone_batch.operations);
     let mut is_handover_first = false;
     let turns = timer.repeat(&mut |watch| {

@@ -37,9 +37,8 @@ pub(super) fn measure_batches(
         Some(Beside::Stress) => Work::Stress,
         None => Work::Nothing,
     };
-    let window = |maker: &mut Maker| match together {
-        true => maker.together(count, work),
-        false => maker.in_sequence(count),
+    let window = |maker: &mut Maker| {
+        if together { maker.together(count, work) } else { maker.in_sequence(count) }
     };
     let clock = bench.order().clock();
     if together {
