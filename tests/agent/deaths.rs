@@ -4,10 +4,9 @@
 use crate::lab::{
     ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, plumb, rounds, wait_for,
 };
-use crate::plumb::{end, signal};
+use crate::plumb::prelude::*;
 use crate::relay::Relay;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
 
 /// A round whose far end is silent is given up after so long.
 const ROUND_TIME: Duration = Duration::from_secs(20);
@@ -53,8 +52,7 @@ fn an_agent_that_comes_back_is_waited_for() {
     let listen = address.to_string();
     let args = ["agent", "--listen", &listen, "--key-file", &key];
     let _again = lab.start(lab.other(plumb()).args(args));
-    let answer = run.wait();
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    run.ends(0);
     let events = lab.events();
     let (ok, void) = rounds(&events);
     assert!(ok >= 6 && !void.is_empty(), "{ok} {void:?}");
@@ -68,8 +66,7 @@ fn a_worker_that_is_killed_at_the_far_end_costs_its_round() {
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "quick");
     signal("KILL", halted(&agent, &lab));
-    let answer = run.wait();
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    run.ends(0);
     let events = lab.events();
     let (ok, void) = rounds(&events);
     assert!(ok >= 6, "{ok} {void:?}");
@@ -101,8 +98,7 @@ fn a_connection_that_is_cut_is_made_again_at_the_next_round() {
     relay.cut();
     // The agent ends it with its session.
     wait_for("the end of the worker", || (!is_there(worker)).then_some(()));
-    let answer = run.wait();
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    run.ends(0);
     assert_eq!(relay.count(), 2);
     let events = lab.events();
     let (ok, void) = rounds(&events);
@@ -156,8 +152,7 @@ fn an_interruption_waits_for_nobody() {
     let accepted = silent.accept().unwrap();
     let begin = Instant::now();
     run.signal("INT");
-    let answer = run.wait();
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    let answer = run.ends(4);
     // The handshake's time was not over: then it would have been told of.
     assert!(!answer.said.contains("did not answer"), "{answer:?}");
     assert!(begin.elapsed() < ROUND_TIME, "{answer:?}");
@@ -171,7 +166,7 @@ fn a_run_goes_on_against_the_same_far_end() {
     let run = lab.start_echo(address, "standard");
     is_measuring(&lab);
     run.signal("INT");
-    assert_eq!(run.wait().code, Some(4));
+    run.ends(4);
     let before = rounds(&lab.events()).0;
     // Without its far end it does not go on, and is not harmed.
     let port = address.port();
@@ -179,27 +174,23 @@ fn a_run_goes_on_against_the_same_far_end() {
     let far = format!("tcp://{address}");
     let resume = ["run", "--resume", "last", "--peer", &far];
     // A record contacts nobody by itself, not even one of the store.
-    let alone = lab.plumb(&resume[..3]);
-    assert_eq!(alone.code, Some(2), "{alone:?}");
+    let alone = lab.ends(2, &resume[..3]);
     assert!(alone.said.contains(&format!("--resume last --peer {far}")), "{alone:?}");
-    let answer = lab.plumb(&resume);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let answer = lab.ends(3, &resume);
     // The way out where a connection is refused.
     assert!(answer.said.contains(&format!("agent --listen {address}")), "{answer:?}");
-    let with_peer = lab.plumb(&["run", "--resume", "last", "--peer", "tcp://127.0.0.1:1"]);
-    assert_eq!(with_peer.code, Some(2), "{with_peer:?}");
+    lab.ends(2, &["run", "--resume", "last", "--peer", "tcp://127.0.0.1:1"]);
     let listen = format!("127.0.0.1:{port}");
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
     let agent = lab.start(lab.other(plumb()).args(args));
     wait_for("the agent", || agent.said().contains("listening").then_some(()));
-    let answer = lab.plumb(&resume);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    lab.ends(0, &resume);
     let events = lab.events();
     assert_eq!(end(&events), "complete");
     assert!(rounds(&events).0 > before, "{before}");
-    let header = &crate::plumb::of(&events, "header")[0]["peers"][0];
-    let segment = &crate::plumb::of(&events, "segment")[0]["peers"][0];
+    let header = &of(&events, "header")[0]["peers"][0];
+    let segment = &of(&events, "segment")[0]["peers"][0];
     for fact in ["name", "identity", "cpus", "address"] {
         assert_eq!(header[fact], segment[fact], "{fact}");
     }

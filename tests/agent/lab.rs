@@ -1,15 +1,10 @@
 //! An agent that listens on loopback, the built binary against it, and what is around them: a
 //! directory with a store and a key. All of it goes with its value.
 
-use crate::plumb::{Ended, Here, Program, is, of, wait_within, whole_events};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::os::unix::fs::chown;
 
 /// No step of a test waits longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -45,8 +40,7 @@ impl Lab {
 
     /// Makes a key file.
     pub fn new_key(&self, name: &str) {
-        let answer = self.plumb(&["agent", "--new-key", &self.text(name)]);
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        self.ends(0, &["agent", "--new-key", &self.text(name)]);
     }
 
     /// Another program in this directory, with this store.
@@ -56,6 +50,12 @@ impl Lab {
 
     pub fn start(&self, command: &mut Command) -> Program {
         self.here.start(command)
+    }
+
+    /// Runs the binary to an end with this exit status.
+    #[track_caller]
+    pub fn ends(&self, code: i32, args: &[&str]) -> Ended {
+        self.start(&mut self.here.command(args)).ends(code)
     }
 
     /// Runs the binary to its end.
@@ -122,7 +122,7 @@ impl Lab {
             fs::copy(plumb(), &program).unwrap();
         }
         chown(&key, Some(number), Some(number)).unwrap();
-        fs::set_permissions(key.parent().unwrap(), fs::Permissions::from_mode(0o711)).unwrap();
+        mode(key.parent().unwrap(), 0o711);
         let user = ["--reuid", uid, "--regid", uid, "--clear-groups", "--no-new-privs"];
         let mut command = self.other("setpriv");
         listening(self.start(command.args(user).arg(program).args(AGENT).arg(key)))
@@ -156,11 +156,19 @@ impl Program {
     pub fn wait(self) -> Ended {
         self.ended_within(PATIENCE)
     }
+
+    /// Its end, with this exit status.
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Ended {
+        let ended = self.wait();
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        ended
+    }
 }
 
 /// The binary.
 pub fn plumb() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_plumb"))
+    Path::new(PLUMB)
 }
 
 /// Waits for something to be there.

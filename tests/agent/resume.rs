@@ -2,18 +2,14 @@
 //! nothing against another far end than it had.
 
 use crate::lab::{ECHO, Lab, plumb, rounds};
-use crate::plumb::{Ended, end, lines, of};
-use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 /// The events of a run against an agent that was started by a command, as if it had been killed
 /// after its round.
 fn killed(lab: &Lab) -> Vec<Value> {
     let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
     let run = [&["run"], &ECHO[..], &["--preset", "rehearsal", "--peer", &peer]].concat();
-    let answer = lab.plumb(&run);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    lab.ends(0, &run);
     let mut events = lab.events();
     let round = events.iter().position(|event| event["event"] == "plan");
     events.truncate(round.expect("it was planned") + 1);
@@ -110,8 +106,7 @@ fn a_record_outside_of_the_store_goes_on_with_its_far_end_repeated() {
     let file = lab.path("own.jsonl");
     write(&file, &events);
     let file_text = lab.text("own.jsonl");
-    let answer = lab.plumb(&["run", "--resume", &file_text, "--peer", peer]);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    lab.ends(0, &["run", "--resume", &file_text, "--peer", peer]);
     let text = fs::read_to_string(file).unwrap();
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((end(&events), rounds(&events)), ("complete", (1, vec![])));

@@ -2,11 +2,8 @@
 //! finds: the system's, with a configuration that knows them.
 
 use crate::lab::{Lab, wait_for};
-use crate::plumb::Program;
-use std::fs;
+use crate::plumb::prelude::*;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 /// A server.
 pub struct Sshd {
@@ -80,8 +77,7 @@ impl Lab {
             format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         fs::create_dir(self.path(dir)).unwrap();
         let ssh = self.path(dir).join("ssh");
-        fs::write(&ssh, script).unwrap();
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&ssh, script);
     }
 
     /// A command that finds that `ssh` first.

@@ -2,15 +2,12 @@
 //! does.
 
 use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, plumb, rounds, wait_for};
-use crate::plumb::{Ended, Program, end};
+use crate::plumb::prelude::*;
 use crate::relay::Relay;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// A hello of another version, and what stands before the version in any.
 const OTHER_VERSION: u16 = 99;
@@ -75,7 +72,7 @@ fn the_wrong_key_no_key_and_one_that_others_may_read() {
     assert_eq!(absent.code, Some(2), "{absent:?}");
     assert!(absent.said.contains("--new-key"), "{absent:?}");
     fs::copy(lab.path("key"), lab.path("open")).unwrap();
-    fs::set_permissions(lab.path("open"), fs::Permissions::from_mode(0o644)).unwrap();
+    mode(lab.path("open"), 0o644);
     let open = with(Some("open"));
     assert_eq!(open.code, Some(2), "{open:?}");
     assert!(open.said.contains("chmod"), "{open:?}");
@@ -147,8 +144,7 @@ fn an_agent_on_standard_input_takes_no_oversize_frame() {
         (r"printf '\004\000\000'", "closed"),
     ] {
         let line = format!("({hello}; {frame}) | '{}' agent", plumb().display());
-        let answer = lab.start(lab.other("bash").args(["-c", &line])).wait();
-        assert_eq!(answer.code, Some(3), "{answer:?}");
+        let answer = lab.start(lab.other("bash").args(["-c", &line])).ends(3);
         assert!(answer.said.contains(words), "{answer:?}");
     }
 }
@@ -243,7 +239,6 @@ fn one_session_at_a_time() {
     is_measuring(&lab);
     refused(&lab.plan(address), &["busy until 20", "one session at a time"]);
     first.signal("INT");
-    let first = first.wait();
-    assert_eq!(first.code, Some(4), "{first:?}");
+    first.ends(4);
     works(&lab.plan(address));
 }

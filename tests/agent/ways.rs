@@ -1,11 +1,10 @@
 //! Agents that are started elsewhere: by a command, and by a real ssh.
 
 use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, plumb, rounds, wait_for};
-use crate::plumb::{Ended, end, of, signal};
+use crate::plumb::prelude::*;
 use crate::ssh::Sshd;
 use metal::icmp::{Access, is_granted};
 use std::collections::BTreeSet;
-use std::fs;
 
 /// Arguments of a rehearsal against a peer.
 fn rehearsal(peer: &str) -> Vec<&str> {
@@ -36,8 +35,7 @@ fn a_command_that_starts_one() {
     let peer = format!("b=exec:'{binary}' agent --data 127.0.0.1");
     let mut args = rehearsal(&peer);
     args[3] = "selftest.echo.far=b,loopback";
-    let answer = lab.plumb(&args);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    lab.ends(0, &args);
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 2));
     let there = &of(&events, "header")[0]["peers"][0];
@@ -99,8 +97,7 @@ fn a_command_that_starts_none() {
     failed(&plan(&format!("exec:'{binary}' agent")), "--data ADDR");
     // None of them is a recorded machine's.
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hosts/graviton3");
-    let answer = lab.plumb(&["plan", ECHO[0], "--peer", "exec:true", "--host-tree", tree]);
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    lab.ends(2, &["plan", ECHO[0], "--peer", "exec:true", "--host-tree", tree]);
 }
 
 #[test]
@@ -108,8 +105,7 @@ fn by_ssh() {
     let lab = Lab::new();
     let sshd = Sshd::start(&lab);
     let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
-    let answer = lab.start(&mut lab.with_ssh("ssh", &rehearsal(&peer))).wait();
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    lab.start(&mut lab.with_ssh("ssh", &rehearsal(&peer))).ends(0);
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 1));
     let there = &of(&events, "header")[0]["peers"][0];
@@ -158,8 +154,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     signal("KILL", ssh.expect("ssh is there"));
     wait_for("the end of the agent", || (!is_there(agent)).then_some(()));
     // The next round begins with another one.
-    let answer = run.wait();
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    run.ends(0);
     let (ok, void) = rounds(&lab.events());
     let is_it = |reason: &&String| reason.contains("signal: 9");
     assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
@@ -180,20 +175,13 @@ fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
     let lab = Lab::new();
     let sshd = Sshd::start(&lab);
     let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
-    let args = [
-        "run",
-        "net.bandwidth:far=peer",
-        "--set",
-        "net.bandwidth.transfer=fixed_16M",
-        "--preset",
-        "quick",
-        "--peer",
-        &peer,
-    ];
+    let line = format!(
+        "run net.bandwidth:far=peer --set net.bandwidth.transfer=fixed_16M --preset quick --peer {peer}"
+    );
     // What is told when the agent dies, and when no word of it comes any more.
     for (is_dead, words) in [(true, "closed the connection"), (false, "did not answer")] {
         let count = lab.records().len();
-        let run = lab.start(&mut lab.with_ssh("ssh", &args));
+        let run = lab.start(&mut lab.with_ssh("ssh", &line.words()));
         wait_for("a record", || (lab.records().len() > count).then_some(()));
         is_measuring(&lab);
         if is_dead {
@@ -205,8 +193,7 @@ fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
             });
             signal("STOP", ssh.expect("ssh is there"));
         }
-        let answer = run.wait();
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        run.ends(0);
         let events = lab.events();
         let (ok, void) = rounds(&events);
         let is_it = |reason: &&String| reason.contains(words);

@@ -1,13 +1,9 @@
 //! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and
 //! strangers do to it is in tests/agent.
 
-use crate::plumb::{Here, PATIENCE, ended, ended_with, signal};
-use std::fs;
+use crate::plumb::prelude::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-use std::time::Instant;
 
 /// An agent that listens at a free port of loopback, and its address.
 fn listening(here: &Here) -> (Child, String) {
@@ -40,7 +36,7 @@ fn what_cannot_be_meant_is_told_with_what_to_type() {
     let here = Here::new();
     here.plumb(&["agent", "--new-key", "key"]);
     fs::write(here.path("short"), "0123").unwrap();
-    fs::set_permissions(here.path("short"), fs::Permissions::from_mode(0o600)).unwrap();
+    mode(here.path("short"), 0o600);
     let listen = |more: &[&'static str]| [&["agent", "--listen", "0"], more].concat();
     for (args, code, part) in [
         (listen(&[]), 2, "--new-key FILE"),
@@ -101,7 +97,7 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
     agent.stdout.as_mut().unwrap().read_exact(&mut hello).unwrap();
     assert_eq!(hello[..6], *b"PLUMBA");
     signal("TERM", agent.id());
-    assert_eq!(ended(agent).code, Some(0));
+    ended_with(0, agent);
 }
 
 /// Peak of the memory that a process had, in KiB.
@@ -138,5 +134,5 @@ fn strangers_cost_no_memory_and_no_descriptors() {
     assert!(now < before + 8 * 1024, "{before} KiB, then {now} KiB");
     assert!(open() < 50, "{} descriptors", open());
     signal("TERM", agent.id());
-    assert_eq!(ended(agent).code, Some(0));
+    ended_with(0, agent);
 }

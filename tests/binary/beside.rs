@@ -1,7 +1,6 @@
 //! Two plumbs on one machine.
 
-use crate::plumb::{Here, answer, ended_with, events, is, of, signal, wait_for};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// A run that ends at its first look.
 const RUN: [&str; 6] = ["run", "selftest.echo", "--preset", "quick", "--precision", "100"];
@@ -27,7 +26,7 @@ fn each_of_two_runs_names_the_other_and_marks_its_rounds() {
     let endless = [&ENDLESS[..], &["--out", "first.jsonl"]].concat();
     let first = here.command(&endless).spawn().unwrap();
     wait_for("the first run's plan", || {
-        let text = std::fs::read_to_string(here.path("first.jsonl")).unwrap_or_default();
+        let text = fs::read_to_string(here.path("first.jsonl")).unwrap_or_default();
         text.contains("\"event\":\"plan\"").then_some(())
     });
     let name = format!("plumb run --preset quick selftest.pulse (process {}, since ", first.id());
@@ -37,8 +36,7 @@ fn each_of_two_runs_names_the_other_and_marks_its_rounds() {
     let (rounds, others) = met(&found);
     assert_eq!(others.len(), rounds, "the other one measured beside all");
     assert!(others.iter().all(|other| other.starts_with(&name)), "{others:?}");
-    let report = here.ends(0, &["report", "second.jsonl", "--format", "json"]);
-    let report: Value = serde_json::from_str(&report.out).unwrap();
+    let report = here.ends(0, &["report", "second.jsonl", "--format", "json"]).json();
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["cause"] == "other_plumb").unwrap();
     assert!(finding["text"].as_str().unwrap().contains(&name), "{finding}");
@@ -66,7 +64,7 @@ fn a_run_waits_for_the_end_of_another() {
     assert!(!here.path("second.jsonl").exists(), "it has not begun");
     signal("INT", first.id());
     ended_with(4, first);
-    let ended = second.ended_within(crate::plumb::PATIENCE);
+    let ended = second.ended_within(PATIENCE);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(met(&events(&here.path("second.jsonl"))).1, [""; 0]);
     // One that waits can be interrupted, and leaves nothing.
@@ -76,7 +74,7 @@ fn a_run_waits_for_the_end_of_another() {
     let third = here.start(&mut here.command(&waits));
     wait_for("the third run to wait", || third.said().contains("waiting for").then_some(()));
     third.signal("TERM");
-    assert_eq!(third.ended_within(crate::plumb::PATIENCE).code, Some(4));
+    assert_eq!(third.ended_within(PATIENCE).code, Some(4));
     assert!(!here.path("third.jsonl").exists());
     signal("INT", first.id());
     ended_with(4, first);
@@ -85,7 +83,7 @@ fn a_run_waits_for_the_end_of_another() {
 #[test]
 fn a_session_s_own_agent_is_no_other_plumb() {
     let here = Here::new();
-    let peer = format!("exec:'{}' agent --data 127.0.0.1", env!("CARGO_BIN_EXE_plumb"));
+    let peer = format!("exec:'{}' agent --data 127.0.0.1", PLUMB);
     let args = [&RUN[..], &["--peer", &peer]].concat();
     let answer = here.ends(0, &args);
     assert!(!answer.err.contains("another plumb"), "{answer:?}");
@@ -99,8 +97,7 @@ fn a_lock_that_cannot_be_shared_is_told_and_forbids_nothing() {
     let here = Here::new();
     std::os::unix::fs::symlink(here.path("elsewhere"), here.path("lock")).unwrap();
     let mut command = here.command(&[&RUN[..], &["--out", "run.jsonl"]].concat());
-    let answer = answer(command.env("PLUMB_LOCK", here.path("lock")).output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = ends(0, command.env("PLUMB_LOCK", here.path("lock")));
     assert!(answer.err.contains(session::machine::UNSEEN), "{answer:?}");
     assert!(!here.path("elsewhere").exists(), "no link is followed");
 }
@@ -108,9 +105,8 @@ fn a_lock_that_cannot_be_shared_is_told_and_forbids_nothing() {
 #[test]
 fn other_namespaces_see_the_lock() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let run =
-        format!("exec {plumb} run selftest.fault --preset quick --precision 100 --out inner.jsonl");
+        format!("exec {PLUMB} run selftest.fault --preset quick --precision 100 --out inner.jsonl");
     let unshared = |command: &str| {
         let mut unshare = here.other("unshare");
         unshare.args(["--net", "--pid", "--fork", "--mount-proc", "sh", "-c", command]);

@@ -1,13 +1,8 @@
 //! Small records of which a report could become large, and files that are no records but would be
 //! read for ever: what a report shows is bounded, and says what it leaves out.
 
-use crate::plumb::{Answer, Here, answer, lines};
-use serde_json::{Value, json};
-use std::fs::{self, File};
+use crate::plumb::prelude::*;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 /// Address space of a report, in KiB.
 const ROOM_KIB: u32 = 768 << 10;
@@ -77,7 +72,7 @@ fn report(here: &Here, events: &[Value], format: &str) -> Answer {
     let line =
         format!("ulimit -v {ROOM_KIB}; exec \"$0\" report blown.jsonl --full --format {format}");
     let mut command = here.other("sh");
-    answer(command.args(["-c", &line, env!("CARGO_BIN_EXE_plumb")]).output().unwrap())
+    answer(command.args(["-c", &line, PLUMB]).output().unwrap())
 }
 
 #[test]
@@ -199,7 +194,7 @@ fn what_is_no_file_is_not_opened_and_what_has_no_line_not_read_whole() {
     for (args, code) in odd {
         let mut command = here.other("sh");
         let line = format!("ulimit -v {ROOM_KIB}; exec \"$0\" \"$@\"");
-        command.args(["-c", &line, env!("CARGO_BIN_EXE_plumb")]).args(&args);
+        command.args(["-c", &line, PLUMB]).args(&args);
         let ended = here.start(&mut command).ended_within(Duration::from_secs(60));
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
     }

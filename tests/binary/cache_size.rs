@@ -1,20 +1,14 @@
 //! The page cache in a control group of its own, and what is left of that when a run is killed.
 
-use crate::memory::Group;
-use crate::plumb::{
-    Here, Stranger, answer, end, ended, ended_with, events, is, no_worker_stays, of, rounds,
-    signal, wait_for,
-};
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
 /// A directory for files, unless it lies in memory: then nothing of it can be evicted.
 fn directory(here: &Here) -> Option<String> {
     let dir = here.make_dir("files");
-    let opened = fs::File::open(&dir).unwrap();
+    let opened = File::open(&dir).unwrap();
     let is_in_memory = metal::storage::file_system(&opened).unwrap().is_in_memory();
     (!is_in_memory).then_some(dir)
 }
@@ -57,19 +51,18 @@ fn half_fits_and_more_does_not(events: &[Value]) {
     }
 }
 
-const SIZES: [&str; 4] =
-    ["--set", "fs.cache_size.size=50,125", "--set", "fs.cache_size.time=500ms"];
+const SIZES: &str = "--set fs.cache_size.size=50,125 --set fs.cache_size.time=500ms";
 
 #[test]
 fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
-    if Group::new("cache-probe", 64 * MIB).is_none() {
+    if Group::memory(64 * MIB).is_none() {
         return skips::test("control-group");
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    let args = ["fs.cache_size", "--preset", "quick", "--dir", &dir];
-    let limit = ["--set", "fs.cache_size.limit=32MiB"];
-    let events = here.measure(&[&args[..], &limit, &SIZES].concat());
+    let limit = "--set fs.cache_size.limit=32MiB";
+    let line = format!("fs.cache_size --preset quick --dir {dir} {limit} {SIZES}");
+    let events = here.measure(&line);
     assert_eq!(end(&events), "complete");
     half_fits_and_more_does_not(&events);
     // Nobody else is in the group.
@@ -81,7 +74,7 @@ fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
 
 #[test]
 fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once() {
-    if Group::new("cache-probe-2", 64 * MIB).is_none() {
+    if Group::memory(64 * MIB).is_none() {
         return skips::test("control-group");
     }
     for name in ["KILL", "INT"] {
@@ -114,21 +107,16 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
 
 #[test]
 fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
-    if Group::new("cache-probe-3", 64 * MIB).is_none() {
+    if Group::memory(64 * MIB).is_none() {
         return skips::test("control-group");
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    let args = ["run", "fs.cache_size", "--preset", "quick", "--dir", &dir];
-    let set = [
-        "--set",
-        "fs.cache_size.limit=32MiB",
-        "--set",
-        "fs.cache_size.size=50,125",
-        "--set",
-        "fs.cache_size.time=4s",
-    ];
-    let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
+    let line = format!(
+        "run fs.cache_size --preset quick --dir {dir} --set fs.cache_size.limit=32MiB \
+         --set fs.cache_size.size=50,125 --set fs.cache_size.time=4s"
+    );
+    let session = here.command(&line).spawn().unwrap();
     let worker = wait_for("the worker in its group", || {
         let procs = own_group(&here)?.join("cgroup.procs");
         fs::read_to_string(procs).ok()?.trim().parse().ok()
@@ -172,7 +160,7 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
-    open_to_all(&dir);
+    mode(&dir, 0o1777);
     // Little time, so that little is written.
     let args = ["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
     let time = ["--set", "fs.cache_size.time=100ms"];
@@ -195,30 +183,22 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
 
 #[test]
 fn the_limit_of_plumb_s_own_group_is_found_without_root() {
-    let Some(group) = Group::new("cache-around", 128 * MIB) else {
+    let Some(group) = Group::memory(128 * MIB) else {
         return skips::test("control-group");
     };
     let here = Here::new();
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let copy = here.path("plumb");
-    fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();
-    for path in [here.path("").to_str().unwrap(), &dir] {
-        open_to_all(path);
-    }
+    fs::copy(PLUMB, &copy).unwrap();
+    [here.path(""), dir.clone().into()].iter().for_each(|path| mode(path, 0o1777));
     let line = format!(
         "echo $$ > {}; exec setpriv --reuid 65534 --regid 65534 --clear-groups {} run fs.cache_size \
-         --preset quick --set fs.cache_size.limit=memory {} --dir {dir}",
-        group.dir.join("cgroup.procs").display(),
-        copy.display(),
-        SIZES.join(" ")
+         --preset quick --set fs.cache_size.limit=memory {SIZES} --dir {dir}",
+        group.0.join("cgroup.procs").display(),
+        copy.display()
     );
-    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let answer = here.shell(&line);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     half_fits_and_more_does_not(&events(&here.record()));
     assert_eq!(group.killed(), 0, "the cache gives way, and nobody is killed");
-}
-
-fn open_to_all(path: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
 }

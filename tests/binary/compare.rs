@@ -1,9 +1,6 @@
 //! `plumb compare`: what it finds, its exit codes, its formats.
 
-use crate::plumb::{Answer, Here, event, lines};
-use serde_json::Value;
-use std::fs;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 const ECHO: [&str; 3] = ["selftest.echo", "--preset", "quick"];
 
@@ -75,12 +72,11 @@ fn an_unchanged_run_ends_with_zero() {
     let answer = compared(&here, &[]);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let json = compared(&here, &["--format", "json"]);
-    let unchanged: Value = serde_json::from_str(&json.out).unwrap();
+    let unchanged = json.json();
     assert_eq!(unchanged["against"][0]["effects"], Value::Array(vec![]));
     here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
     // Without a second name it is the last stored run.
-    let last = here.plumb(&["compare", "base.jsonl", "--format", "json"]);
-    let result: Value = serde_json::from_str(&last.out).unwrap();
+    let result = here.plumb(&["compare", "base.jsonl", "--format", "json"]).json();
     let stored = here.record();
     assert_eq!(result["against"][0]["new"]["run"], stored.file_stem().unwrap().to_str().unwrap());
 }
@@ -150,8 +146,7 @@ fn a_run_compared_with_itself_is_told() {
 fn last_alone_is_compared_with_the_run_before_it() {
     let here = Here::new();
     here.measure(&ECHO);
-    let one = here.plumb(&["compare", "last"]);
-    assert_eq!(one.code, Some(2), "{one:?}");
+    here.ends(2, &["compare", "last"]);
     let first = here.records().remove(0);
     let text = fs::read_to_string(&first).unwrap();
     // A later run of the same machine, and a still later one of another.
@@ -171,8 +166,7 @@ fn last_alone_is_compared_with_the_run_before_it() {
     };
     started(&first, "2001-01-01T00:00:00Z", &|_| {});
     later("2001-01-02T00:00:00Z", &|_| {});
-    let json = here.plumb(&["compare", "last", "--format", "json"]);
-    let result: Value = serde_json::from_str(&json.out).unwrap();
+    let result = here.plumb(&["compare", "last", "--format", "json"]).json();
     let named = first.file_stem().unwrap().to_str().unwrap();
     assert_eq!(result["base"]["run"], named);
     assert_eq!(result["against"][0]["new"]["run"], "2001-01-02T00:00:00Z");
@@ -185,9 +179,8 @@ fn every_format_tells_the_same() {
     let here = pair(1.5);
     let json = compared(&here, &["--format", "json"]);
     assert_eq!(json.code, Some(1));
-    let result: Value = serde_json::from_str(&json.out).unwrap();
-    let schema = here.ends(0, &["compare", "--schema"]);
-    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let result = json.json();
+    let schema = here.ends(0, &["compare", "--schema"]).json();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let wrong: Vec<String> = validator.iter_errors(&result).map(|e| e.to_string()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");

@@ -1,14 +1,11 @@
 //! Connections where ports are few, in network namespaces of their own: sources that rotate need
 //! almost none, and a host that has none left voids the round and says what to do.
 
-use crate::plumb::{Answer, Here, answer, events, of};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
-use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// A rehearsal in a fresh network namespace with this range of ports; `None` where none can be
 /// made.
@@ -16,19 +13,16 @@ fn within(here: &Here, range: &str) -> Option<Answer> {
     if !can_unshare() {
         return None;
     }
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let script = format!(
         "ip link set lo up && echo '{range}' >/proc/sys/net/ipv4/ip_local_port_range && \
-         exec {plumb} run net.connect --preset rehearsal --set net.connect.connections=30"
+         exec {PLUMB} run net.connect --preset rehearsal --set net.connect.connections=30"
     );
     let mut command = here.other("unshare");
     Some(answer(command.args(["-n", "sh", "-c", &script]).output().unwrap()))
 }
 
 fn can_unshare() -> bool {
-    let tried = std::process::Command::new("unshare")
-        .args(["-n", "sh", "-c", "ip link set lo up"])
-        .output();
+    let tried = Command::new("unshare").args(["-n", "sh", "-c", "ip link set lo up"]).output();
     tried.is_ok_and(|output| output.status.success())
 }
 

@@ -1,7 +1,6 @@
 //! As in a container without privileges: as user nobody, without /sys, with a root that cannot be written.
 
-use crate::plumb::{Here, answer, events};
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 /// Hides and locks what such a container hides and locks, shows plumb in the only place that can be
 /// written, and becomes nobody without any capability.
@@ -32,10 +31,9 @@ fn a_container_without_privileges_costs_only_what_it_hides() {
     }
     let mut command = here.other("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", APART]);
-    command.env("PLUMB", env!("CARGO_BIN_EXE_plumb")).env("RUN", RUN);
-    let ended = answer(command.output().unwrap());
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    std::fs::write(here.path("it.jsonl"), &ended.out).unwrap();
+    command.env("PLUMB", PLUMB).env("RUN", RUN);
+    let ended = ends(0, command);
+    fs::write(here.path("it.jsonl"), &ended.out).unwrap();
     let events = events(&here.path("it.jsonl"));
     let mut measured = std::collections::BTreeSet::new();
     for outcome in events.iter().filter(|event| event["event"] == "outcome") {

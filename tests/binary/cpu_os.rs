@@ -1,10 +1,7 @@
 //! The families cpu and os where a machine allows little: one CPU, a worker that is killed while it
 //! makes threads. Limits on processes are in `limits`.
 
-use crate::plumb::{
-    Here, ended_with, is, no_worker_stays, of, session_is_empty, signal, wait_for, workers,
-};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// A round that is ended, not waited for: minutes of threads in sequence.
 const ENDLESS: &str = "os.thread.count=5000000";
@@ -57,16 +54,10 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
 #[test]
 fn threads_of_every_kind_are_measured_on_every_pair() {
     let here = Here::new();
-    let sets = [
-        "os.thread.pair=auto",
-        "os.thread.stack=cached,fresh,bare",
-        "os.thread.count=1,100",
-        "os.thread.alive=1,50",
-        "os.thread.work=none,stress",
-    ];
-    let sets = sets.into_iter().flat_map(|set| ["--set", set]);
-    let args: Vec<&str> = ["os.thread", "--preset", "rehearsal"].into_iter().chain(sets).collect();
-    let events = here.measure(&args);
+    let sets =
+        ["pair=auto", "stack=cached,fresh,bare", "count=1,100", "alive=1,50", "work=none,stress"]
+            .map(|set| format!("--set os.thread.{set}"));
+    let events = here.measure(&format!("os.thread --preset rehearsal {}", sets.join(" ")));
     let mut companies = 0;
     for outcome in outcomes(&events) {
         assert_eq!(outcome["outcome"], "measured", "{outcome}");
@@ -85,17 +76,9 @@ fn threads_of_every_kind_are_measured_on_every_pair() {
 #[test]
 fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     let here = Here::new();
-    let args = [
-        "run",
-        "os.thread:count=5000000",
-        "--preset",
-        "rehearsal",
-        "--budget",
-        "1h",
-        "--set",
-        ENDLESS,
-    ];
-    let session = here.command(&args).spawn().unwrap();
+    let line =
+        format!("run os.thread:count=5000000 --preset rehearsal --budget 1h --set {ENDLESS}");
+    let session = here.command(&line).spawn().unwrap();
     let pid = session.id();
     here.wait_for(|event| is(event, "plan"));
     // A series ends after three voids in a row.
@@ -103,7 +86,7 @@ fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     for _ in 0..3 {
         let worker = wait_for("a worker among its threads", || {
             workers(pid).into_iter().find(|worker| {
-                let tasks = std::fs::read_dir(format!("/proc/{worker}/task"));
+                let tasks = fs::read_dir(format!("/proc/{worker}/task"));
                 !killed.contains(worker) && tasks.is_ok_and(|tasks| tasks.count() > 1)
             })
         });

@@ -1,13 +1,8 @@
 //! `plumb crosscheck` beside a tool that does not behave: a script of its name that comes first in
 //! PATH.
 
-use crate::plumb::{Answer, Here, answer, wait_for};
+use crate::plumb::prelude::*;
 use record::seal::resealed;
-use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 const PAIRING: &str = "perf:syscall-basic";
 const GOOD: &str = "echo '      0.101234 usecs/op'";
@@ -20,8 +15,7 @@ fn with_perf(does: &str) -> Here {
         "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'perf version 6.1.0'; exit; fi\n{does}\n"
     );
     let program = Path::new(&bin).join("perf");
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, script);
     here
 }
 
@@ -202,8 +196,7 @@ fn a_signal_ends_both_sides() {
     let child = command(&here, &[PAIRING]).spawn().unwrap();
     started(&here, "1001");
     metal::process::kill(child.id(), 2).unwrap();
-    let answer = answer(child.wait_with_output().unwrap());
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    let answer = ended_with(4, child);
     assert!(answer.err.contains("interrupted"), "{answer:?}");
     assert_eq!(events(&here, "footer")[0]["end"], "interrupted");
     nothing_is_left(&here);
@@ -214,8 +207,7 @@ fn what_is_not_here_is_told_with_the_way_out() {
     let here = with_perf(GOOD);
     let nothing = here.make_dir("nothing");
     let mut command = command(&here, &["fio", "perf"]);
-    let answer = answer(command.env("PATH", nothing).output().unwrap());
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    let answer = ends(2, command.env("PATH", nothing));
     assert!(answer.err.contains("apt-get install"), "{answer:?}");
     assert!(here.records().is_empty());
     let listed = crosscheck(&here, &["--list", "perf", "iozone"]);
@@ -289,7 +281,7 @@ fn a_program_that_is_not_here_is_told_before_anything_is_run() {
     // The rival is recognised by another of its programs.
     let program = Path::new(&bin).join("lat_syscall");
     fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    mode(&program, 0o755);
     let mut command = here.command(&["crosscheck", "--preset", "quick", "lmbench:pipe"]);
     command.env("PATH", &bin).env("TMPDIR", here.path(""));
     let answer = answer(command.output().unwrap());
@@ -310,7 +302,7 @@ fn with_files(here: &Here) -> (Child, u32) {
     let files = here.make_dir("files");
     let program = Path::new(&bin).join("ioping");
     fs::write(&program, "#!/bin/sh\necho 'ioping 1.3'\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    mode(&program, 0o755);
     let mut command = command(here, &[&WITH_FILES[..], &[&files]].concat());
     let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let own = wait_for("plumb's side to make its directory", || {
@@ -342,8 +334,7 @@ fn files_of_plumb_s_side_go_with_a_signal() {
     let here = Here::new();
     let (child, _) = with_files(&here);
     metal::process::kill(child.id(), 2).unwrap();
-    let answer = answer(child.wait_with_output().unwrap());
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    ended_with(4, child);
     no_file_is_left(&here);
 }
 

@@ -1,8 +1,6 @@
 //! The lines of docs/DATA.md, run as they stand there, and what a redacted report leaves out.
 
-use crate::plumb::Here;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use crate::plumb::prelude::*;
 
 /// A directory with `figures.csv` of a run.
 fn figures() -> Here {
@@ -16,7 +14,7 @@ fn figures() -> Here {
 /// The blocks of a page in a language.
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
     let begin = format!("```{language}\n");
     let blocks = text.split(begin.as_str()).skip(1);
     blocks.map(|rest| rest.split_once("\n```").unwrap().0.to_owned()).collect()
@@ -100,7 +98,7 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Option<Server> {
-        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
         let mut programs = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
         let programs = programs.find(|dir| dir.join("initdb").exists())?;
         // The server refuses root; its user must reach the directory.
@@ -166,8 +164,7 @@ impl Drop for Server {
 }
 
 fn nix_is_root() -> bool {
-    std::fs::metadata("/proc/self")
-        .is_ok_and(|facts| std::os::unix::fs::MetadataExt::uid(&facts) == 0)
+    fs::metadata("/proc/self").is_ok_and(|facts| std::os::unix::fs::MetadataExt::uid(&facts) == 0)
 }
 
 #[test]
@@ -188,9 +185,9 @@ fn a_redacted_report_names_neither_host_nor_paths() {
     let here = Here::new();
     here.make_dir("files of alice");
     here.measure(&["selftest.echo", "--preset", "rehearsal", "--dir", "files of alice"]);
-    let record = std::fs::read_to_string(here.record()).unwrap();
-    let header: serde_json::Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
-    let of = |pointer: &str| header.pointer(pointer).and_then(serde_json::Value::as_str);
+    let record = fs::read_to_string(here.record()).unwrap();
+    let header: Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let of = |pointer: &str| header.pointer(pointer).and_then(Value::as_str);
     let run = of("/run").unwrap();
     let secrets = [of("/identity"), of("/options/dir"), of("/environment/command_line"), Some(run)];
     for format in ["terminal", "html", "markdown", "csv", "json", "openmetrics"] {

@@ -1,10 +1,8 @@
 //! `plumb fleet report` and `plumb fleet compare`: formats, files, exit codes, bad input.
 
-use crate::plumb::Here;
+use crate::plumb::prelude::*;
 use fleet::fixture::Fleet;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs;
 
 /// A directory with a sweep and a later one, in which all nodes and one node changed.
 fn sweeps() -> Here {
@@ -48,7 +46,7 @@ fn every_format_has_the_answer() {
     let whole = here.ends(0, &["fleet", "report", "base.jsonl", "--full"]).out;
     assert!(whole.contains("The evidence") && whole.contains("node-16"), "{whole}");
     for args in [["fleet", "report", "--schema"], ["fleet", "compare", "--schema"]] {
-        let schema: Value = serde_json::from_str(&here.ends(0, &args).out).unwrap();
+        let schema = here.ends(0, &args).json();
         assert_eq!(schema["type"], "object");
     }
 }
@@ -64,7 +62,7 @@ fn a_comparison_ends_with_what_it_found() {
     };
     compared(1, "new.jsonl", &[]);
     let args = ["fleet", "compare", "base.jsonl", "new.jsonl", "-f", "json"];
-    let flat: Value = serde_json::from_str(&here.ends(1, &args).out).unwrap();
+    let flat = here.ends(1, &args).json();
     let figures = flat["figures"].as_array().unwrap();
     let slower: Vec<&Value> = figures.iter().filter(|one| one["finding"] == "worse").collect();
     assert_eq!(slower.len(), 4, "{slower:?}");
@@ -137,6 +135,6 @@ fn bad_records_have_a_clear_line_each() {
     assert!(header.contains("0 of 24 nodes") && header.contains("did not join"), "{header}");
     let apart = here.ends(2, &["fleet", "compare", "base.jsonl", "strangers", "-f", "json"]);
     assert_eq!(apart.err.lines().count(), 1, "{apart:?}");
-    let apart: Value = serde_json::from_str(&apart.out).unwrap();
+    let apart = apart.json();
     assert_eq!((&apart["nodes"], &apart["only_new"]), (&json!([]), &json!(["other-0"])));
 }

@@ -1,12 +1,7 @@
 //! Bad input: each a clear message that names what to type instead, the right exit code, and
 //! nothing half-written.
 
-use crate::plumb::{Here, answer};
-use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use crate::plumb::prelude::*;
 
 /// Each is refused with exit code 2 and all parts of its message, and leaves nothing behind.
 fn refused(cases: &[(&[&str], &[&str])]) {
@@ -93,7 +88,6 @@ fn cpus() {
 #[test]
 fn a_cpu_that_this_process_may_not_use() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let allowed = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let text = allowed.unwrap().trim();
@@ -106,7 +100,7 @@ fn a_cpu_that_this_process_may_not_use() {
     let tied = |cpu: &str| {
         let mut taskset = here.other("taskset");
         let args = ["run", "selftest.fault", "--preset", "rehearsal", "--cpu", cpu];
-        answer(taskset.args(["-c", first, plumb]).args(args).output().unwrap())
+        answer(taskset.args(["-c", first, PLUMB]).args(args).output().unwrap())
     };
     let refused = tied(last);
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -254,8 +248,7 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_result_that_cannot_be_written_is_an_error() {
     let here = Here::new();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let answer = answer(here.command(&["list"]).stdout(full).output().unwrap());
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    ends(3, here.command(&["list"]).stdout(full));
 }
 
 #[test]
@@ -271,8 +264,7 @@ fn a_decimal_size_is_said_to_be_one() {
 #[test]
 fn lists_and_plans_take_families_and_json() {
     let here = Here::new();
-    let parsed =
-        |args: &[&str]| -> Value { serde_json::from_str(&here.ends(0, args).out).unwrap() };
+    let parsed = |args: &[&str]| -> Value { here.ends(0, args).json() };
     let listed = parsed(&["list", "clock", "os.ipc", "--json"]);
     let ids: Vec<&str> =
         listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();

@@ -1,15 +1,9 @@
 //! Limits on processes that are reached while processes are made: a clear failure, never a hang,
 //! and nothing left behind.
 
-use crate::plumb::{
-    Here, Stranger, answer, ended_with, events, is, no_worker_stays, of, session_is_empty, signal,
-    wait_for, workers,
-};
-use serde_json::Value;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
 
 /// One case of each way to make a child.
 const CASES: &str = "os.process:call=fork,vfork,posix_spawn_static,resident=1MiB,pages=base";
@@ -109,36 +103,10 @@ fn every_maker_names_the_limit_that_leaves_room_for_two() {
     assert!(all_name_the_limit(&user, 4).contains("os.switch"));
 }
 
-/// A control group that holds no more processes than `most`; removed on drop.
-struct Group(PathBuf);
-
-impl Group {
-    /// `None` where this process may make none.
-    fn new(name: &str, most: u32) -> Option<Group> {
-        let name = format!("plumb-test-{name}-{}", std::process::id());
-        // Version 1, else version 2.
-        let mounted = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(PathBuf::from);
-        let mount = mounted.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
-        let group = Group(mount.join(name));
-        fs::create_dir(&group.0).ok()?;
-        // Only the kernel makes this file, where the controller is there.
-        let mut limit = fs::OpenOptions::new().write(true).open(group.0.join("pids.max")).ok()?;
-        limit.write_all(most.to_string().as_bytes()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group with processes in it stays; then the test has failed already.
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn a_full_control_group_is_a_reason_with_a_way_out() {
     // The session and its worker.
-    let Some(group) = Group::new("full", 2) else { return skips::test("control-group") };
+    let Some(group) = Group::processes(2) else { return skips::test("control-group") };
     let here = Here::new();
     answer(here.in_group(&group.0, &RUN.join(" ")).output().unwrap());
     let events = here.complete();
@@ -154,7 +122,7 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
 fn no_child_outlives_a_killed_worker() {
     // A group holds whatever the run makes; where there can be none, the workers' sessions, which
     // are looked at in any case, hold what a child does not leave by itself.
-    let group = Group::new("roomy", 1000);
+    let group = Group::processes(1000);
     let here = Here::new();
     let args = "run os.process:call=fork,fork_calls,sh --preset thorough \
                 --set os.process.resident=1MiB --set os.process.pages=base";
@@ -192,9 +160,8 @@ fn no_child_outlives_a_killed_worker() {
 #[test]
 fn plan_and_doctor_say_that_proc_is_missing() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let without = |dir: &str, command: &str| {
-        let line = format!("mount -t tmpfs none {dir} && exec {plumb} {command}");
+        let line = format!("mount -t tmpfs none {dir} && exec {PLUMB} {command}");
         here.other("unshare").args(["--mount", "sh", "-c", &line]).output().unwrap()
     };
     if !without("/mnt", "list").status.success() {

@@ -1,66 +1,20 @@
 //! Runs with less memory than was asked for.
 
-use crate::plumb::{Here, answer, ended_with, of, rounds};
-use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 
 const MIB: u64 = 1 << 20;
 /// The random ring on base pages, in the sizes that follow.
 const RING: &str = "--set memory.latency.pattern=random --set memory.latency.load=pointer \
                     --set memory.latency.pages=base --set memory.latency.footprint=";
 
-/// A control group with a limit on memory; removed on drop.
-pub struct Group {
-    pub dir: PathBuf,
-    limit: &'static str,
-    kills: &'static str,
-}
-
-impl Group {
-    /// `None` where this process may make none.
-    pub fn new(name: &str, bytes: u64) -> Option<Group> {
-        let name = format!("plumb-test-{name}-{}", std::process::id());
-        [
-            ("memory", "memory.limit_in_bytes", "memory.oom_control"),
-            ("", "memory.max", "memory.events"),
-        ]
-        .into_iter()
-        .find_map(|(hierarchy, limit, kills)| {
-            let dir = Path::new("/sys/fs/cgroup").join(hierarchy).join(&name);
-            fs::create_dir(&dir).ok()?;
-            let group = Group { dir, limit, kills };
-            // Only the kernel makes this file, where the controller is there.
-            let has_limit = group.dir.join(limit).exists();
-            (has_limit && group.set(bytes).is_ok()).then_some(group)
-        })
-    }
-
-    fn set(&self, bytes: u64) -> std::io::Result<()> {
-        fs::write(self.dir.join(self.limit), bytes.to_string())
-    }
-
-    pub fn killed(&self) -> u64 {
-        let counts = fs::read_to_string(self.dir.join(self.kills)).unwrap();
-        let count = counts.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        count.expect("kernels count since 4.13").trim().parse().unwrap()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group with processes in it stays; then the test has failed already.
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
 /// A run whose group shrinks to 64 MiB once its plan is written, and its events.
-fn shrunk(name: &str, args: &str) -> Option<(Group, Vec<Value>)> {
-    let group = Group::new(name, 256 * MIB)?;
+fn shrunk(args: &str) -> Option<(Group, Vec<Value>)> {
+    let group = Group::memory(256 * MIB)?;
     let here = Here::new();
-    let session = here.in_group(&group.dir, args).spawn().unwrap();
+    let session = here.in_group(&group.0, args).spawn().unwrap();
     here.wait_for(|event| event["event"] == "plan");
-    group.set(64 * MIB).unwrap();
+    group.set_memory(64 * MIB).unwrap();
     ended_with(0, session);
     assert_eq!(group.killed(), 1);
     Some((group, here.complete()))
@@ -79,11 +33,10 @@ fn outcome(events: &[Value], footprint: u64) -> (&str, &str) {
 
 #[test]
 fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
-    let Some(group) = Group::new("small", 256 * MIB) else { return skips::test("control-group") };
+    let Some(group) = Group::memory(256 * MIB) else { return skips::test("control-group") };
     let here = Here::new();
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
-    let answer = answer(here.in_group(&group.dir, &args).output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    ends(0, here.in_group(&group.0, &args));
     let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (skipped, reason) = outcome(&events, 1 << 30);
@@ -98,12 +51,12 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
 fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
     // The clocks are calibrated and clock.rate is measured before any memory is taken.
     let args = format!("run clock.rate memory.latency --preset quick {RING}64KiB,1MiB,128MiB");
-    let Some((group, events)) = shrunk("shrinking", &args) else {
+    let Some((group, events)) = shrunk(&args) else {
         return skips::test("control-group");
     };
     let (failed, reason) = outcome(&events, 128 * MIB);
     assert_eq!(failed, "failed", "{reason}");
-    let directory = group.dir.to_str().unwrap();
+    let directory = group.0.to_str().unwrap();
     for words in ["killed by the OOM killer", directory, "limited to 64 MiB"] {
         assert!(reason.contains(words), "{words}: {reason}");
     }
@@ -121,7 +74,7 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     let chosen = ["op=read", "level=L1,DRAM", "threads=1", "limit=128MiB"].map(setting);
     // The clocks are calibrated and clock.rate is measured before any array is made.
     let args = format!("run clock.rate memory.bandwidth --preset quick {}", chosen.join(" "));
-    let Some((_, events)) = shrunk("arrays", &args) else { return skips::test("control-group") };
+    let Some((_, events)) = shrunk(&args) else { return skips::test("control-group") };
     let outcomes = of(&events, "outcome");
     let of_level = |level: &str| {
         let of_case = outcomes.iter().rfind(|outcome| outcome["case"]["level"] == level);
@@ -143,13 +96,12 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
 #[test]
 fn memory_that_the_kernel_does_not_promise_fails_its_case_alone() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     // Nor may any be locked: nothing is.
     let line = format!(
         "ulimit -v 524288; ulimit -l 0; \
-         exec {plumb} run memory.latency --preset rehearsal {RING}64KiB,1GiB"
+         exec {PLUMB} run memory.latency --preset rehearsal {RING}64KiB,1GiB"
     );
-    answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    here.shell(&line);
     let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (ended, reason) = outcome(&events, 1 << 30);

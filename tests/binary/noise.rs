@@ -1,9 +1,8 @@
 //! Limits of the noise family: a quota, one CPU, no permission, more gaps than anybody wants.
 
-use crate::plumb::{Answer, Here, Quota, Stranger, answer, end, events, of};
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 use metal::process::Child;
-use serde_json::Value;
-use std::time::Duration;
 
 const RUN: [&str; 4] = ["run", "noise.activity", "--preset", "rehearsal"];
 /// Metrics that every round has, whatever there is to find.
@@ -42,8 +41,7 @@ impl Run {
     }
 
     fn samples(&self, metric: &str) -> Vec<&Value> {
-        let samples = of(&self.0, "samples").into_iter();
-        samples.filter(|one| one["metric"] == metric).collect()
+        samples_of(&self.0, metric)
     }
 
     fn values(&self, metric: &str) -> Vec<f64> {
@@ -72,7 +70,7 @@ fn last_cpu() -> String {
 #[test]
 fn a_quota_that_throttles_is_named_as_the_cause() {
     // Periods of 10 ms, so that a rehearsal meets some.
-    let Some(group) = Quota::percent(20, 10_000) else { return skips::test("control-group") };
+    let Some(group) = Group::percent(20, 10_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
         let answer = answer(here.in_group(&group.0, &RUN.join(" ")).output().unwrap());
@@ -96,11 +94,11 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
 fn all_cpus_are_two_at_least_and_a_quota_is_named() {
     let here = Here::new();
     let all = ["run", "noise.all", "--preset", "rehearsal"].join(" ");
-    let line = format!("exec taskset -c {} {} {all}", last_cpu(), env!("CARGO_BIN_EXE_plumb"));
+    let line = format!("exec taskset -c {} {} {all}", last_cpu(), PLUMB);
     // One CPU alone is noise.activity's: it is left out with the reason.
-    let alone = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let alone = here.shell(&line);
     assert_eq!(alone.code, Some(2), "{alone:?}");
-    let Some(group) = Quota::percent(20, 10_000) else { return skips::test("control-group") };
+    let Some(group) = Group::percent(20, 10_000) else { return skips::test("control-group") };
     let is_told = (0..5).any(|_| {
         let here = Here::new();
         let run = Run::of_all(&here, &answer(here.in_group(&group.0, &all).output().unwrap()));
@@ -112,9 +110,8 @@ fn all_cpus_are_two_at_least_and_a_quota_is_named() {
 #[test]
 fn one_cpu_is_enough() {
     let here = Here::new();
-    let line =
-        format!("exec taskset -c {} {} {}", last_cpu(), env!("CARGO_BIN_EXE_plumb"), RUN.join(" "));
-    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let line = format!("exec taskset -c {} {} {}", last_cpu(), PLUMB, RUN.join(" "));
+    let answer = here.shell(&line);
     let run = Run::of(&here, &answer);
     let cpu = &run.samples("lost")[0]["at"]["cpu"];
     assert_eq!(cpu.to_string(), last_cpu(), "{cpu}");

@@ -1,9 +1,7 @@
 //! Reports of odd runs in every format: whole, right, and safe where they are read next.
 
-use crate::plumb::{Here, lines};
+use crate::plumb::prelude::*;
 use crate::records::{self, FOREIGN, HOSTILE};
-use serde_json::Value;
-use std::fs;
 use std::sync::OnceLock;
 
 const FORMATS: [&str; 6] = ["terminal", "markdown", "csv", "json", "openmetrics", "html"];

@@ -1,16 +1,13 @@
 //! What goes where: results on standard output, the rest on standard error, colours and progress on
 //! terminals only.
 
-use crate::plumb::{Answer, Here, answer};
-use serde_json::Value;
-use std::fs;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
 /// Runs it on a terminal of its own.
 fn on_a_terminal(here: &Here, args: &[&str], no_color: Option<&str>) -> Answer {
-    let line = format!("{} {}", env!("CARGO_BIN_EXE_plumb"), args.join(" "));
+    let line = format!("{} {}", PLUMB, args.join(" "));
     let mut script = here.other("script");
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color");
     if let Some(value) = no_color {
@@ -36,7 +33,7 @@ fn progress_is_for_terminals() {
 fn json_is_all_that_stands_on_standard_output() {
     let here = Here::new();
     let answer = here.ends(0, &[&REHEARSAL[..], &["--json", "--report", "page.html"]].concat());
-    let result: Value = serde_json::from_str(&answer.out).expect("one JSON document");
+    let result = answer.json();
     let figures = result["figures"].as_array().unwrap();
     assert_eq!(figures.len(), 1);
     assert_eq!(figures[0]["experiment"], "selftest.fault");
@@ -49,7 +46,7 @@ fn json_is_all_that_stands_on_standard_output() {
     assert_eq!(left, ["page.html", "store"]);
     // The stored record gives the same result again.
     let again = here.plumb(&["report", "--format", "json"]);
-    assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), result);
+    assert_eq!(again.json(), result);
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn colours_are_for_terminals_that_want_them() {
 fn a_long_output_goes_through_the_pager_on_terminals() {
     let here = Here::new();
     let shown = |pager: &str| {
-        let line = format!("stty rows 10 cols 80; {} list", env!("CARGO_BIN_EXE_plumb"));
+        let line = format!("stty rows 10 cols 80; {} list", PLUMB);
         let mut script = here.other("script");
         script.args(["-qec", &line, "/dev/null"]).env("PLUMB_PAGER", pager);
         answer(script.output().unwrap())
@@ -113,8 +110,7 @@ fn a_report_shows_what_a_selector_names() {
     assert_eq!(here.plumb(&run).code, Some(0));
     let one = here.plumb(&["report", "last", "selftest.fault"]);
     assert!(one.out.contains("\nselftest.fault: ") && !one.out.contains("\nselftest.echo: "));
-    let json = here.plumb(&["report", "last", "selftest.fault", "-f", "json"]);
-    let json: Value = serde_json::from_str(&json.out).expect("one JSON document");
+    let json = here.plumb(&["report", "last", "selftest.fault", "-f", "json"]).json();
     let ids: Vec<&Value> =
         json["figures"].as_array().unwrap().iter().map(|figure| &figure["experiment"]).collect();
     assert!(!ids.is_empty() && ids.iter().all(|id| *id == "selftest.fault"), "{ids:?}");

@@ -1,9 +1,6 @@
 //! Processes that are interrupted or killed: what they leave, and what they take along.
 
-use crate::plumb::{
-    Here, end, ended, ended_with, events, is, no_worker_stays, of, rounds, signal, wait_for_worker,
-};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// Longer than any test: these rounds are ended, not waited for.
 const ENDLESS: &str = "selftest.pulse.duration=60s";
@@ -87,7 +84,7 @@ fn a_signal_before_the_first_event_leaves_nothing() {
 #[test]
 fn nohup_keeps_a_run_from_the_end_of_its_terminal() {
     let here = Here::new();
-    let line = format!("trap '' HUP; exec {} \"$@\"", env!("CARGO_BIN_EXE_plumb"));
+    let line = format!("trap '' HUP; exec {} \"$@\"", PLUMB);
     let set = "selftest.pulse.duration=400ms";
     let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
     let mut command = here.other("sh");
@@ -156,7 +153,7 @@ fn a_record_that_is_removed_while_it_is_written_ends_the_run() {
     let session = here.command(&args).spawn().unwrap();
     here.wait_for(plan_is_written);
     let record = here.record();
-    std::fs::remove_file(&record).unwrap();
+    fs::remove_file(&record).unwrap();
     let answer = ended_with(3, session);
     let name = record.file_name().unwrap().to_str().unwrap();
     let is_why = |line: &str| line.contains(name) && line.contains("removed");
@@ -184,7 +181,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     let left = here.entries("files");
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(left[0].starts_with("plumb-"), "{left:?}");
-    std::fs::write(here.path("files/precious"), "").unwrap();
+    fs::write(here.path("files/precious"), "").unwrap();
     let next = here.ends(0, &["run", "selftest.fault", "--preset", "rehearsal"]);
     assert!(next.err.contains(left[0].as_str()), "{next:?}");
     assert_eq!(here.entries("files"), ["precious"]);
@@ -204,24 +201,23 @@ fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
     assert_eq!(here.entries("files").len(), 1);
     here.ends(2, &["run", "--resume", "run.jsonl"]);
     signal("INT", session.id());
-    assert_eq!(ended(session).code, Some(4));
+    ended_with(4, session);
     assert!(here.entries("files").is_empty());
 }
 
 #[test]
 fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let run = "run selftest.sweep selftest.fault --preset rehearsal --out";
     here.ends(0, &format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
     // Room for header, clocks, plan and end, and little more.
-    let text = std::fs::read_to_string(here.path("whole.jsonl")).unwrap();
+    let text = fs::read_to_string(here.path("whole.jsonl")).unwrap();
     let planned: usize = text.split_inclusive('\n').take(3).map(str::len).sum();
     let blocks = planned / 1024 + 6;
     assert!(text.len() > blocks * 1024, "the limit is met");
-    let limited = format!("ulimit -f {blocks}; exec {plumb} {run} run.jsonl");
+    let limited = format!("ulimit -f {blocks}; exec {PLUMB} {run} run.jsonl");
     let output = here.other("bash").args(["-c", &limited]).output().unwrap();
-    let answer = crate::plumb::answer(output);
+    let answer = answer(output);
     assert_eq!(answer.code, Some(4), "{answer:?}");
     assert!(answer.err.contains("ulimit -f") && answer.err.contains("run.jsonl"), "{answer:?}");
     assert_eq!(end(&events(&here.path("run.jsonl"))), "interrupted");

@@ -1,20 +1,10 @@
 //! Reads of files: what is measured in a directory, and what is left there.
 
-use crate::plumb::{Here, of};
-use serde_json::Value;
-use std::path::Path;
+use crate::plumb::prelude::*;
 
 /// Every mode once, of a file of 64 KiB.
-const SMALL: [&str; 8] = [
-    "--preset",
-    "rehearsal",
-    "--set",
-    "fs.read.size=64KiB",
-    "--set",
-    "fs.read.mode=direct,direct_sync,cold,cold_no_readahead,cached",
-    "--set",
-    "fs.read.pattern=random",
-];
+const SMALL: &str = "--preset rehearsal --set fs.read.size=64KiB --set fs.read.pattern=random \
+     --set fs.read.mode=direct,direct_sync,cold,cold_no_readahead,cached";
 
 fn outcome<'events>(events: &'events [Value], mode: &str) -> &'events Value {
     let outcomes = of(events, "outcome").into_iter();
@@ -26,7 +16,7 @@ fn outcome<'events>(events: &'events [Value], mode: &str) -> &'events Value {
 fn every_mode_has_a_figure_or_a_reason_and_nothing_is_left() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    let events = here.measure(&[&["fs.read", "--dir", &dir], &SMALL[..]].concat());
+    let events = here.measure(&format!("fs.read --dir {dir} {SMALL}"));
     let places = of(&events, "samples").into_iter();
     let mut places =
         places.map(|samples| (&samples["at"]["ground"], &samples["at"]["file_system"]));
@@ -56,13 +46,13 @@ fn in_memory_nothing_is_a_device() {
     };
     let here = Here::new();
     let path = dir.path().to_str().unwrap();
-    let events = here.measure(&[&["fs.read", "--dir", path], &SMALL[..]].concat());
+    let events = here.measure(&format!("fs.read --dir {path} {SMALL}"));
     let samples = of(&events, "samples");
     assert!(!samples.is_empty());
     assert!(samples.iter().all(|samples| samples["case"]["mode"] == "cached"));
     let text = outcome(&events, "direct").to_string();
     assert!(text.contains("tmpfs") && text.contains("--dir"), "{text}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! docs/REPORTS.md: every command measures what its row says.
 
-use crate::plumb::{Here, event, of};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// A row of the table: its command's arguments, and its keys as experiment, metric and unit.
 struct Row {
@@ -13,7 +11,7 @@ struct Row {
 
 fn rows() -> Vec<Row> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/REPORTS.md");
-    let text = std::fs::read_to_string(page).unwrap();
+    let text = fs::read_to_string(page).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| R"));
     let row = |line: &str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -27,7 +25,7 @@ fn rows() -> Vec<Row> {
 
 /// Runs a command of the page in rehearsal, a program on this machine in place of a far end.
 fn rehearsed(here: &Here, command: &[String]) -> Vec<Value> {
-    let agent = format!("exec:{} agent --data 127.0.0.1", env!("CARGO_BIN_EXE_plumb"));
+    let agent = format!("exec:{} agent --data 127.0.0.1", PLUMB);
     let [program, args @ ..] = command else { panic!("{command:?}") };
     assert_eq!(program, "plumb");
     let args: Vec<&str> =
@@ -35,9 +33,9 @@ fn rehearsed(here: &Here, command: &[String]) -> Vec<Value> {
     // With one that every machine has, a run is recorded that says why another is skipped.
     let quick = ["clock.loop", "--preset", "rehearsal", "--dir", "files", "--out", "run.jsonl"];
     let answer = here.plumb(&[&args[..], &quick[..]].concat());
-    let text = std::fs::read_to_string(here.path("run.jsonl"));
+    let text = fs::read_to_string(here.path("run.jsonl"));
     let text = text.unwrap_or_else(|_| panic!("{command:?}: {answer:?}"));
-    std::fs::remove_file(here.path("run.jsonl")).unwrap();
+    fs::remove_file(here.path("run.jsonl")).unwrap();
     text.lines().map(event).collect()
 }
 

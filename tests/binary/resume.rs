@@ -1,11 +1,6 @@
 //! Records that were cut, damaged or edited, and runs that are continued.
 
-use crate::plumb::{
-    Answer, Here, end, ended_with, events, is, lines, of, rounds, signal, wait_for_worker,
-};
-use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::plumb::prelude::*;
 
 /// A run of two series that was killed after its last round, before its outcomes.
 fn killed(here: &Here) -> PathBuf {
@@ -211,7 +206,7 @@ fn a_changed_digit_is_named_and_the_rest_is_used() {
     let whole = fs::read_to_string(&record).unwrap();
     let report = |more: &[&str]| {
         let answer = here.ends(0, &[&["report", "run.jsonl", "--format", "json"], more].concat());
-        let result: Value = serde_json::from_str(&answer.out).unwrap();
+        let result = answer.json();
         let findings = result["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["cause"] == "damaged_record");
         let figures = result["figures"].as_array().unwrap();

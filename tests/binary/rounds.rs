@@ -1,7 +1,6 @@
 //! What a whole run writes down: every kind of experiment, in the order in which it must stand.
 
-use crate::plumb::{Here, end, is, of, rounds};
-use serde_json::{Value, json};
+use crate::plumb::prelude::*;
 
 fn text<'event>(event: &'event Value, field: &str) -> &'event str {
     event[field].as_str().unwrap_or_default()
@@ -106,7 +105,7 @@ fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
     let set = "selftest.fault.fault=error,panic,exit";
     let answer = here.ends(3, &["run", "selftest.fault", "--preset", "rehearsal", "--set", set]);
     assert!(answer.err.contains("selftest.fault"), "{answer:?}");
-    let events = crate::plumb::events(&here.record());
+    let events = events(&here.record());
     assert_eq!(end(&events), "complete");
     for (fault, part) in [
         ("error", "asked to fail"),
@@ -172,7 +171,7 @@ fn a_far_end_that_fails_voids_the_round() {
     let here = Here::new();
     let set = "selftest.echo.end=fails";
     here.ends(3, &["run", "selftest.echo", "--preset", "rehearsal", "--set", set]);
-    let events = crate::plumb::events(&here.record());
+    let events = events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (0, 3));
     assert!(of(&events, "samples").is_empty(), "nothing of a void round counts");
     let outcomes = of(&events, "outcome");
@@ -203,7 +202,7 @@ fn the_budget_ends_a_run_and_says_so() {
     let args = ["run", "selftest.pulse", "selftest.sweep", "--preset", "rehearsal"];
     let answer = here.ends(0, &[&args[..], &set].concat());
     assert!(answer.err.contains("--budget"), "{answer:?}");
-    let events = crate::plumb::events(&here.record());
+    let events = events(&here.record());
     assert_eq!(end(&events), "budget");
     // A round that began is not cut short; the stage after it has no time left.
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
@@ -234,8 +233,7 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round
 #[test]
 fn a_rehearsal_of_the_whole_catalogue_passes() {
     let here = Here::new();
-    let answer = here.ends(0, &["run", "--preset", "rehearsal", "--json"]);
-    let flat: Value = serde_json::from_str(&answer.out).unwrap();
+    let flat = here.ends(0, &["run", "--preset", "rehearsal", "--json"]).json();
     let figures = flat["figures"].as_array().unwrap();
     for id in ["clock.read", "clock.rate", "clock.loop", "cpu.call", "os.syscall", "memory.latency"]
     {

@@ -1,10 +1,7 @@
 //! What is stored: listed, removed, copied, and shown over time.
 
-use crate::plumb::{Here, Stranger, event, lines};
+use crate::plumb::prelude::*;
 use crate::records;
-use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
@@ -65,7 +62,7 @@ fn rewrite(record: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
 
 fn listed(here: &Here) -> Vec<Value> {
     let answer = here.ends(0, &["runs", "--json"]);
-    let all: Vec<Value> = serde_json::from_str(&answer.out).unwrap();
+    let all: Vec<Value> = serde_json::from_value(answer.json()).unwrap();
     let stored = all.into_iter();
     stored.filter(|run| run["state"] != "published").collect()
 }
@@ -99,13 +96,11 @@ fn runs_are_in_the_order_of_time_whatever_they_are_called() {
     let here = store_named(&names, &[40.0, 41.0, 42.0, 43.0]);
     let order: Vec<Value> = listed(&here).iter().map(|run| run["run"].clone()).collect();
     assert_eq!(order, names);
-    let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
-    let trend: Value = serde_json::from_str(&trend.out).unwrap();
+    let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]).json();
     for (run, name) in names.iter().enumerate() {
         assert_eq!(trend["runs"][run]["run"], *name);
     }
-    let last = here.plumb(&["report", "last", "--format", "json"]);
-    let last: Value = serde_json::from_str(&last.out).unwrap();
+    let last = here.plumb(&["report", "last", "--format", "json"]).json();
     assert_eq!(last["run"], "run-2", "{last:#}");
     here.ends(0, &["runs", "prune", "--keep", "1"]);
     assert_eq!(here.records().len(), 1);
@@ -156,7 +151,7 @@ fn a_run_starts_while_others_look_at_the_store() {
         .map(|_| {
             let looking = "for n in $(seq 300); do \"$0\" runs >/dev/null 2>&1 || exit; done";
             let mut command = here.other("sh");
-            command.args(["-c", looking, env!("CARGO_BIN_EXE_plumb")]);
+            command.args(["-c", looking, PLUMB]);
             command.spawn().unwrap()
         })
         .collect();
@@ -242,7 +237,7 @@ fn a_sheet_is_written_instead_of_a_record() {
 #[test]
 fn a_run_that_is_being_written_stays() {
     let here = store_of(&[40.0]);
-    let record = fs::File::open(here.record()).unwrap();
+    let record = File::open(here.record()).unwrap();
     record.lock().unwrap();
     here.ends(3, &["runs", "delete", "last"]);
     assert_eq!(here.plumb(&["runs", "prune", "--keep", "0"]).out, "");
@@ -258,7 +253,7 @@ fn a_shift_is_found_at_its_run_in_every_format() {
         .collect();
     let here = store_of(&values);
     let json = here.ends(0, &["trend", "selftest.fault", "--format", "json"]);
-    let result: Value = serde_json::from_str(&json.out).unwrap();
+    let result = json.json();
     let shifts = &result["trends"][0]["shifts"];
     assert_eq!(shifts.as_array().unwrap().len(), 1, "{shifts}");
     assert_eq!(shifts[0]["run"], "2026-11-13T10-00-00-lab");
@@ -327,15 +322,13 @@ fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
     assert_eq!(all[3]["crosscheck"]["missed"], 1);
     assert!(all[0].get("crosscheck").is_none());
     let name = |run: &str| {
-        let answer = here.plumb(&["report", run, "--format", "json"]);
-        let report: Value = serde_json::from_str(&answer.out).unwrap();
+        let report = here.plumb(&["report", run, "--format", "json"]).json();
         report["run"].as_str().unwrap().to_owned()
     };
     assert_eq!(name("last"), "2026-11-03T10-00-00-lab");
     assert_eq!(name("last-crosscheck"), "2026-11-09T10-00-00-lab-crosscheck");
     assert_eq!(name("2026-11-09"), "2026-11-09T10-00-00-lab-crosscheck");
-    let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
-    let trend: Value = serde_json::from_str(&trend.out).unwrap();
+    let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]).json();
     assert_eq!(trend["runs"].as_array().unwrap().len(), 3);
     let compared = here.plumb(&["compare", "2026-11-01"]);
     assert!(compared.out.contains("2026-11-03"), "{compared:?}");

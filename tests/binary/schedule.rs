@@ -1,16 +1,14 @@
 //! Time slices where a control group's quota stops everything again and again.
 
-use crate::plumb::{Here, Quota, answer, of};
-use serde_json::Value;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 
 #[test]
 fn a_quota_that_throttles_is_named_and_disturbs() {
-    let Some(group) = Quota::percent(20, 100_000) else { return skips::test("control-group") };
+    let Some(group) = Group::percent(20, 100_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
-        let mut run = here.in_group(&group.0, "run os.schedule --preset rehearsal");
-        let answer = answer(run.output().unwrap());
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        ends(0, here.in_group(&group.0, "run os.schedule --preset rehearsal"));
         here.complete()
     };
     // Where others leave the group less than its quota, nothing throttles it.

@@ -2,13 +2,9 @@
 //! binary takes. (tests/fleet starts the pods of a sweep.)
 
 use crate::manifest::Manifest;
-use crate::plumb::{Here, wait_for};
+use crate::plumb::prelude::*;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use serde_json::{Value, json};
-use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 /// The commands of a unit, with the variables of its own `Environment`, those of its
 /// `EnvironmentFile` as packaged, and those of an administrator; keys are in `dir`.
@@ -69,7 +65,7 @@ fn the_unit_of_the_watch_starts_this_binary() {
 }
 
 /// Whether a textfile says that the watch may use this share.
-fn has_share(textfile: &std::path::Path, share: &str) -> bool {
+fn has_share(textfile: &Path, share: &str) -> bool {
     let text = fs::read_to_string(textfile).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("plumb_watch_share_limit_ratio{"));
     line.is_some_and(|line| line.ends_with(&format!(" {share}")))
@@ -130,10 +126,9 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     for (name, text) in [("srun", SRUN), ("sbcast", SBCAST)] {
         let file = format!("{bin}/{name}");
         fs::write(&file, text).unwrap();
-        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+        mode(file, 0o755);
     }
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let job = ["-N1", "--plumb", plumb, "--scratch", &scratch, "--node=--patience=20s"];
+    let job = ["-N1", "--plumb", PLUMB, "--scratch", &scratch, "--node=--patience=20s"];
     let sweep = [
         "cpu.peak:op=fma,type=f64,threads=1",
         "--preset=rehearsal",
@@ -156,8 +151,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     batch.arg("plumb.sbatch").env("PATH", path).env("PLUMB_FLEET_MEET", meet);
     batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
-    let answer = crate::plumb::answer(batch.output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = ends(0, batch);
     let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7.jsonl", "-f", "json"]).out;
     let flat: Value = serde_json::from_str(&flat).unwrap();
     let started = ["size", "seed", "preset", "starter"].map(|name| flat[name].clone());

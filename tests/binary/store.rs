@@ -1,13 +1,9 @@
 //! The store among other users, places and clocks, and the files that plumb makes for a user.
 
-use crate::plumb::{Here, Stranger, answer, end, events, signal, wait_for};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
+use std::os::unix::fs::{MetadataExt, symlink};
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
@@ -66,11 +62,10 @@ fn a_page_is_not_written_through_links_of_others() {
     fs::write(here.path("precious"), "precious").unwrap();
     let line = format!(
         "ln -s ../precious .page.html.$$.part; exec {} report published/r0-i7-3770k -f html -o page.html",
-        env!("CARGO_BIN_EXE_plumb")
+        PLUMB
     );
     let mut shell = here.other("sh");
-    let written = answer(shell.args(["-c", &line]).current_dir(&public).output().unwrap());
-    assert_eq!(written.code, Some(0), "{written:?}");
+    ends(0, shell.args(["-c", &line]).current_dir(&public));
     assert_eq!(fs::read_to_string(here.path("precious")).unwrap(), "precious");
     assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
 }
@@ -114,8 +109,7 @@ fn a_run_of_another_host_leaves_what_is_not_its_own() {
     fs::rename(&dir, here.path("files-of-one")).unwrap();
     here.make_dir("files");
     let other = |args: &str| {
-        let plumb = env!("CARGO_BIN_EXE_plumb");
-        let line = format!("hostname another && exec {plumb} {args}");
+        let line = format!("hostname another && exec {PLUMB} {args}");
         let mut shell = here.other("unshare");
         answer(shell.args(["--uts", "sh", "-c", &line]).output().unwrap())
     };
@@ -162,13 +156,11 @@ fn paths_that_are_no_text_are_paths() {
     command.env("PLUMB_STORE", odd(b"store-\xff")).arg("--dir").arg(odd(b"files-\xff"));
     command.arg("--out").arg(odd(b"run-\xff.jsonl"));
     command.arg("--report").arg(odd(b"page-\xff.html"));
-    let ran = answer(command.output().unwrap());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ends(0, command);
     assert_eq!(fs::read_dir(odd(b"files-\xff")).unwrap().count(), 0);
     assert!(odd(b"page-\xff.html").is_file());
     let mut command = here.command(&["report", "published/r0-i7-3770k", "-o"]);
-    let shown = answer(command.arg(odd(b"text-\xff")).output().unwrap());
-    assert_eq!(shown.code, Some(0), "{shown:?}");
+    ends(0, command.arg(odd(b"text-\xff")));
     let mut command = here.command(&REHEARSAL);
     command.env("PLUMB_STORE", odd(b"store-\xff"));
     assert_eq!(answer(command.output().unwrap()).code, Some(0));
@@ -196,13 +188,12 @@ fn a_directory_in_which_every_user_may_replace_files_is_refused() {
 #[test]
 fn files_have_modes_of_their_own() {
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let line = format!(
-        "umask 0; {plumb} {} --report page.html -q && {plumb} runs && \
-         {plumb} report last -f csv -o cells.csv && {plumb} agent --new-key key",
+        "umask 0; {PLUMB} {} --report page.html -q && {PLUMB} runs && \
+         {PLUMB} report last -f csv -o cells.csv && {PLUMB} agent --new-key key",
         REHEARSAL.join(" ")
     );
-    let made = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let made = here.shell(&line);
     assert_eq!(made.code, Some(0), "{made:?}");
     let record = here.record();
     let record = record.strip_prefix(here.path("")).unwrap().to_str().unwrap();
@@ -226,8 +217,7 @@ fn a_store_that_vanishes_in_mid_run_is_an_error() {
     let run = here.command(&["run", "selftest", "--preset", "quick"]).spawn().unwrap();
     here.wait_for(|event| event["event"] == "round");
     fs::remove_dir_all(here.path("store")).unwrap();
-    let ended = answer(run.wait_with_output().unwrap());
-    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let ended = ended_with(3, run);
     assert!(ended.err.contains("was removed"), "{ended:?}");
 }
 
@@ -240,12 +230,11 @@ fn empty_records_are_pruned_and_a_wrong_clock_displaces_none() {
     fs::write(here.path("store/2026-01-01-empty.jsonl"), "").unwrap();
     let text = fs::read_to_string(&record).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
-    let mut header = crate::plumb::event(first);
+    let mut header = event(first);
     header["started"] = "2999-01-01T00:00:00Z".into();
     header["run"] = "2999".into();
     fs::write(here.path("store/2999.jsonl"), format!("{header}\n{rest}")).unwrap();
-    let last = here.ends(0, &["report", "last", "-f", "json"]);
-    let last: Value = serde_json::from_str(&last.out).unwrap();
+    let last = here.ends(0, &["report", "last", "-f", "json"]).json();
     assert_eq!(last["run"], *name);
     let pruned = here.ends(0, &["runs", "prune", "--keep", "5"]);
     assert!(pruned.out.starts_with("removed 2026-01-01-empty"), "{pruned:?}");

@@ -2,15 +2,12 @@
 //! loaded once, odd texts survive, and the queries of docs/TEAM.md give the values of the test data.
 
 use crate::data::{Server, blocks, duckdb, succeeded};
-use crate::plumb::{Here, events, lines};
+use crate::plumb::prelude::*;
 use fleet::sweep::{Absent, End, Estimate, Event, Figure, Header, Node, Pair, Purpose, Stage};
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
 use record::seal::seal;
 use record::unit::Unit;
-use serde_json::{Value, json};
-use std::fs;
-use std::path::PathBuf;
 
 /// What a program that cares for nothing would take for ends of cells, lines, files and statements.
 const ODD: &str = "a\"b,c'); DROP SCHEMA plumb; --\\\n\\.\n\\N\n\"\"\\\"e";
@@ -261,7 +258,7 @@ fn the_queries_of_the_page_answer_what_was_measured() {
         panic!("{} queries", queries.len())
     };
     let call = format!("call={ODD}");
-    let file = fs::File::open(databases.here.path("after.jsonl")).unwrap();
+    let file = File::open(databases.here.path("after.jsonl")).unwrap();
     let sweep = fleet::read::read(std::io::BufReader::new(file)).unwrap();
     let verdicts = fleet::model::verdicts(&sweep).into_iter();
     let verdicts = verdicts.filter(|verdict| verdict.at == fleet::model::At::Node(SLOW)).count();
@@ -374,7 +371,7 @@ fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one
     let name = "2026-11-19T10-00-00-lab";
     let query = format!("SELECT outcome FROM plumb.run WHERE name = '{name}'");
     let state = |text: &str| {
-        let events: Vec<Value> = text.lines().map(crate::plumb::event).collect();
+        let events: Vec<Value> = text.lines().map(event).collect();
         fs::write(stored(here, name), lines(&events)).unwrap();
         export(here);
         databases.load();

@@ -1,12 +1,9 @@
 //! What this plumb reads: a record of every format, reported, compared and exported; a newer one is
 //! refused by its number, with the way out. docs/FORMAT.md names the versions that are in use.
 
-use crate::plumb::Here;
+use crate::plumb::prelude::*;
 use flate2::read::GzDecoder;
-use serde_json::Value;
-use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,7 +22,7 @@ fn kept_at(dir: &str, name: &str) -> String {
     }
     let packed = PathBuf::from(format!("{}.gz", path.display()));
     let mut text = String::new();
-    let file = fs::File::open(&packed).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let file = File::open(&packed).unwrap_or_else(|error| panic!("{name}: {error}"));
     GzDecoder::new(file).read_to_string(&mut text).unwrap();
     text
 }
@@ -113,7 +110,7 @@ fn the_page_names_the_versions_in_use() {
     let here = Here::new();
     fs::write(here.path("run.jsonl"), kept("format-5.jsonl")).unwrap();
     let version = |args: &[&str]| -> String {
-        let value: Value = serde_json::from_str(&here.ends(0, args).out).unwrap();
+        let value = here.ends(0, args).json();
         value["format"].to_string()
     };
     let compare = ["compare", "run.jsonl", "run.jsonl", "--format", "json"];

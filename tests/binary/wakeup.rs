@@ -1,20 +1,12 @@
 //! Limits of late wake-ups: one CPU, a quota, no permission. What cannot be had is left out and
 //! says why and what to do; the rest is measured.
 
-use crate::plumb::{Answer, Here, Quota, Stranger, answer, of};
-use serde_json::Value;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 
 /// All loads, and both policies.
-const RUN: [&str; 8] = [
-    "run",
-    "noise.wakeup",
-    "--preset",
-    "rehearsal",
-    "--set",
-    "noise.wakeup.load=idle,same,others",
-    "--set",
-    "noise.wakeup.policy=other,fifo",
-];
+const RUN: &str = "run noise.wakeup --preset rehearsal --set noise.wakeup.load=idle,same,others \
+     --set noise.wakeup.policy=other,fifo";
 
 /// What came of each case: its load and policy, the outcome and the words of it.
 fn outcomes(here: &Here, answer: &Answer) -> Vec<(String, String, String, String)> {
@@ -36,9 +28,7 @@ fn outcomes(here: &Here, answer: &Answer) -> Vec<(String, String, String, String
 
 /// The command in a shell that does something first.
 fn after(here: &Here, first: &str) -> Answer {
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let line = format!("{first} {plumb} {}", RUN.join(" "));
-    answer(here.other("sh").args(["-c", &line]).output().unwrap())
+    here.shell(&format!("{first} $PLUMB {RUN}"))
 }
 
 #[test]
@@ -58,7 +48,7 @@ fn on_one_cpu_no_other_is_loaded() {
 
 #[test]
 fn under_a_quota_nobody_spins() {
-    let Some(group) = Quota::percent(20, 100_000) else { return skips::test("control-group") };
+    let Some(group) = Group::percent(20, 100_000) else { return skips::test("control-group") };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
     let found = outcomes(&here, &after(&here, &format!("echo $$ > {}; exec", procs.display())));
@@ -72,7 +62,7 @@ fn under_a_quota_nobody_spins() {
 fn without_the_right_to_a_real_time_policy_its_cases_say_what_they_need() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
-    let answer = user.plumb(&here, 200, &RUN);
+    let answer = user.plumb(&here, 200, RUN);
     let found = outcomes(&here, &answer);
     let fifo: Vec<_> = found.iter().filter(|one| one.1 == "fifo").collect();
     assert!(!fifo.is_empty(), "{found:?}");

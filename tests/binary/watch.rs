@@ -1,26 +1,12 @@
 //! The watch of a machine: in turn, within its share, over restarts, until a signal.
 
-use crate::plumb::{Here, wait_for, wait_within};
+use crate::plumb::prelude::*;
 use crate::runs::store_named;
-use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
 /// A tick that has measured takes a little; one that waits for its CPU time is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Two experiments that measure next to nothing, with all CPU time that they want.
-const FAST: [&str; 9] = [
-    "watch",
-    "selftest.echo",
-    "selftest.fault",
-    "--preset",
-    "rehearsal",
-    "--share",
-    "100%",
-    "--every",
-    "1s",
-];
+const FAST: &str = "watch selftest.echo selftest.fault --preset rehearsal --share 100% --every 1s";
 
 fn state(here: &Here) -> Option<Value> {
     let text = fs::read_to_string(here.path("store/watch/watch.json")).ok()?;
@@ -32,10 +18,10 @@ fn rotations(here: &Here) -> u64 {
 }
 
 /// Single ticks until so many rotations are complete; all that they printed.
-fn ticks(here: &Here, args: &[&str], until: u64) -> String {
+fn ticks(here: &Here, line: &str, until: u64) -> String {
     let mut printed = String::new();
     wait_within(PATIENCE, "rotations of a watch", || {
-        printed.push_str(&here.ends(0, &[args, &["--once"]].concat()).out);
+        printed.push_str(&here.ends(0, &format!("{line} --once")).out);
         (rotations(here) >= until).then_some(())
     });
     printed
@@ -53,13 +39,13 @@ fn sample(file: &Path, name: &str) -> f64 {
 fn single_ticks_measure_in_turn_and_never_more_than_the_share() {
     let here = Here::new();
     let file = here.path("plumb.prom");
-    let args = [&FAST[..], &["--textfile", file.to_str().unwrap(), "--keep", "8"]].concat();
-    let first = here.ends(0, &[&args[..], &["--once"]].concat());
+    let line = format!("{FAST} --textfile {} --keep 8", file.display());
+    let first = here.ends(0, &format!("{line} --once"));
     assert!(first.err.contains("2 experiments in turn"), "{first:?}");
     assert!(first.err.contains("nothing measured"), "nothing is saved yet: {first:?}");
     assert!(here.entries("store/watch").iter().all(|name| !name.ends_with(".jsonl")));
     assert_eq!(sample(&file, "plumb_watch_rotations{"), 0.0);
-    ticks(&here, &args, 2);
+    ticks(&here, &line, 2);
     let state = state(&here).unwrap();
     let number = |name: &str| state[name].as_f64().unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -83,11 +69,11 @@ fn single_ticks_measure_in_turn_and_never_more_than_the_share() {
 #[test]
 fn a_signal_ends_it_and_a_second_one_on_the_machine_is_refused() {
     let here = Here::new();
-    let mut program = here.start(&mut here.command(&FAST));
+    let mut program = here.start(&mut here.command(FAST));
     wait_for("the first measurement", || {
         program.said().contains("selftest.echo: measured").then_some(())
     });
-    let second = here.ends(2, &[&FAST[..], &["--once"]].concat());
+    let second = here.ends(2, &format!("{FAST} --once"));
     assert!(second.err.contains("another plumb watch runs on this machine"), "{second:?}");
     // It measures only in its runs: others are not disturbed by it.
     let run = here
@@ -97,8 +83,8 @@ fn a_signal_ends_it_and_a_second_one_on_the_machine_is_refused() {
     let ended = program.ended_within(PATIENCE);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(state(&here).unwrap()["used_s"].as_f64().unwrap() > 0.0);
-    here.ends(0, &[&FAST[..], &["--once"]].concat());
-    program = here.start(&mut here.command(&FAST));
+    here.ends(0, &format!("{FAST} --once"));
+    program = here.start(&mut here.command(FAST));
     program.kill();
 }
 
@@ -106,9 +92,7 @@ fn a_signal_ends_it_and_a_second_one_on_the_machine_is_refused() {
 #[test]
 fn a_part_that_needs_several_ticks_gets_its_turn() {
     let here = Here::new();
-    let mut args = FAST.to_vec();
-    args[6] = "40%";
-    let program = here.start(&mut here.command(&args));
+    let program = here.start(&mut here.command(&FAST.replace("100%", "40%")));
     wait_within(PATIENCE, "a part that takes longer to save", || {
         program.said().contains("selftest.fault: measured").then_some(())
     });
@@ -125,18 +109,7 @@ fn a_part_that_needs_several_ticks_gets_its_turn() {
 #[test]
 fn what_costs_more_than_was_saved_is_stopped_and_leaves_nothing() {
     let here = Here::new();
-    let args = [
-        "watch",
-        "selftest.pulse",
-        "--preset",
-        "quick",
-        "--set",
-        "selftest.pulse.duration=60s",
-        "--share",
-        "5%",
-        "--every",
-        "1s",
-    ];
+    let line = "watch selftest.pulse --preset quick --set selftest.pulse.duration=60s --share 5% --every 1s";
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let cheap = json!({"cpu_s": 0.01, "measured_s": null, "record": null, "failures": 0});
     let kept = json!({
@@ -146,7 +119,7 @@ fn what_costs_more_than_was_saved_is_stopped_and_leaves_nothing() {
     });
     fs::create_dir_all(here.path("store/watch")).unwrap();
     fs::write(here.path("store/watch/watch.json"), kept.to_string()).unwrap();
-    let program = here.start(&mut here.command(&args));
+    let program = here.start(&mut here.command(line));
     wait_within(PATIENCE, "a part to be stopped", || {
         program.said().contains("selftest.pulse: stopped after").then_some(())
     });
@@ -172,29 +145,20 @@ fn a_change_against_the_own_history_is_reported_once() {
         fs::rename(here.path("store").join(&file), here.path("store/watch").join(&file)).unwrap();
     }
     let file = here.path("plumb.prom");
-    let args = [
-        "watch",
-        "selftest.fault",
-        "--preset",
-        "rehearsal",
-        "--share",
-        "100%",
-        "--every",
-        "1s",
-        "--textfile",
-        file.to_str().unwrap(),
-    ];
-    assert_eq!(ticks(&here, &args, 1), "", "one search alone reports nothing");
-    let printed = ticks(&here, &args, 2);
+    let line = format!(
+        "watch selftest.fault --preset rehearsal --share 100% --every 1s --textfile {}",
+        file.display()
+    );
+    assert_eq!(ticks(&here, &line, 1), "", "one search alone reports nothing");
+    let printed = ticks(&here, &line, 2);
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 1, "{printed}");
     assert!(lines[0].starts_with("selftest.fault"), "{printed}");
     assert!(lines[0].contains("since 2026-11-09T10:00:00Z"), "{printed}");
     assert!((sample(&file, "plumb_watch_change_ratio{") - 1.5).abs() < 0.01);
-    assert_eq!(ticks(&here, &args, 3), "", "it was reported");
+    assert_eq!(ticks(&here, &line, 3), "", "it was reported");
     // Pruning keeps the newest.
-    let keep = [&args[..], &["--keep", "8"]].concat();
-    ticks(&here, &keep, 4);
+    ticks(&here, &format!("{line} --keep 8"), 4);
     let left = here.entries("store/watch").into_iter().filter(|name| name.ends_with(".jsonl"));
     let left: Vec<String> = left.collect();
     assert_eq!(left.len(), 8, "{left:?}");
@@ -223,11 +187,11 @@ fn what_cannot_be_watched_is_refused_with_the_way_out() {
     fs::create_dir_all(here.path("store/watch")).unwrap();
     let kept = here.path("store/watch/watch.json");
     fs::write(&kept, "{\"format\": 99}").unwrap();
-    let newer = here.ends(2, &[&FAST[..], &["--once"]].concat());
+    let newer = here.ends(2, &format!("{FAST} --once"));
     assert!(newer.err.contains("watch.json"), "{newer:?}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), "{\"format\": 99}", "it stays as it is");
     fs::write(&kept, "{\"format\": 1, ").unwrap();
-    let damaged = here.ends(0, &[&FAST[..], &["--once"]].concat());
+    let damaged = here.ends(0, &format!("{FAST} --once"));
     assert!(damaged.err.contains("watch.json"), "{damaged:?}");
     assert_eq!((rotations(&here), &state(&here).unwrap()["format"]), (0, &1.into()));
 }

@@ -2,13 +2,11 @@
 
 use crate::pages::{Page, some};
 use crate::records::{self, HOSTILE};
-use crate::tab::{Look, Tab};
+use crate::tab::fits_a_phone;
 
 #[test]
 fn a_comparison_draws_both_runs_in_one_plot() {
-    let tab = Tab::open(&Page::of_comparison().file(), Look::DESK);
-    tab.draw_all();
-    tab.is_quiet();
+    let tab = Page::of_comparison().drawn();
     let plots: Vec<(String, Vec<String>)> = tab.get(
         "[...document.querySelectorAll('figure.plot')].map((figure) => \
          [figure.querySelector('.title').textContent, figure.querySelector('.js-plotly-plot').data\
@@ -38,33 +36,27 @@ fn a_comparison_draws_both_runs_in_one_plot() {
 
 #[test]
 fn a_comparison_is_read_like_a_report() {
-    let tab = Tab::open(&Page::of_comparison().file(), Look::DESK);
+    let tab = Page::of_comparison().open();
     let levels: Vec<usize> = tab.get(
         "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((heading) => Number(heading.tagName[1]))",
     );
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
     assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
-    let wrong: Vec<String> = tab.get(
+    tab.none(
         "[...document.querySelectorAll('table')].filter((table) => { \
          const heads = [...table.querySelectorAll('thead th')]; \
          return heads.length === 0 || heads.some((head) => head.scope !== 'col'); })\
          .map((table) => table.outerHTML.slice(0, 200))",
     );
-    assert!(wrong.is_empty(), "{wrong:#?}");
     // On a phone it scrolls down only.
-    let tab = Tab::open(&Page::of_comparison().file(), Look::PHONE);
-    tab.draw_all();
-    let width: f64 = tab.get("document.scrollingElement.scrollWidth");
-    assert!(width <= 390.0, "{width}");
-    tab.is_quiet();
+    fits_a_phone(&Page::of_comparison().file());
 }
 
 #[test]
 fn a_comparison_of_hostile_texts_is_safe() {
     let base = some();
     let new = records::appended(base.clone(), HOSTILE);
-    let tab = Tab::open(&Page::comparing(&base, new).file(), Look::DESK);
-    tab.draw_all();
+    let tab = Page::comparing(&base, new).drawn();
     crate::odd::nothing_is_planted(&tab);
     tab.is_quiet();
 }

@@ -2,7 +2,7 @@
 
 use crate::pages::{Page, some};
 use crate::records::{self, HOSTILE};
-use crate::tab::{Look, Tab};
+use crate::tab::fits_a_phone;
 use serde_json::Value;
 
 /// A run that had a crosscheck added, and a crosscheck's own record.
@@ -17,9 +17,7 @@ fn pages() -> [Page; 2] {
 #[test]
 fn what_stands_beside_other_tools_is_read_and_drawn() {
     for page in pages() {
-        let tab = Tab::open(&page.file(), Look::DESK);
-        tab.draw_all();
-        tab.is_quiet();
+        let tab = page.drawn();
         let heads: Vec<Vec<String>> = tab.get(
             "[...document.querySelectorAll('#crosscheck table')].map((table) => \
              [...table.querySelectorAll('thead th[scope=col]')].map((head) => head.textContent))",
@@ -56,11 +54,7 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
         }
         let findings: String = tab.get("document.getElementById('findings').textContent");
         assert!(findings.contains("perf pipe"), "{findings}");
-        let tab = Tab::open(&page.file(), Look::PHONE);
-        tab.draw_all();
-        let width: f64 = tab.get("document.scrollingElement.scrollWidth");
-        assert!(width <= 390.0, "{width}");
-        tab.is_quiet();
+        fits_a_phone(&page.file());
     }
 }
 
@@ -80,8 +74,7 @@ fn hostile_texts_of_other_tools_stay_texts() {
     events.iter_mut().for_each(|event| planted("", event));
     let mut run = some();
     run.extend(events);
-    let tab = Tab::open(&Page::new(run).file(), Look::DESK);
-    tab.draw_all();
+    let tab = Page::new(run).drawn();
     crate::odd::nothing_is_planted(&tab);
     tab.is_quiet();
 }

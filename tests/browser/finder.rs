@@ -2,11 +2,11 @@
 //! contents say how verdicts came out.
 
 use crate::pages::Page;
-use crate::tab::{Look, Tab};
+use crate::tab::Tab;
 
 /// A page whose summary is drawn.
 fn opened(page: &Page) -> Tab {
-    let tab = Tab::open(&page.file(), Look::DESK);
+    let tab = page.open();
     tab.eval("document.getElementById('figures').scrollIntoView()");
     tab.wait_for("the summary", "document.querySelector('#finder tbody tr') !== null");
     tab
@@ -95,7 +95,7 @@ fn a_figure_opens_its_distribution_by_key() {
 
 #[test]
 fn an_experiment_leads_to_its_distributions() {
-    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    let tab = Page::of_some().open();
     tab.eval("document.querySelector('[id=\"cpu.call\"] .find').click()");
     let found = shown(&tab);
     assert!(!found.is_empty() && found.iter().all(|one| one.contains("cpu.call")), "{found:?}");
@@ -104,7 +104,7 @@ fn an_experiment_leads_to_its_distributions() {
 
 #[test]
 fn the_contents_say_how_verdicts_came_out() {
-    let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
+    let tab = Page::of_everything().open();
     // What is folded is filled in when it is opened.
     tab.eval("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })");
     tab.wait_for(
@@ -112,7 +112,7 @@ fn the_contents_say_how_verdicts_came_out() {
         "[...document.querySelectorAll('details.list[data-fold]')].every((folded) => \
          folded.querySelector('table, ul') !== null)",
     );
-    let wrong: Vec<String> = tab.get(
+    tab.none(
         "[...document.querySelectorAll('main section[data-figures]')].filter((section) => { \
          const link = document.querySelector(`nav a[href=\"#${section.id}\"]`); \
          const judged = section.querySelectorAll('td.good, td.warn, td.bad').length; \
@@ -120,7 +120,6 @@ fn the_contents_say_how_verdicts_came_out() {
          return !link.querySelector('.dot') || Number(said[1]) !== judged; })\
          .map((section) => section.id)",
     );
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let families: usize = tab.get("document.querySelectorAll('nav .family').length");
+    let families = tab.count("nav .family");
     assert!(families >= 4, "{families}");
 }

@@ -1,12 +1,10 @@
 //! The page of a sweep: the heat map and the matrix of pairs, on a desk and on a phone, and as safe.
 
 use crate::odd::nothing_is_planted;
-use crate::plumb::Here;
+use crate::plumb::prelude::*;
 use crate::records::HOSTILE;
-use crate::tab::{Look, Tab};
+use crate::tab::{Look, Tab, fits_a_phone};
 use fleet::fixture::Fleet;
-use std::fs;
-use std::path::PathBuf;
 
 /// The page of a sweep.
 fn page(here: &Here, fleet: &Fleet) -> PathBuf {
@@ -19,9 +17,7 @@ fn page(here: &Here, fleet: &Fleet) -> PathBuf {
 fn slow_nodes_and_links_are_seen_at_once() {
     let here = Here::new();
     let page = page(&here, &Fleet::planted());
-    let tab = Tab::open(&page, Look::DESK);
-    tab.draw_all();
-    tab.is_quiet();
+    let tab = Tab::drawn(&page, Look::DESK);
     let verdicts: Vec<String> = tab.get(
         "[...document.querySelectorAll('#findings tbody tr')]\
          .map((row) => row.firstElementChild.textContent)",
@@ -46,11 +42,7 @@ fn slow_nodes_and_links_are_seen_at_once() {
     let names: usize =
         tab.get("document.querySelector('#nodes .js-plotly-plot').layout.yaxis.ticktext.length");
     assert_eq!(names, 15);
-    let tab = Tab::open(&page, Look::PHONE);
-    tab.draw_all();
-    let width: f64 = tab.get("document.scrollingElement.scrollWidth");
-    assert!(width <= 390.0, "{width}");
-    tab.is_quiet();
+    fits_a_phone(&page);
 }
 
 #[test]
@@ -58,8 +50,7 @@ fn hostile_texts_of_nodes_stay_texts() {
     let here = Here::new();
     let names = (0..24).map(|rank| (rank, HOSTILE)).collect();
     let page = page(&here, &Fleet { names, kernel: HOSTILE, ..Fleet::planted() });
-    let tab = Tab::open(&page, Look::DESK);
-    tab.draw_all();
+    let tab = Tab::drawn(&page, Look::DESK);
     nothing_is_planted(&tab);
     tab.is_quiet();
 }
@@ -69,9 +60,7 @@ fn a_thousand_nodes_are_drawn_in_time() {
     let here = Here::new();
     let page =
         page(&here, &Fleet { slow: vec![(700, "memory.bandwidth", 0.8)], ..Fleet::healthy(1000) });
-    let tab = Tab::open(&page, Look::DESK);
-    tab.draw_all();
-    tab.is_quiet();
+    let tab = Tab::drawn(&page, Look::DESK);
     let columns: usize =
         tab.get("document.querySelector('#nodes .js-plotly-plot').data[0].z[0].length");
     assert_eq!(columns, 120);

@@ -1,11 +1,9 @@
 //! Records and their pages: one real run of everything as small as it gets, and records made from
 //! it.
 
-use crate::plumb::{Here, lines};
+use crate::plumb::prelude::*;
 use crate::records;
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
+use crate::tab::{Look, Tab};
 use std::sync::OnceLock;
 
 /// A page with the record that it shows.
@@ -91,16 +89,26 @@ impl Page {
     /// The same record as a page whose print is short.
     pub fn for_short_print(&self) -> PathBuf {
         let args = ["report", "run.jsonl", "--format", "html", "--print", "short"];
-        let answer = self.here.plumb(&args);
-        assert_eq!(answer.code, Some(0), "{answer:?}");
         let file = self.here.path("short.html");
-        fs::write(&file, answer.out).unwrap();
+        fs::write(&file, self.here.ends(0, &args).out).unwrap();
         file
     }
 
     /// Where it is.
     pub fn file(&self) -> PathBuf {
         self.here.path("page.html")
+    }
+
+    /// The page on a desk.
+    #[track_caller]
+    pub fn open(&self) -> Tab {
+        Tab::open(&self.file(), Look::DESK)
+    }
+
+    /// The page on a desk, with every plot drawn; it is quiet.
+    #[track_caller]
+    pub fn drawn(&self) -> Tab {
+        Tab::drawn(&self.file(), Look::DESK)
     }
 
     /// Its text.
@@ -111,9 +119,7 @@ impl Page {
     /// The same record in a format.
     #[track_caller]
     pub fn report(&self, format: &str) -> String {
-        let answer = self.here.plumb(&["report", "run.jsonl", "--format", format]);
-        assert_eq!(answer.code, Some(0), "{answer:?}");
-        answer.out
+        self.here.ends(0, &["report", "run.jsonl", "--format", format]).out
     }
 
     /// The flat result's figures.

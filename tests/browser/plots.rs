@@ -3,7 +3,7 @@
 
 use crate::pages::Page;
 use crate::records;
-use crate::tab::{Look, Tab};
+use crate::tab::Tab;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -86,8 +86,7 @@ fn group(view: &Value, case: &Value) -> String {
 #[test]
 fn every_figure_of_a_view_is_in_a_plot() {
     let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = page.drawn();
     let numbers: HashMap<String, HashMap<String, Vec<f64>>> =
         tab.get::<Vec<(String, HashMap<String, Vec<f64>>)>>(NUMBERS).into_iter().collect();
     let figures = page.figures();
@@ -139,9 +138,7 @@ fn lost(values: &[f64], numbers: &[f64], is_scaled: bool) -> Vec<f64> {
 
 #[test]
 fn every_plot_has_marks() {
-    let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Page::of_everything().drawn();
     let plots: Vec<(String, usize)> = tab.get(MARKS);
     assert!(plots.len() >= 15, "{plots:?}");
     let empty: Vec<&(String, usize)> = plots.iter().filter(|(_, marks)| *marks == 0).collect();
@@ -161,9 +158,7 @@ fn values_are_drawn_where_they_belong() {
     events = records::only(events, |id| id == "cpu.call" || id == "clock.rate");
     let arguments = |case: &Value| case["arguments"].as_f64().unwrap_or_default();
     records::set_samples(&mut events, "cpu.call", "call", &|case| 100.0 + 10.0 * arguments(case));
-    let page = Page::new(events);
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Page::new(events).drawn();
     let plots: Vec<Vec<(f64, f64, f64, f64)>> = tab.get(
         "[...document.getElementById('cpu.call').querySelectorAll('.js-plotly-plot')].map((plot) => \
          [...plot.querySelectorAll('.scatterlayer .trace')].flatMap((trace) => { \
@@ -184,21 +179,11 @@ fn values_are_drawn_where_they_belong() {
     }
 }
 
-/// The place in the window of what an expression gives, brought there first.
-#[track_caller]
-fn place(tab: &Tab, element: &str) -> (f64, f64) {
-    tab.eval(&format!("({element}).scrollIntoView({{block: 'center', inline: 'center'}})"));
-    tab.get(&format!(
-        "(() => {{ const box = ({element}).getBoundingClientRect(); \
-         return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
-    ))
-}
-
 /// Points at the first mark of an experiment's first plot, and reads what it says.
 #[track_caller]
 fn hover(tab: &Tab, id: &str, marks: &str) -> String {
     let plot = format!("document.getElementById('{id}').querySelector('figure.plot')");
-    let (x, y) = place(tab, &format!("{plot}.querySelector('{marks}')"));
+    let (x, y) = tab.place(&format!("{plot}.querySelector('{marks}')"));
     tab.point(x - 3.0, y - 3.0);
     tab.point(x, y);
     tab.wait_for(
@@ -212,7 +197,7 @@ fn hover(tab: &Tab, id: &str, marks: &str) -> String {
 
 #[test]
 fn pointing_at_a_mark_says_its_value_and_interval() {
-    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    let tab = Page::of_some().open();
     for (id, marks) in [
         ("cpu.call", ".scatterlayer .points path"),
         ("cpu.peak", ".barlayer .point path, .scatterlayer .points path"),
@@ -249,11 +234,9 @@ fn a_cell_of_a_matrix_says_its_value() {
         .filter(|(from, to)| from != to)
         .collect();
     let time_ns = |from, to| (100 * from + to) as f64;
-    let page = Page::new(records::with_matrix(events, &pairs, time_ns));
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Page::new(records::with_matrix(events, &pairs, time_ns)).drawn();
     let plot = "document.getElementById('cpu.core_to_core').querySelector('figure.plot')";
-    let (x, y) = place(&tab, &format!("{plot}.querySelector('.plot .hm image, .plot image')"));
+    let (x, y) = tab.place(&format!("{plot}.querySelector('.plot .hm image, .plot image')"));
     // Right of the middle and above it is row 1, column 2, below and left of it row 2, column 1;
     // what lies on the diagonal says nothing.
     tab.point(x, y);
@@ -277,7 +260,7 @@ fn a_cell_of_a_matrix_says_its_value() {
 
 #[test]
 fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
-    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    let tab = Page::of_some().open();
     tab.draw_section("cpu.call");
     let plot = "document.getElementById('cpu.call').querySelector('figure.plot')";
     let toggle = format!("{plot}.querySelectorAll('.legend .traces .legendtoggle')[1]");
@@ -292,8 +275,7 @@ fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
     let (before, rest): (usize, usize) = tab.get(&format!("[{lines}, {others}]"));
     assert!(before >= 1 && rest >= 1, "{before} and {rest} lines");
     for expected in [0, before] {
-        let (x, y) = place(&tab, &toggle);
-        tab.click(x, y);
+        tab.click(&toggle);
         tab.wait_for("the line to go or come", &format!("{lines} === {expected}"));
         assert_eq!(tab.get::<usize>(&others), rest, "the others stay");
     }
@@ -302,17 +284,16 @@ fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
 
 #[test]
 fn a_plot_is_saved_as_a_picture() {
-    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    let tab = Page::of_some().open();
     tab.draw_section("cpu.call");
     let plot = "document.getElementById('cpu.call').querySelector('figure.plot')";
-    let (x, y) = place(&tab, &format!("{plot}.querySelector('.plot, .bglayer')"));
+    let (x, y) = tab.place(&format!("{plot}.querySelector('.plot, .bglayer')"));
     tab.point(x, y);
     let buttons = format!(
         "[...{plot}.querySelectorAll('.modebar-btn, button')].filter((button) => \
          /picture|image|png|svg/i.test(button.dataset.title ?? button.textContent + button.title))"
     );
-    let (x, y) = place(&tab, &format!("{buttons}[0]"));
-    tab.click(x, y);
+    tab.click(&format!("{buttons}[0]"));
     let picture = fs::read(tab.downloaded()).unwrap();
     let kind = if picture.starts_with(b"\x89PNG") { "image/png" } else { "image/svg+xml" };
     // The browser itself reads it again: it has a size and more than one colour.
@@ -334,16 +315,13 @@ fn a_plot_is_saved_as_a_picture() {
 
 #[test]
 fn plots_send_nothing_away() {
-    let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
-    let doors: Vec<String> = tab.get(
+    let tab = Page::of_everything().drawn();
+    tab.none(
         "[...document.querySelectorAll('a, form, iframe, object, embed, link, base')].map((element) => \
          element.getAttribute('href') ?? element.getAttribute('xlink:href') ?? \
          (element.tagName.toLowerCase() === 'a' ? '#' : element.tagName))\
          .filter((to) => !to.startsWith('#'))",
     );
-    assert!(doors.is_empty(), "{doors:?}");
     let buttons: Vec<String> = tab.get(
         "[...document.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title ?? '')",
     );

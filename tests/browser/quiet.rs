@@ -2,15 +2,12 @@
 
 use crate::chromium::Browser;
 use crate::pages::Page;
-use crate::tab::{Look, Tab};
 use std::fs;
 use std::path::PathBuf;
 
 #[test]
 fn a_page_asks_nobody_and_draws_every_plot() {
-    let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
-    tab.draw_all();
-    tab.is_quiet();
+    Page::of_everything().drawn();
 }
 
 #[test]

@@ -56,6 +56,15 @@ impl Tab {
         tab
     }
 
+    /// As [`Tab::open`], with every plot drawn; it is quiet.
+    #[track_caller]
+    pub fn drawn(page: &Path, look: Look) -> Tab {
+        let tab = Tab::open(page, look);
+        tab.draw_all();
+        tab.is_quiet();
+        tab
+    }
+
     fn empty(look: Look) -> Tab {
         let browser = Browser::shared();
         let downloads = tempfile::tempdir().unwrap();
@@ -141,6 +150,19 @@ impl Tab {
             .unwrap_or_else(|error| panic!("{expression} is {value}: {error}"))
     }
 
+    /// How many elements a selector finds.
+    #[track_caller]
+    pub fn count(&self, selector: &str) -> usize {
+        self.get(&format!("document.querySelectorAll('{selector}').length"))
+    }
+
+    /// Fails unless an expression's list of texts, which says what is wrong, is empty.
+    #[track_caller]
+    pub fn none(&self, list: &str) {
+        let found: Vec<String> = self.get(list);
+        assert!(found.is_empty(), "{list}: {found:#?}");
+    }
+
     /// Asks until an expression holds.
     #[track_caller]
     pub fn wait_for(&self, what: &str, expression: &str) {
@@ -185,8 +207,20 @@ impl Tab {
         self.mouse("mouseMoved", x, y, 0);
     }
 
-    /// Clicks so many times at a place in the window.
-    pub fn click(&self, x: f64, y: f64) {
+    /// The middle of what an expression gives, brought into the window first.
+    #[track_caller]
+    pub fn place(&self, element: &str) -> (f64, f64) {
+        self.eval(&format!("({element}).scrollIntoView({{block: 'center', inline: 'center'}})"));
+        self.get(&format!(
+            "(() => {{ const box = ({element}).getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ))
+    }
+
+    /// Clicks on what an expression gives.
+    #[track_caller]
+    pub fn click(&self, element: &str) {
+        let (x, y) = self.place(element);
         self.point(x, y);
         self.mouse("mousePressed", x, y, 1);
         self.mouse("mouseReleased", x, y, 1);
@@ -290,6 +324,14 @@ impl Tab {
         let complaints = self.complaints();
         assert!(complaints.is_empty(), "{complaints:#?}");
     }
+}
+
+/// Fails if a page is wider than a phone.
+#[track_caller]
+pub fn fits_a_phone(page: &Path) {
+    let tab = Tab::drawn(page, Look::PHONE);
+    let width: f64 = tab.get("document.scrollingElement.scrollWidth");
+    assert!(width <= 390.0, "{width}");
 }
 
 impl Drop for Tab {

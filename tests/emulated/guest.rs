@@ -23,7 +23,7 @@ pub struct Machine<'words> {
     /// What its command line says further.
     pub kernel_line: &'words str,
     /// The emulator's arguments for the processor, CPUs, memory and nodes.
-    pub hardware: &'words [&'words str],
+    pub hardware: &'words str,
     /// Programs of this machine that the other has as well, by their paths.
     pub programs: &'words [&'words str],
     /// Network namespace in which the emulator runs, and whose loopback the other machine reaches
@@ -39,14 +39,17 @@ ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
 ";
 
 impl<'words> Machine<'words> {
+    /// One of Debian's stable kernel, without a network.
+    pub const PLAIN: Self =
+        Machine { kernel: "vmlinuz", kernel_line: "", hardware: "", programs: &[], network: None };
+
     /// One of two CPUs with a network card, behind which lies the loopback of a namespace.
     pub fn with_card(namespace: &'words str) -> Machine<'words> {
         Machine {
-            kernel: "vmlinuz",
             kernel_line: "net.ifnames=0",
-            hardware: &["-cpu", "max,+invtsc", "-smp", "2", "-m", "640M"],
-            programs: &[],
+            hardware: "-cpu max,+invtsc -smp 2 -m 640M",
             network: Some(namespace),
+            ..Machine::PLAIN
         }
     }
 }
@@ -85,7 +88,7 @@ pub fn run(machine: &Machine, script: &str) -> String {
     command
         // Never the hardware's virtualisation: the machine is the same everywhere.
         .args(["-accel", "tcg,thread=multi", "-M", "q35"])
-        .args(machine.hardware)
+        .args(machine.hardware.split_whitespace())
         .arg("-kernel")
         .arg(kernel(machine.kernel))
         .arg("-initrd")

@@ -3,11 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use crate::namespace::Namespace;
-use serde_json::Value;
-use std::fs::File;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use crate::plumb::prelude::*;
 use tempfile::TempDir;
 
 mod guest;
@@ -39,8 +35,7 @@ fn part<'console>(console: &'console str, name: &str) -> &'console str {
 
 /// The events of a record that stands between such lines.
 fn events(console: &str, name: &str) -> Vec<Value> {
-    let lines = part(console, name).lines();
-    lines.map(plumb::event).collect()
+    part(console, name).lines().map(event).collect()
 }
 
 /// A network namespace of a test's own, and a program in it; both end with their value.
@@ -77,7 +72,7 @@ impl Served {
         let served = Served { namespace, child, dir };
         let begin = Instant::now();
         while !served.listens(port) {
-            let said = || std::fs::read_to_string(served.dir.path().join("log")).unwrap();
+            let said = || fs::read_to_string(served.dir.path().join("log")).unwrap();
             assert!(begin.elapsed() < PATIENCE, "{name} does not listen: {}", said());
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -2,9 +2,8 @@
 //! counters say of plumb's reads.
 
 use crate::guest::{self, CARD_UP, Machine};
+use crate::plumb::prelude::*;
 use crate::{Served, events, part, taker};
-use serde_json::Value;
-use std::fs;
 
 const SCRIPT: &str = "
 mkdir -p /mnt/far
@@ -48,21 +47,17 @@ fn server() -> Served {
     })
 }
 
-fn samples<'run>(events: &'run [Value], metric: &'static str) -> impl Iterator<Item = &'run Value> {
-    let samples = events.iter().filter(|event| event["event"] == "samples");
-    samples.filter(move |event| event["metric"] == metric)
-}
-
 /// The mean times of reads stand where the kernel's milliseconds resolve them, and nowhere else: of
 /// how many direct cases they do.
 fn check_times(events: &[Value]) -> usize {
     let of = |metric, like: &Value| -> Option<f64> {
-        let mut of = samples(events, metric)
-            .filter(|one| one["case"] == like["case"] && one["round"] == like["round"]);
-        of.next().map(|one| one["values"][0].as_f64().unwrap())
+        let mut of = samples_of(events, metric).into_iter();
+        let one = of.find(|one| one["case"] == like["case"] && one["round"] == like["round"])?;
+        one["values"][0].as_f64()
     };
     let mut resolved = 0;
-    for one in samples(events, "latency").filter(|one| one["case"]["mode"] == "direct") {
+    let latencies = samples_of(events, "latency").into_iter();
+    for one in latencies.filter(|one| one["case"]["mode"] == "direct") {
         let quantity = |name: &str| one["quantities"][name].as_f64().unwrap();
         let (sum_ns, reads) = (quantity("nfs_rtt_sum_ns"), quantity("nfs_reads"));
         let rtt_ns = of("rpc_rtt", one);
@@ -87,9 +82,9 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");
     let events = events(&console, "record");
-    let of = |metric| samples(&events, metric);
-    assert_eq!(of("latency").count(), 6);
-    for one in of("latency") {
+    let latencies = samples_of(&events, "latency");
+    assert_eq!(latencies.len(), 6);
+    for one in latencies {
         let quantity = |name: &str| one["quantities"][name].as_f64().unwrap();
         let (asked, came) = (quantity("asked_bytes"), quantity("server_bytes"));
         match one["case"]["mode"].as_str().unwrap() {
@@ -113,10 +108,9 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
     // The server is behind a card that interrupts one CPU.
     let taker = taker(part(&console, "interrupts"));
     for (place, cpu) in [("interrupt", taker), ("other", 1 - taker)] {
-        let mut all = samples(&longer, "latency");
-        assert!(all.any(|one| one["case"]["placement"] == place));
-        let mut predicted = longer.iter().filter(|one| one["event"] == "prediction");
-        let told = predicted.find(|one| one["case"]["placement"] == place);
+        let at_place = |one: &&Value| one["case"]["placement"] == place;
+        assert!(samples_of(&longer, "latency").iter().any(at_place));
+        let told = of(&longer, "prediction").into_iter().find(at_place);
         assert_eq!(told.unwrap()["at"]["cpu"], cpu);
     }
     let facts = part(&console, "record");
@@ -124,6 +118,5 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
         assert!(facts.contains(fact), "{fact}");
     }
     assert_eq!(part(&console, "left"), "");
-    let left = fs::read_dir(server.dir.path().join("export")).unwrap().count();
-    assert_eq!(left, 0);
+    assert!(names(&server.dir.path().join("export")).is_empty());
 }

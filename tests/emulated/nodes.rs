@@ -1,60 +1,22 @@
 //! A machine with several memory nodes.
 
 use crate::guest::{self, Machine};
+use crate::plumb::prelude::*;
 use crate::{events, part};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Two nodes with two CPUs each, one with memory only, and one with next to no memory. The way
 /// there and the way back are not equally far.
-const HARDWARE: &[&str] = &[
-    "-cpu",
-    "max",
-    "-smp",
-    "4,sockets=2,cores=2,threads=1",
-    "-m",
-    "840M",
-    "-object",
-    "memory-backend-ram,id=m0,size=320M",
-    "-object",
-    "memory-backend-ram,id=m1,size=256M",
-    "-object",
-    "memory-backend-ram,id=m2,size=256M",
-    "-object",
-    "memory-backend-ram,id=m3,size=8M",
-    "-numa",
-    "node,nodeid=0,cpus=0-1,memdev=m0",
-    "-numa",
-    "node,nodeid=1,cpus=2-3,memdev=m1",
-    "-numa",
-    "node,nodeid=2,memdev=m2",
-    "-numa",
-    "node,nodeid=3,memdev=m3",
-    "-numa",
-    "dist,src=0,dst=1,val=21",
-    "-numa",
-    "dist,src=1,dst=0,val=22",
-    "-numa",
-    "dist,src=0,dst=2,val=17",
-    "-numa",
-    "dist,src=2,dst=0,val=17",
-    "-numa",
-    "dist,src=1,dst=2,val=28",
-    "-numa",
-    "dist,src=2,dst=1,val=28",
-    "-numa",
-    "dist,src=0,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=0,val=40",
-    "-numa",
-    "dist,src=1,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=1,val=40",
-    "-numa",
-    "dist,src=2,dst=3,val=40",
-    "-numa",
-    "dist,src=3,dst=2,val=40",
-];
+const HARDWARE: &str = "\
+-cpu max -smp 4,sockets=2,cores=2,threads=1 -m 840M
+-object memory-backend-ram,id=m0,size=320M -object memory-backend-ram,id=m1,size=256M
+-object memory-backend-ram,id=m2,size=256M -object memory-backend-ram,id=m3,size=8M
+-numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1
+-numa node,nodeid=2,memdev=m2 -numa node,nodeid=3,memdev=m3 -numa dist,src=0,dst=1,val=21
+-numa dist,src=1,dst=0,val=22 -numa dist,src=0,dst=2,val=17 -numa dist,src=2,dst=0,val=17
+-numa dist,src=1,dst=2,val=28 -numa dist,src=2,dst=1,val=28 -numa dist,src=0,dst=3,val=40
+-numa dist,src=3,dst=0,val=40 -numa dist,src=1,dst=3,val=40 -numa dist,src=3,dst=1,val=40
+-numa dist,src=2,dst=3,val=40 -numa dist,src=3,dst=2,val=40";
 /// Distances by row and column, as above.
 const DISTANCES: [[u64; 3]; 2] = [[10, 21, 17], [22, 10, 28]];
 /// Measures; then plans with the memory of two nodes and a CPU of one.
@@ -72,11 +34,6 @@ echo $$ > /tmp/groups/few/cgroup.procs
 echo '[plan'; plumb plan memory.numa --preset rehearsal --verbose --cpu 0 $SIZES 2>&1; echo 'plan]'
 ";
 
-fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
-    let of_kind = events.iter().filter(|event| event["event"] == kind);
-    of_kind.collect()
-}
-
 fn pair(event: &Value) -> (u64, u64) {
     let node = |name: &str| event["case"][name].as_u64().unwrap();
     (node("cpu_node"), node("memory_node"))
@@ -88,13 +45,7 @@ fn pair(event: &Value) -> (u64, u64) {
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
-    let machine = Machine {
-        kernel: "vmlinuz",
-        kernel_line: "",
-        hardware: HARDWARE,
-        programs: &[],
-        network: None,
-    };
+    let machine = Machine { hardware: HARDWARE, ..Machine::PLAIN };
     let console = guest::run(&machine, SCRIPT);
     assert!(console.contains("run=0\n"), "{console}");
     let report = part(&console, "report");
@@ -102,12 +53,10 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     let events = events(&console, "record");
 
     // Two rows and three columns, each cell with its rates, its latency and its distance.
-    let samples = of(&events, "samples");
     let all: BTreeSet<(u64, u64)> =
         (0..2).flat_map(|row| (0..3).map(move |at| (row, at))).collect();
     for metric in ["bandwidth", "node_bandwidth", "latency"] {
-        let cells: Vec<&Value> =
-            samples.iter().filter(|samples| samples["metric"] == metric).copied().collect();
+        let cells = samples_of(&events, metric);
         let found: BTreeSet<(u64, u64)> = cells.iter().map(|cell| pair(cell)).collect();
         assert_eq!((found, cells.len()), (all.clone(), 6), "{metric}");
         for cell in cells {
@@ -147,10 +96,9 @@ fn check_cell(cell: &Value) {
 
 /// Every remote cell over its row's local one.
 fn check_ratios(events: &[Value]) {
-    let samples = of(events, "samples");
     let value = |metric: &str, cell: (u64, u64)| {
-        let mut found = samples.iter().filter(|of| of["metric"] == metric && pair(of) == cell);
-        found.next().unwrap()["values"][0].as_f64().unwrap()
+        let mut found = samples_of(events, metric).into_iter();
+        found.find(|of| pair(of) == cell).unwrap()["values"][0].as_f64().unwrap()
     };
     let derived = of(events, "derived");
     assert_eq!(derived.len(), 3 * 4, "{derived:?}");

@@ -2,9 +2,8 @@
 //! run towards an agent beside the emulator.
 
 use crate::guest::{self, CARD_UP, Machine};
+use crate::plumb::prelude::*;
 use crate::{Served, events, part, taker};
-use std::fs;
-use std::process::{Command, Stdio};
 
 /// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's
 /// packets.
@@ -50,12 +49,10 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
     assert!(console.contains("run=0\n"), "{console}");
     let taker = taker(part(&console, "interrupts"));
     let events = events(&console, "record");
-    let of_kind = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
     for place in places {
-        let mut all = of_kind("samples");
-        assert!(all.any(|of| of["case"]["placement"] == place), "{place}");
-        let mut predicted = of_kind("prediction");
-        let told = predicted.find(|of| of["case"]["placement"] == place).unwrap();
+        let at_place = |of: &&Value| of["case"]["placement"] == place;
+        assert!(of(&events, "samples").iter().any(at_place), "{place}");
+        let told = of(&events, "prediction").into_iter().find(at_place).unwrap();
         let near = &told["at"]["near_cpu"];
         match place {
             "free" => assert_eq!(told["at"]["near_cpus"], "0-1"),
@@ -66,7 +63,7 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
             "free" => ("net.rtt/peer".to_owned(), "planned_migrations"),
             _ => (format!("net.rtt/peer {place}"), "migrations"),
         };
-        let round = of_kind("round").find(|of| of["series"] == *series);
+        let round = of(&events, "round").into_iter().find(|of| of["series"] == *series);
         let round = round.expect("a round of it");
         assert!(round["environment"][name].is_number(), "{round}");
     }

@@ -2,22 +2,13 @@
 //! scheduler foretells of slices, and what they are.
 
 use crate::guest::{self, Machine};
+use crate::plumb::prelude::*;
 use crate::{events, part};
-use serde_json::Value;
 
 const MACHINE: Machine = Machine {
-    kernel: "vmlinuz",
     kernel_line: "tsc=reliable",
-    hardware: &[
-        "-cpu",
-        "max,+invtsc,x-force-features=on",
-        "-smp",
-        "2,sockets=1,cores=2,threads=1",
-        "-m",
-        "512M",
-    ],
-    programs: &[],
-    network: None,
+    hardware: "-cpu max,+invtsc,x-force-features=on -smp 2,sockets=1,cores=2,threads=1 -m 512M",
+    ..Machine::PLAIN
 };
 /// First as any process sees the kernel, then with its tunables to be read.
 const SCRIPT: &str = "
@@ -51,12 +42,9 @@ struct Slice {
 fn slices(console: &str, name: &str) -> Vec<Slice> {
     let events = events(console, name);
     let of = |kind: &str, processes: u64| {
-        let is = |event: &&Value| {
-            event["event"] == kind
-                && event["metric"] == "slice"
-                && event["case"]["processes"] == processes
-        };
-        events.iter().find(is).unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
+        let mut of = of(&events, kind).into_iter();
+        of.find(|one| one["metric"] == "slice" && one["case"]["processes"] == processes)
+            .unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
     };
     let case = |processes: &u64| {
         let prediction = of("prediction", *processes);

@@ -1,8 +1,8 @@
 //! A machine whose kernel mounts a share of an SMB server beside its emulator.
 
 use crate::guest::{self, CARD_UP, Machine};
+use crate::plumb::prelude::*;
 use crate::{Served, events, part};
-use std::fs;
 
 const SCRIPT: &str = "
 mkdir -p /mnt/far
@@ -50,8 +50,7 @@ fn files_of_a_share_that_the_kernel_mounts_are_read_past_and_through_its_cache()
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");
     let events = events(&console, "record");
-    let samples = events.iter().filter(|event| event["event"] == "samples");
-    let latencies: Vec<_> = samples.filter(|event| event["metric"] == "latency").collect();
+    let latencies = samples_of(&events, "latency");
     assert_eq!(latencies.len(), 6);
     for one in latencies {
         assert_eq!(one["at"]["file_system"], "cifs");
@@ -59,6 +58,5 @@ fn files_of_a_share_that_the_kernel_mounts_are_read_past_and_through_its_cache()
     }
     // Each file was made there, and none is left.
     assert_eq!(part(&console, "left"), "");
-    let left = fs::read_dir(server.dir.path().join("export")).unwrap().count();
-    assert_eq!(left, 0);
+    assert!(names(&server.dir.path().join("export")).is_empty());
 }

@@ -3,11 +3,9 @@
 //! plumb.
 
 use crate::guest::{self, Machine};
+use crate::plumb::prelude::*;
 use crate::{events, part};
-use serde_json::{Value, json};
-use std::fs;
 use std::io::Write;
-use std::process::{Command, Stdio};
 
 /// CPU 3 is isolated and without tick, CPU 1 is like any other. The emulator passes the host's
 /// counter through, which is constant and non-stop as far as the host's is, but does not say so on
@@ -15,14 +13,7 @@ use std::process::{Command, Stdio};
 const MACHINE: Machine = Machine {
     kernel: "vmlinuz-rt",
     kernel_line: "isolcpus=3 nohz_full=3 rcu_nocbs=3 tsc=reliable",
-    hardware: &[
-        "-cpu",
-        "max,+invtsc,x-force-features=on",
-        "-smp",
-        "4,sockets=1,cores=4,threads=1",
-        "-m",
-        "640M",
-    ],
+    hardware: "-cpu max,+invtsc,x-force-features=on -smp 4,sockets=1,cores=4,threads=1 -m 640M",
     programs: &["/usr/bin/rtla"],
     network: None,
 };
@@ -97,10 +88,7 @@ fn check_activity(events: &[Value]) {
 
 /// The share of a case is that of the gaps that its list holds.
 fn check_lost(events: &[Value], case: &Value, share: f64) {
-    let of_case = |kind: &'static str| {
-        let of = events.iter().filter(move |event| event["event"] == kind);
-        of.filter(|event| event["case"] == *case)
-    };
+    let of_case = |kind| of(events, kind).into_iter().filter(|event| event["case"] == *case);
     let gaps = of_case("trace").find(|trace| trace["kind"] == "gaps").unwrap();
     assert_eq!(gaps["dropped"], 0, "{gaps}");
     let window_ns = of_case("samples")
@@ -133,12 +121,9 @@ fn check_all(events: &[Value]) {
 
 /// The only samples of a metric.
 fn one<'run>(events: &'run [Value], experiment: &str, case: &Value, metric: &str) -> &'run Value {
-    let found: Vec<&Value> = events
-        .iter()
-        .filter(|event| event["event"] == "samples" && event["metric"] == metric)
-        .filter(|event| event["series"].as_str().unwrap().starts_with(experiment))
-        .filter(|event| event["case"] == *case)
-        .collect();
+    let mut found = samples_of(events, metric);
+    found.retain(|one| one["series"].as_str().unwrap().starts_with(experiment));
+    found.retain(|one| one["case"] == *case);
     assert_eq!(found.len(), 1, "{experiment} {case} {metric}: {found:?}");
     found[0]
 }

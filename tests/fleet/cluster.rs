@@ -2,13 +2,10 @@
 
 use crate::namespace::output_of;
 use crate::network::{Network, Special, address, name};
-use crate::plumb::{Quota, wait_within};
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::Duration;
 
 /// Until all nodes are idle.
 const START: Duration = Duration::from_secs(30);
@@ -19,7 +16,7 @@ pub struct Cluster {
     munge: Child,
     daemons: Vec<Child>,
     /// They are removed after the daemons have ended.
-    _groups: Vec<Rc<Quota>>,
+    _groups: Vec<Rc<Group>>,
     /// Whether what is measured on one node waits for the others, as they share their CPUs.
     pub takes_turns: bool,
 }

@@ -2,12 +2,9 @@
 //! host 0. All names have this process's number; everything goes with the value.
 
 use crate::namespace::{Namespace, output_of};
-use crate::plumb::{Here, Quota, left, own_name};
-use serde_json::Value;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,7 +23,7 @@ pub struct Network {
 #[derive(Default)]
 pub struct Special {
     /// Control group of all its processes.
-    pub group: Option<Rc<Quota>>,
+    pub group: Option<Rc<Group>>,
     /// Files that it sees in the place of others: the file, and what it is.
     pub files: Vec<(PathBuf, PathBuf)>,
 }
@@ -142,7 +139,7 @@ impl Network {
             self.net(host)
         )
         .unwrap();
-        let log = fs::File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
+        let log = File::create(self.here.path(&format!("{}.log", name(host)))).unwrap();
         let mut command = self.here.other("setpriv");
         command.env("TMPDIR", self.here.path(""));
         command.args(["--pdeathsig", "KILL", "--", "bash", "-c", &script, &name(host)]);

@@ -1,12 +1,7 @@
 //! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
 
-use crate::plumb::{Answer, Here, Program, wait_for};
-use serde_json::Value;
-use std::fs;
+use crate::plumb::prelude::*;
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
 
 /// A sweep on this host.
 struct Sweep {
@@ -16,30 +11,10 @@ struct Sweep {
 }
 
 /// What the nodes of most tests measure: little, and quickly.
-const LITTLE: [&str; 9] = [
-    "--preset",
-    "rehearsal",
-    "--pair",
-    "net.rtt:far=peer",
-    "--seed",
-    "7",
-    "--steps",
-    "2",
-    "clock.read",
-];
+const LITTLE: &str = "--preset rehearsal --pair net.rtt:far=peer --seed 7 --steps 2 clock.read";
 /// Waits that end soon.
-const SOON: [&str; 10] = [
-    "--join-within",
-    "20s",
-    "--back-within",
-    "2s",
-    "--answer-within",
-    "10s",
-    "--alone-within",
-    "60s",
-    "--patience",
-    "20s",
-];
+const SOON: &str =
+    "--join-within 20s --back-within 2s --answer-within 10s --alone-within 60s --patience 20s";
 
 impl Sweep {
     fn new(size: u32) -> Sweep {
@@ -50,34 +25,25 @@ impl Sweep {
         Sweep { here, meet: free.local_addr().unwrap().to_string(), size }
     }
 
-    fn place(&self, rank: u32, key: &str) -> Vec<String> {
-        let (rank, size) = (rank.to_string(), self.size.to_string());
-        ["--rank", &rank, "--size", &size, "--meet", &self.meet, "--key-file", key]
-            .map(str::to_owned)
-            .to_vec()
+    fn place(&self, rank: u32, key: &str) -> String {
+        format!("--rank {rank} --size {} --meet {} --key-file {key}", self.size, self.meet)
     }
 
-    fn node(&self, rank: u32, key: &str, more: &[&str]) -> Program {
-        let mut args = vec!["fleet".to_owned(), "node".to_owned()];
-        args.extend(self.place(rank, key));
-        args.extend(more.iter().map(|word| (*word).to_owned()));
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    fn node(&self, rank: u32, key: &str, more: &str) -> Program {
+        let line = format!("fleet node {} {more}", self.place(rank, key));
         // What a node that is killed leaves there goes with the test.
-        self.here.start(self.here.command(&args).env("TMPDIR", self.here.path("")))
+        self.here.start(self.here.command(&line).env("TMPDIR", self.here.path("")))
     }
 
-    fn start(&self, rank: u32, options: &[&str]) -> Program {
-        let own = ["--out", "sweep.jsonl", "--name", "first"];
-        let own: &[&str] = if rank == 0 { &own } else { &[] };
-        self.node(rank, "key", &[own, &SOON, options].concat())
+    fn start(&self, rank: u32, options: &str) -> Program {
+        let own = if rank == 0 { "--out sweep.jsonl --name first" } else { "" };
+        self.node(rank, "key", &format!("{own} {SOON} {options}"))
     }
 
-    fn resume(&self, options: &[&str]) -> Program {
-        let mut args = vec!["fleet".to_owned(), "resume".to_owned(), "sweep.jsonl".to_owned()];
-        args.extend(self.place(0, "key"));
-        args.extend(SOON.iter().chain(options).map(|word| (*word).to_owned()));
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.here.start(&mut self.here.command(&args))
+    fn resume(&self, options: &str) -> Program {
+        let place = self.place(0, "key");
+        let line = format!("fleet resume sweep.jsonl {place} {SOON} {options}");
+        self.here.start(&mut self.here.command(&line))
     }
 
     fn record(&self) -> PathBuf {
@@ -108,11 +74,11 @@ impl Sweep {
         ended.map(|event| event["phase"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// A file that has figures drawn.
+    /// Options that have figures drawn.
     fn drawn(&self, takes_s: f64) -> String {
         let text = format!(r#"{{"seed":3,"figures":3,"slow":{{"2":0.5}},"takes_s":{takes_s}}}"#);
         fs::write(self.here.path("drawn.json"), text).unwrap();
-        "drawn.json".to_owned()
+        "--figures drawn.json".to_owned()
     }
 }
 
@@ -134,7 +100,7 @@ fn all_end(programs: Vec<Program>) {
 #[test]
 fn three_nodes_meet_measure_themselves_and_their_pairs() {
     let sweep = Sweep::new(3);
-    all_end((0..3).map(|rank| sweep.start(rank, &LITTLE)).collect());
+    all_end((0..3).map(|rank| sweep.start(rank, LITTLE)).collect());
     assert_eq!(sweep.phases(), PHASES);
     for rank in 0..3 {
         let own = |event: &&Value| event["rank"] == rank;
@@ -159,18 +125,18 @@ fn three_nodes_meet_measure_themselves_and_their_pairs() {
 fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
     let sweep = Sweep::new(3);
     let figures = sweep.drawn(0.0);
-    let own = ["--out", "sweep.jsonl", "--figures", &figures, "--join-within", "12s"];
+    let own = format!("--out sweep.jsonl {figures} --join-within 12s");
     sweep.here.ends(0, &["agent", "--new-key", "other"]);
     let first = sweep.node(0, "key", &own);
-    let second = sweep.start(1, &["--figures", &figures, "--name", "second"]);
+    let second = sweep.start(1, &format!("{figures} --name second"));
     wait_for("the second", || sweep.of("node").iter().any(|node| node["rank"] == 1).then_some(()));
-    let stranger = end(sweep.node(2, "other", &["--figures", &figures]));
+    let stranger = end(sweep.node(2, "other", &figures));
     assert_eq!(stranger.code, Some(3), "{}", stranger.err);
     assert!(stranger.err.contains("another secret"), "{}", stranger.err);
-    let double = end(sweep.node(1, "key", &["--figures", &figures, "--name", "double"]));
+    let double = end(sweep.node(1, "key", &format!("{figures} --name double")));
     assert_eq!(double.code, Some(3), "{}", double.err);
     assert!(double.err.contains("rank 1") && double.err.contains("second"), "{}", double.err);
-    let measures = end(sweep.node(2, "key", &["--patience", "5s"]));
+    let measures = end(sweep.node(2, "key", "--patience 5s"));
     assert!(measures.err.contains("figures are measured"), "{}", measures.err);
     let first = end(first);
     assert_eq!(first.code, Some(0), "{}", first.err);
@@ -191,13 +157,13 @@ fn the_next_node_removes_what_a_killed_one_left() {
         let work = |name: &String| name.starts_with("plumb-sweep-");
         sweep.here.entries("").into_iter().filter(work).collect::<Vec<_>>()
     };
-    let mut first = sweep.start(0, &LITTLE);
+    let mut first = sweep.start(0, LITTLE);
     wait_for("a work directory", || (left().len() == 1).then_some(()));
     first.kill();
     let killed = left();
     assert_eq!(killed.len(), 1);
     fs::remove_file(sweep.record()).unwrap();
-    let next = end(sweep.start(0, &LITTLE));
+    let next = end(sweep.start(0, LITTLE));
     assert_eq!(next.code, Some(0), "{}", next.err);
     assert!(next.err.contains(&killed[0]), "{}", next.err);
     assert_eq!(left(), [""; 0]);
@@ -207,8 +173,8 @@ fn the_next_node_removes_what_a_killed_one_left() {
 fn a_node_that_does_not_come_is_listed_and_the_sweep_goes_on() {
     let sweep = Sweep::new(3);
     let figures = sweep.drawn(0.0);
-    let options = ["--figures", &figures, "--patience", "20s", "--join-within", "2s"];
-    let own = [&["--out", "sweep.jsonl"][..], &options].concat();
+    let options = format!("{figures} --patience 20s --join-within 2s");
+    let own = format!("--out sweep.jsonl {options}");
     let programs = vec![sweep.node(0, "key", &own), sweep.node(1, "key", &options)];
     all_end(programs);
     let absent = sweep.of("absent");
@@ -220,8 +186,7 @@ fn a_node_that_does_not_come_is_listed_and_the_sweep_goes_on() {
 fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
     for phase in ["meet", "alone", "pairs"] {
         let sweep = Sweep::new(4);
-        let figures = sweep.drawn(0.5);
-        let options = ["--figures", &figures];
+        let options = sweep.drawn(0.5);
         let mut programs: Vec<Program> = (0..3).map(|rank| sweep.start(rank, &options)).collect();
         let mut victim = sweep.start(3, &options);
         sweep.wait_for_phase(phase);
@@ -248,7 +213,7 @@ fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
 fn a_node_that_gets_a_signal_ends_what_it_started_and_says_so() {
     let sweep = Sweep::new(3);
     // More than a moment's work.
-    let long = [&LITTLE[..], &["os.syscall"]].concat();
+    let long = format!("{LITTLE} os.syscall");
     let programs: Vec<Program> = (0..2).map(|rank| sweep.start(rank, &long)).collect();
     let third = sweep.start(2, &long);
     sweep.wait_for_phase("alone");
@@ -276,9 +241,8 @@ fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
     };
     let whole = |how: Option<(&str, &str)>| {
         let sweep = Sweep::new(3);
-        let figures = sweep.drawn(0.3);
-        let options = ["--figures", figures.as_str()];
-        let asked = [&options[..], &["--seed", "9"]].concat();
+        let options = sweep.drawn(0.3);
+        let asked = format!("{options} --seed 9");
         let mut first = sweep.start(0, &asked);
         let others: Vec<Program> = (1..3).map(|rank| sweep.start(rank, &options)).collect();
         if let Some((signal, phase)) = how {
@@ -335,8 +299,8 @@ impl Drop for Tiny {
 fn a_full_disk_on_one_node_costs_that_node_alone() {
     let sweep = Sweep::new(3);
     let tiny = Tiny::new(sweep.here.path("tiny"));
-    let full = [&LITTLE[..], &["--records", tiny.0.to_str().unwrap()]].concat();
-    let options: [&[&str]; 3] = [&LITTLE, &full, &LITTLE];
+    let full = format!("{LITTLE} --records {}", tiny.0.display());
+    let options = [LITTLE, &full, LITTLE];
     all_end((0..3).zip(options).map(|(rank, options)| sweep.start(rank, options)).collect());
     let absent = sweep.of("absent");
     let own = |of: &&Value| of["rank"] == 1 && of["phase"] == "alone";
@@ -357,8 +321,7 @@ fn a_plan_has_its_phases_and_measures_nothing() {
     }
     assert!(answer.out.contains("12 steps"), "{}", answer.out);
     // The suspects have a time as well: none where nothing stands out, up to what the looks allow.
-    let answer = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick", "--json"]);
-    let plan: Value = serde_json::from_str(&answer.out).unwrap();
+    let plan = here.ends(0, &["fleet", "plan", "-N", "64", "--preset", "quick", "--json"]).json();
     for phase in plan["phases"].as_array().unwrap() {
         let seconds = |name: &str| phase[name].as_f64().unwrap();
         let (least, most) = (seconds("expected_s"), seconds("expected_up_to_s"));

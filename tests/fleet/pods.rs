@@ -3,14 +3,12 @@
 
 use crate::manifest::Manifest;
 use crate::network::{Network, name, whole_events};
-use crate::plumb::answer;
+use crate::plumb::prelude::*;
 use k8s_openapi::api::batch::v1::Job;
-use std::fs;
 
 #[test]
 fn the_pods_of_a_manifest_are_a_sweep() {
     let network = Network::new(2);
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let objects = ["fleet", "kubernetes", "-N2", "--image", "plumb:0.1.0", "--"];
     let sweep = [
         "--preset=rehearsal",
@@ -31,7 +29,7 @@ fn the_pods_of_a_manifest_are_a_sweep() {
         fs::create_dir(&data).unwrap();
         let started = manifest.started(&pod, &node, &[("data", &data)]);
         let index = (host - 1).to_string();
-        let mut command = network.command(host, plumb);
+        let mut command = network.command(host, PLUMB);
         command.args(started.args).envs(started.env).current_dir(&data);
         // As Kubernetes sets them in the pods of an Indexed Job.
         command.env("HOSTNAME", format!("plumb-{index}")).env("JOB_COMPLETION_INDEX", index);
@@ -39,14 +37,13 @@ fn the_pods_of_a_manifest_are_a_sweep() {
     };
     let pods: Vec<_> = network.hosts().map(start).collect();
     for pod in pods {
-        let answer = answer(pod.wait_with_output().unwrap());
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        ended_with(0, pod);
     }
     let events = whole_events(&network.here.path("n1/plumb.jsonl"));
     assert_eq!(events[0]["starter"], "kubernetes");
     assert_eq!(events.last().unwrap()["event"], "end");
     for (rank, node) in [(0, "n1"), (1, "n2")] {
-        let of = |event: &&serde_json::Value| event["event"] == "node" && event["rank"] == rank;
+        let of = |event: &&Value| event["event"] == "node" && event["rank"] == rank;
         let own = events.iter().rfind(of).unwrap();
         assert_eq!((&own["name"], &own["labels"]["host"]), (&node.into(), &node.into()), "{own}");
         assert_eq!(own["labels"]["network"], "pod", "{own}");

@@ -3,10 +3,7 @@
 
 use crate::namespace::output_of;
 use crate::network::{Network, Special, address, name};
-use crate::plumb::wait_for;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command};
+use crate::plumb::prelude::*;
 
 const PORT: u16 = 22;
 
@@ -94,7 +91,7 @@ impl Servers {
             format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         let dir = here.make_dir("c0-bin");
         fs::write(format!("{dir}/ssh"), script).unwrap();
-        fs::set_permissions(format!("{dir}/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        mode(format!("{dir}/ssh"), 0o755);
     }
 
     /// Lets in the owner of this key alone.
@@ -113,15 +110,14 @@ impl Servers {
     }
 
     /// A file that is a host's own.
-    pub fn path(&self, host: usize, file: &str) -> std::path::PathBuf {
+    pub fn path(&self, host: usize, file: &str) -> PathBuf {
         self.network.here.path(&format!("{}/{file}", name(host)))
     }
 
     /// Puts a program of its own at a host, before the system's.
     pub fn program(&self, host: usize, name: &str, script: &str) {
         let file = self.path(host, name);
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&file, script);
     }
 
     /// A program on host 0 that finds that `ssh` first.

@@ -2,37 +2,21 @@
 
 use crate::cluster::Cluster;
 use crate::network::{Special, name, whole_events};
-use crate::plumb::{Quota, names, wait_within};
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
+use crate::plumb::group::Group;
+use crate::plumb::prelude::*;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// No step of a test takes longer; none is expected to come near it.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// Every cable lets out so many bits a second, and the slow one a tenth.
 const RATE: u64 = 400_000_000;
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
-const SWEEP: [&str; 17] = [
-    "cpu.peak:op=fma,type=f64,threads=1",
-    "--preset=quick",
-    "--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady",
-    "--seed=7",
-    "--all-pairs",
-    "--bisection=1",
-    "--incast=1",
-    "--outcast=1",
-    "--node=--patience=20s",
-    "--join-within=30s",
-    "--back-within=3s",
-    "--alone-within=20s",
-    "--pair-within=20s",
-    "--answer-within=5s",
-    "--scratch=/mnt",
-    "--time=7m",
-    "--plumb",
-];
+const SWEEP: &str = "\
+cpu.peak:op=fma,type=f64,threads=1 --preset=quick
+--pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady --seed=7
+--all-pairs --bisection=1 --incast=1 --outcast=1 --node=--patience=20s --join-within=30s
+--back-within=3s --alone-within=20s --pair-within=20s --answer-within=5s --scratch=/mnt
+--time=7m --plumb";
 
 /// Node 7 is another machine: its processor has another name.
 const OTHER: usize = 7;
@@ -51,7 +35,7 @@ fn is_long() -> bool {
 /// The options of the sweep.
 fn sweep() -> Vec<&'static str> {
     let long = ["cpu.sustained:type=f64,threads=all", "--preset=standard", "--alone-within=2m"];
-    let long = |option: &&'static str| match *option {
+    let long = |option: &'static str| match option {
         option if option.starts_with("cpu.") => long[0],
         "--preset=quick" => long[1],
         "--alone-within=20s" => long[2],
@@ -59,14 +43,11 @@ fn sweep() -> Vec<&'static str> {
         "--time=7m" => "--time=20m",
         option => option,
     };
-    match is_long() {
-        true => SWEEP.iter().map(long).collect(),
-        false => SWEEP.to_vec(),
-    }
+    if is_long() { SWEEP.split_whitespace().map(long).collect() } else { SWEEP.words() }
 }
 
 fn cluster() -> Cluster {
-    let half = is_long().then(|| Rc::new(Quota::percent(100, 100_000).expect("a control group")));
+    let half = is_long().then(|| Rc::new(Group::percent(100, 100_000).expect("a control group")));
     // The slow node has five peers before any is lost.
     let mut cluster = Cluster::start(7, |node| match node {
         HALF => Special { group: half.clone(), ..Special::default() },
@@ -98,11 +79,7 @@ fn other_processor() -> PathBuf {
     path
 }
 
-/// Events of a kind, by the nodes' ranks, which are those of their numbers less one.
-fn of<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    events.iter().filter(|event| event["event"] == kind).collect()
-}
-
+/// The rank of a node, which is its number less one.
 fn rank(node: usize) -> u64 {
     node as u64 - 1
 }
@@ -112,9 +89,8 @@ fn rank(node: usize) -> u64 {
 #[test]
 fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let mut cluster = cluster();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let script =
-        cluster.says(plumb, &[&["fleet", "slurm", "-N7"], &sweep()[..], &[plumb]].concat());
+        cluster.says(PLUMB, &[&["fleet", "slurm", "-N7"], &sweep()[..], &[PLUMB]].concat());
     fs::write(cluster.path("plumb.sbatch"), &script).unwrap();
     let job = cluster.says("sbatch", &["--parsable", "plumb.sbatch"]);
     let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
@@ -168,7 +144,7 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
         .collect();
     assert!(!strata.is_empty() && strata.iter().all(|of| *of == rank(OTHER)), "{strata:?}\n{log}");
 
-    let judged = cluster.says(plumb, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
+    let judged = cluster.says(PLUMB, &["fleet", "report", "-f", "json", record.to_str().unwrap()]);
     let mut expected = vec![rank(SLOW)];
     expected.extend(is_long().then_some(rank(HALF)));
     expected.sort_unstable();
@@ -211,26 +187,23 @@ fn accused(report: &str) -> Vec<u64> {
 fn only_on_request(cluster: &Cluster, record: &str) {
     let slow = name(SLOW);
     let state = || cluster.says("scontrol", &["show", "node", &slow]);
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     assert!(!state().contains("DRAIN"), "{}", state());
-    cluster.says(plumb, &["fleet", "slurm", "--drain", record]);
+    cluster.says(PLUMB, &["fleet", "slurm", "--drain", record]);
     assert!(!state().contains("DRAIN"), "{}", state());
-    cluster.says(plumb, &["fleet", "slurm", "--drain", record, "--yes"]);
+    cluster.says(PLUMB, &["fleet", "slurm", "--drain", record, "--yes"]);
     assert!(state().contains("DRAIN") && state().contains("plumb: net.bandwidth"), "{}", state());
 }
 
-/// Submitted and followed by plumb, with the report at the end.
+/// Submitted and followed by PLUMB, with the report at the end.
 #[test]
 fn a_run_submits_a_job_and_ends_with_its_report() {
     let cluster = Cluster::start(3, |_| Special::default());
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let options =
         ["--preset=rehearsal", "--pair=net.rtt:far=peer,protocol=tcp,message=64", "--steps=1"];
-    let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", plumb];
+    let sweep = ["fleet", "run", "--slurm", "-N3", "--scratch=/mnt", "--plumb", PLUMB];
     let mut command = cluster.command("timeout");
-    command.args(["100", plumb]).args(sweep).args(["clock.read:clock=instant"]).args(options);
-    let answer = crate::plumb::answer(command.output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    command.args(["100", PLUMB]).args(sweep).args(["clock.read:clock=instant"]).args(options);
+    let answer = ends(0, command);
     for part in ["job 1 has the record", "meet: ended", "pairs: ended", "the sweep took"] {
         assert!(answer.err.contains(part), "{part}: {answer:?}");
     }

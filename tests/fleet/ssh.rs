@@ -1,33 +1,26 @@
 //! Real ssh: hosts that take part, and hosts that do not.
 
 use crate::network::whole_events;
-use crate::plumb::{Answer, answer, names, signal, wait_for};
+use crate::plumb::prelude::*;
 use crate::server::Servers;
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::{Child, Command, Stdio};
 
 /// What a sweep measures here: little.
-const SWEEP: [&str; 5] = [
-    "clock.read:clock=instant",
-    "--preset=rehearsal",
-    "--pair=net.rtt:far=peer,protocol=tcp,message=64",
-    "--steps=1",
-    "--join-within=30s",
-];
+const SWEEP: &str = "clock.read:clock=instant --preset=rehearsal \
+     --pair=net.rtt:far=peer,protocol=tcp,message=64 --steps=1 --join-within=30s";
 
 impl Servers {
     /// Puts this plumb at a host.
     fn has_plumb(&self, host: usize) {
-        symlink(env!("CARGO_BIN_EXE_plumb"), self.path(host, "plumb")).unwrap();
+        symlink(PLUMB, self.path(host, "plumb")).unwrap();
     }
 
     /// A sweep over the hosts of a list.
     fn sweep(&self, list: &str, more: &[&str]) -> Command {
         fs::write(self.network.here.path("nodes.txt"), list).unwrap();
-        let mut command = self.command(env!("CARGO_BIN_EXE_plumb"));
+        let mut command = self.command(PLUMB);
         command.args(["fleet", "run", "--hosts", "nodes.txt", "--out", "sweep.jsonl"]);
-        command.args(SWEEP).args(more);
+        command.args(SWEEP.words()).args(more);
         command
     }
 
@@ -50,10 +43,6 @@ impl Servers {
     }
 }
 
-fn ends(child: Child) -> Answer {
-    answer(child.wait_with_output().unwrap())
-}
-
 /// Three hosts take part; of the others each gets a line with the way out.
 #[test]
 fn hosts_that_cannot_take_part_get_a_line_and_the_sweep_goes_on() {
@@ -68,8 +57,7 @@ fn hosts_that_cannot_take_part_get_a_line_and_the_sweep_goes_on() {
     }
     servers.program(6, "plumb", "#!/bin/sh\necho plumb 0.0.9\n");
     let list = "n[1-2] rack=r1\nn3 rack=r2\nn[4-7]\n";
-    let answer = answer(servers.sweep(list, &[]).output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = ends(0, servers.sweep(list, &[]));
     for parts in [
         ["n4 takes no part", "ssh n4"],
         ["n5 takes no part", "ssh n5"],
@@ -100,11 +88,9 @@ fn a_binary_is_sent_on_request_and_nothing_stays() {
     let servers = Servers::start(2);
     servers.program(2, "plumb", "#!/bin/sh\necho plumb 0.0.9\n");
     let list = "n1\nn2\n";
-    let refused = answer(servers.sweep(list, &[]).output().unwrap());
-    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let refused = ends(3, servers.sweep(list, &[]));
     assert!(refused.err.contains("0 of 2 hosts can take part"), "{refused:?}");
-    let answer = answer(servers.sweep(list, &["--copy"]).output().unwrap());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    ends(0, servers.sweep(list, &["--copy"]));
     servers.are_left_clean();
 }
 
@@ -122,14 +108,14 @@ fn nodes_end_with_their_connection() {
         events.iter().any(|event| event["event"] == "node").then_some(())
     });
     child.kill().unwrap();
-    ends(child);
+    ended(child);
     servers.are_left_clean();
 }
 
 /// Lists of hosts that are refused.
 #[test]
 fn a_list_that_is_none_names_the_line() {
-    let here = crate::plumb::Here::new();
+    let here = Here::new();
     fs::write(here.path("nodes.txt"), "n1\nn2 rack\n").unwrap();
     let refused = here.ends(2, &["fleet", "run", "--hosts", "nodes.txt"]);
     assert!(refused.err.contains("nodes.txt: line 2"), "{refused:?}");

@@ -1,28 +1,19 @@
 //! A sweep beside its plan: the same steps, and (where [`SIZES`] is set) how long they took.
 
 use crate::network::{Network, address, name, whole_events};
-use crate::plumb::answer;
+use crate::plumb::prelude::*;
 use metal::process::rusage_children;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 
 /// Numbers of nodes, which then measure all that a sweep has by default.
 const SIZES: &str = "PLUMB_FLEET_SIZES";
 /// What the test measures: each kind of step.
-const FEW: [&str; 8] = [
-    "--pair=net.bandwidth:far=peer,protocol=tcp,transfer=steady",
-    "--steps=1",
-    "--bisection=1",
-    "--incast=1",
-    "--outcast=1",
-    "--seed=7",
-    "--preset=rehearsal",
-    "cpu.peak:op=fma,type=f64,threads=1",
-];
+const FEW: &str = "\
+--pair=net.bandwidth:far=peer,protocol=tcp,transfer=steady --steps=1 --bisection=1
+--incast=1 --outcast=1 --seed=7 --preset=rehearsal cpu.peak:op=fma,type=f64,threads=1";
 /// What the script measures by itself: short, so that the pairs are the most.
-const SHORT: [&str; 3] = ["--preset=quick", "--seed=7", "cpu.peak:op=fma,type=f64,threads=1"];
+const SHORT: &str = "--preset=quick --seed=7 cpu.peak:op=fma,type=f64,threads=1";
 /// Every cable lets out so many bits a second: less than what the CPUs of this machine limit.
 const RATE: u64 = 200_000_000;
 
@@ -30,11 +21,11 @@ const RATE: u64 = 200_000_000;
 fn a_sweep_has_the_steps_of_its_plan() {
     match std::env::var(SIZES) {
         Ok(sizes) => {
-            let rows = sizes.split_whitespace().map(|size| row(size.parse().unwrap(), &SHORT));
+            let rows = sizes.split_whitespace().map(|size| row(size.parse().unwrap(), SHORT));
             let table: String = rows.collect();
             println!("{HEAD}{table}");
         }
-        Err(_) => drop(row(4, &FEW)),
+        Err(_) => drop(row(4, FEW)),
     }
 }
 
@@ -45,30 +36,27 @@ const HEAD: &str = "\
 
 /// A sweep over so many namespaces, with the steps that its plan has; times of both.
 #[expect(clippy::print_stdout, reason = "the script shows the network beside the times")]
-fn row(size: usize, options: &[&str]) -> String {
+fn row(size: usize, options: &str) -> String {
     let network = Network::new(size);
     network.hosts().for_each(|host| network.shape(host, RATE));
     let here = &network.here;
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let nodes = size.to_string();
-    let plan = here.ends(0, &[&["fleet", "plan", "-N", &nodes, "--json"], options].concat()).out;
-    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let plan = here.ends(0, &format!("fleet plan -N {size} --json {options}")).json();
     here.ends(0, &["agent", "--new-key", "key"]);
     let before_s = cpu_s();
     let start = |host: usize| {
-        let rank = (host - 1).to_string();
-        let meet = format!("{}:7412", address(1));
-        let mut command = network.command(host, plumb);
-        command.args(["fleet", "node", "--rank", &rank, "--size", &nodes, "--meet", &meet]);
-        command.args(["--key-file", "key", "--out", "sweep.jsonl", "--name", &name(host)]);
+        let (rank, meet, name) = (host - 1, address(1), name(host));
+        let line = format!(
+            "fleet node --rank {rank} --size {size} --meet {meet}:7412 --key-file key \
+             --out sweep.jsonl --name {name} {options}"
+        );
+        let mut command = network.command(host, PLUMB);
         // Each measures as if it had the machine to itself, as nodes of a fleet do.
-        command.args(options).env("PLUMB_LOCK", here.path(&format!("{}.lock", name(host))));
+        command.args(line.words()).env("PLUMB_LOCK", here.path(&format!("{name}.lock")));
         command.spawn().unwrap()
     };
     let children: Vec<_> = network.hosts().map(start).collect();
     for child in children {
-        let answer = answer(child.wait_with_output().unwrap());
-        assert_eq!(answer.code, Some(0), "{answer:?}");
+        ended_with(0, child);
     }
     let used_s = cpu_s() - before_s;
     if std::env::var_os(SIZES).is_some() {

@@ -1,16 +1,26 @@
 //! Running the built binary in a directory of its own, and reading the records that it writes: what
 //! all crates of integration tests share.
 
+pub mod group;
+mod processes;
+
+/// What most tests use.
+pub mod prelude {
+    pub use super::processes::*;
+    pub use super::*;
+    pub use serde_json::{Value, json};
+    pub use std::fs::{self, File};
+    pub use std::os::unix::fs::PermissionsExt;
+    pub use std::path::{Path, PathBuf};
+    pub use std::process::{Child, Command, Output, Stdio};
+    pub use std::time::{Duration, Instant};
+}
+
+use prelude::*;
 use record::seal::resealed;
-use serde_json::Value;
-use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::borrow::BorrowMut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// No step of a test waits longer; none is expected to come near it.
@@ -29,6 +39,58 @@ pub struct Answer {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
+}
+
+/// The binary.
+pub const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+
+/// Arguments: as many words, or a line of words without spaces in them.
+pub trait Args {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Args for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl<T: Args + ?Sized> Args for &T {
+    fn words(&self) -> Vec<&str> {
+        (**self).words()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Answer {
+    /// What it printed, which is one JSON document.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
 }
 
 /// How the names of what this process makes outside its directories begin: what kind of thing, the
@@ -78,9 +140,9 @@ impl Here {
     }
 
     /// The binary with this store, in this directory, with nothing to read.
-    pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.other(env!("CARGO_BIN_EXE_plumb"));
-        command.args(args);
+    pub fn command(&self, args: &(impl Args + ?Sized)) -> Command {
+        let mut command = self.other(PLUMB);
+        command.args(args.words());
         command
     }
 
@@ -88,6 +150,7 @@ impl Here {
     pub fn other(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
+            .env("PLUMB", PLUMB)
             .env("PLUMB_STORE", self.path("store"))
             // Tests run beside each other, and beside whatever measures here.
             .env("PLUMB_LOCK", self.lock.path().join("lock"))
@@ -101,29 +164,32 @@ impl Here {
 
     /// The binary once its process is in a control group, with its arguments as a shell takes them.
     pub fn in_group(&self, group: &Path, args: &str) -> Command {
-        let (procs, plumb) = (group.join("cgroup.procs"), env!("CARGO_BIN_EXE_plumb"));
+        let procs = group.join("cgroup.procs");
         let mut shell = self.other("sh");
-        shell.args(["-c", &format!("echo $$ > {}; exec {plumb} {args}", procs.display())]);
+        shell.args(["-c", &format!("echo $$ > {}; exec $PLUMB {args}", procs.display())]);
         shell
     }
 
+    /// Runs a line of a shell, in which the binary is `$PLUMB`, to its end.
+    pub fn shell(&self, line: &str) -> Answer {
+        answer(self.other("sh").args(["-c", line]).output().unwrap())
+    }
+
     /// Runs it to its end; a panic's text is never an answer.
-    pub fn plumb(&self, args: &[&str]) -> Answer {
+    pub fn plumb(&self, args: &(impl Args + ?Sized)) -> Answer {
         answer(self.command(args).output().unwrap())
     }
 
     /// Runs it to an end with this exit status.
     #[track_caller]
-    pub fn ends(&self, code: i32, args: &[&str]) -> Answer {
-        let answer = self.plumb(args);
-        assert_eq!(answer.code, Some(code), "{args:?}: {answer:?}");
-        answer
+    pub fn ends(&self, code: i32, args: &(impl Args + ?Sized)) -> Answer {
+        ends(code, self.command(args))
     }
 
     /// Runs a measurement that must end well, and returns its record.
     #[track_caller]
-    pub fn measure(&self, args: &[&str]) -> Vec<Value> {
-        self.ends(0, &[&["run"], args].concat());
+    pub fn measure(&self, args: &(impl Args + ?Sized)) -> Vec<Value> {
+        self.ends(0, &[&["run"], &args.words()[..]].concat());
         events(&self.record())
     }
 
@@ -261,74 +327,6 @@ pub fn answer(output: Output) -> Answer {
     answer
 }
 
-/// A user that nobody else is, whose processes alone count for its limit.
-pub struct Stranger {
-    user: u32,
-}
-
-impl Stranger {
-    /// `None` where this process may not act as another user; only root may, and root alone is
-    /// exempt from the limit on processes.
-    pub fn new() -> Option<Stranger> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Each test has its own, and each of several runs of the tests too.
-        let number = 16 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
-        (metal::process::geteuid() == 0).then_some(Stranger { user: 60_000 + number % 5000 })
-    }
-
-    /// Runs the binary as this user, who may have so many processes and threads.
-    pub fn plumb(&self, here: &Here, processes: u32, args: &[&str]) -> Answer {
-        // The binary's own directory may be closed to others.
-        let copy = here.path("plumb");
-        // By another process: a child that another test makes meanwhile would hold this one's open
-        // for writing, and what is written cannot be run.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_plumb")).arg(&copy).status();
-        assert!(copied.unwrap().success());
-        for path in [here.path(""), copy.clone()] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
-        }
-        let line = format!("ulimit -u {processes}; exec \"$0\" \"$@\"");
-        let mut command = here.other("bash");
-        // The other groups go with root: the standard library drops them.
-        command.args(["-c", &line]).arg(copy).args(args).uid(self.user).gid(self.user);
-        answer(command.output().unwrap())
-    }
-
-    /// Waits until none of this user's processes is left, zombies included.
-    pub fn has_gone(&self) {
-        wait_for("the end of the user's processes", || {
-            let left = processes(|pid| {
-                let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-                let line = status.lines().find(|line| line.starts_with("Uid:"))?;
-                Some(line.split_whitespace().nth(1)?.parse() == Ok(self.user))
-            });
-            left.is_empty().then_some(())
-        });
-    }
-}
-
-/// Waits until nothing is left in the session that a worker began, zombies included: all that it
-/// made has ended and is reaped.
-pub fn session_is_empty(worker: u32) {
-    wait_for("the end of what a worker made", || {
-        let left = processes(|pid| {
-            // Fields after the name, which may hold anything: state, parent, group, session.
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let (_, fields) = stat.rsplit_once(") ")?;
-            Some(fields.split(' ').nth(3)?.parse() == Ok(worker))
-        });
-        left.is_empty().then_some(())
-    });
-}
-
-fn processes(fits: impl Fn(u32) -> Option<bool>) -> Vec<u32> {
-    fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid| fits(*pid) == Some(true))
-        .collect()
-}
-
 /// The events of a record that is being written: all whole lines.
 pub fn whole_events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap_or_default();
@@ -352,7 +350,7 @@ pub fn event(line: &str) -> Value {
         sum = if is_ascending { sum + count } else { count };
         sum * step
     });
-    own.insert("values".to_owned(), values.collect());
+    own.insert("values".to_owned(), json!(values.collect::<Vec<f64>>()));
     event
 }
 
@@ -378,6 +376,11 @@ pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
     events.iter().filter(|event| is(event, kind)).collect()
 }
 
+/// The samples of a metric, of all rounds and cases.
+pub fn samples_of<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
+    of(events, "samples").into_iter().filter(|one| one["metric"] == metric).collect()
+}
+
 pub fn is(event: &Value, kind: &str) -> bool {
     event["event"] == kind
 }
@@ -397,37 +400,28 @@ pub fn end(events: &[Value]) -> &str {
     footer["end"].as_str().unwrap()
 }
 
-/// Sends a signal, by the shell's own `kill`.
-pub fn signal(name: &str, pid: u32) {
-    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
-    assert!(sent.success(), "kill -{name} {pid}");
-}
-
-/// The live workers of a session: they carry its process id as their argument. A zombie has none.
-pub fn workers(session: u32) -> Vec<u32> {
-    let line = format!("plumb\0worker\0{session}\0");
-    fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|have| have == line.as_bytes())
-        })
-        .collect()
-}
-
-/// A worker of a session, once there is one.
-pub fn wait_for_worker(session: u32) -> u32 {
-    wait_for("a worker", || workers(session).first().copied())
-}
-
-/// Workers die with their session, but not in the same instant.
-pub fn no_worker_stays(session: u32) {
-    wait_for("the last worker's end", || workers(session).is_empty().then_some(()));
-}
-
 /// Waits for the end of a child and takes what it printed.
 pub fn ended(child: Child) -> Answer {
     answer(child.wait_with_output().unwrap())
+}
+
+/// Runs a command to an end with this exit status.
+#[track_caller]
+pub fn ends(code: i32, mut command: impl BorrowMut<Command>) -> Answer {
+    let answer = answer(command.borrow_mut().output().unwrap());
+    assert_eq!(answer.code, Some(code), "{:?}: {answer:?}", command.borrow());
+    answer
+}
+
+/// Writes a script that can be run.
+pub fn write_script(path: &Path, text: impl AsRef<[u8]>) {
+    fs::write(path, text).unwrap();
+    mode(path, 0o755);
+}
+
+/// Sets the permissions of a file.
+pub fn mode(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// As [`ended`], with this exit status.
@@ -452,47 +446,5 @@ pub fn wait_within<T>(patience: Duration, what: &str, mut ready: impl FnMut() ->
         }
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A control group with a share of one CPU; removed on drop.
-pub struct Quota(pub PathBuf);
-
-impl Quota {
-    /// So many percent in periods of so many µs. `None` where this process may make none.
-    pub fn percent(percent: u32, period_us: u32) -> Option<Quota> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        // Version 1, else version 2.
-        let mounted = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from);
-        let mount = mounted.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
-        for of_a_killed_one in left(&mount, "quota") {
-            let _ = fs::remove_dir(of_a_killed_one);
-        }
-        let group = Quota(mount.join(format!("{}-{number}", own_name("quota"))));
-        fs::create_dir(&group.0).ok()?;
-        // Only the kernel makes these files, where the controller is there.
-        let write = |file: &str, text: String| {
-            let path = group.0.join(file);
-            path.exists().then(|| fs::write(path, text).ok())?
-        };
-        let quota_us = period_us / 100 * percent;
-        write("cpu.max", format!("{quota_us} {period_us}")).or_else(|| {
-            write("cpu.cfs_period_us", period_us.to_string())?;
-            write("cpu.cfs_quota_us", quota_us.to_string())
-        })?;
-        Some(group)
-    }
-}
-
-impl Drop for Quota {
-    fn drop(&mut self) {
-        // What was killed leaves the group a moment later; one that never does has failed its test.
-        for _ in 0..200 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 }

@@ -1,11 +1,7 @@
 //! Agents in a lab, and what runs against them leave in their records.
 
 use crate::lab::{End, FAR, Lab, PATIENCE, Program};
-use crate::plumb::{Answer, events, is, of, wait_for, wait_within};
-use serde_json::Value;
-use std::fs;
-use std::process::Command;
-use std::time::Duration;
+use crate::plumb::prelude::*;
 
 const PORT: u16 = 7400;
 
@@ -25,13 +21,13 @@ impl Agent {
     pub fn start(lab: &Lab) -> Agent {
         let (far, near) = (key(lab, End::Far), key(lab, End::Near));
         if !lab.dir(End::Far).join("key").exists() {
-            lab.in_net(End::Far, env!("CARGO_BIN_EXE_plumb"), &["agent", "--new-key", &far]);
+            lab.in_net(End::Far, PLUMB, &["agent", "--new-key", &far]);
             let copied = Command::new("cp").args(["-p", &far, &near]).status();
             assert!(copied.unwrap().success());
         }
         let address = format!("{FAR}:{PORT}");
         let arguments = ["agent", "--listen", &address, "--key-file", &far];
-        let mut program = lab.start(End::Far, env!("CARGO_BIN_EXE_plumb"), &arguments);
+        let mut program = lab.start(End::Far, PLUMB, &arguments);
         wait_for("an agent that listens", || {
             assert!(program.is_running(), "{}", program.said());
             // Without a connection: the agent is not to be disturbed.
@@ -45,7 +41,7 @@ impl Agent {
     #[track_caller]
     pub fn serves(&mut self, lab: &Lab) {
         assert!(self.program.is_running(), "{}", self.program.said());
-        let run = lab.run("selftest.echo", &url(), &[]);
+        let run = lab.run("selftest.echo", &url(), "");
         assert_eq!(run.answer.code, Some(0), "{:?}\n{}", run.answer, self.program.said());
         assert_eq!(run.ended("selftest.echo", "measured").len(), 1, "{:?}", run.answer);
     }
@@ -53,7 +49,7 @@ impl Agent {
     /// Ends it, as a user does; nothing is left.
     #[track_caller]
     pub fn leaves(self, lab: &Lab) {
-        crate::plumb::signal("TERM", self.program.pid());
+        signal("TERM", self.program.pid());
         let answer = self.program.ended(PATIENCE);
         assert!(answer.err.len() < 100_000, "{answer:?}");
         lab.is_left_clean();
@@ -78,22 +74,24 @@ fn key(lab: &Lab, end: End) -> String {
 }
 
 impl Lab {
-    /// Starts a run of these cases of an experiment at the near end, against the far end at this
-    /// URL.
-    pub fn start_run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Program {
+    /// Starts a run of an experiment with these settings at the near end, against the far end at
+    /// this URL.
+    pub fn start_run(&self, experiment: &str, url: &str, settings: &str) -> Program {
         let key = key(self, End::Near);
         let selector = format!("{experiment}:far=peer");
-        let mut line = vec!["run", &selector, "--preset", "quick", "--peer", url];
+        let mut line = vec!["run", &selector, "--preset", "quick", "--json", "--peer", url];
         if url.starts_with("tcp:") {
             line.extend(["--key-file", &key]);
         }
-        line.extend(arguments);
+        let sets: Vec<String> =
+            settings.words().iter().map(|set| format!("{experiment}.{set}")).collect();
+        line.extend(sets.iter().flat_map(|set| ["--set", set]));
         self.start_plumb(&line)
     }
 
     /// The whole run.
-    pub fn run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Recorded {
-        let program = self.start_run(experiment, url, arguments);
+    pub fn run(&self, experiment: &str, url: &str, settings: &str) -> Recorded {
+        let program = self.start_run(experiment, url, settings);
         self.recorded(program, PATIENCE)
     }
 
@@ -114,7 +112,7 @@ impl Lab {
         let text = fs::read_to_string(record).unwrap();
         // The last line may still be written.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let events = lines.map(crate::plumb::event);
+        let events = lines.map(event);
         events.filter(|event| is(event, "round")).collect()
     }
 

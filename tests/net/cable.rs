@@ -2,10 +2,8 @@
 
 use crate::frames::{Kind, echoes};
 use crate::lab::{End, FAR, Lab};
-use crate::plumb::wait_for;
+use crate::plumb::prelude::*;
 use crate::{attempts, near};
-use std::process::Command;
-use std::time::Duration;
 
 /// Delay of each direction in these labs.
 pub const EACH_WAY: Duration = Duration::from_millis(20);

@@ -4,13 +4,10 @@
 use crate::agents::{Agent, Recorded, url};
 use crate::lab::{End, Lab, PATIENCE, Program};
 use crate::launchers::serve_ssh;
-use crate::plumb::{signal, wait_for, wait_within, workers};
-use std::fs;
-use std::time::{Duration, Instant};
+use crate::plumb::prelude::*;
 
 /// One case that lasts: transfers of 16 MiB, on a cable that takes seconds for each.
-const LASTING: &[&str] =
-    &["--set", "net.bandwidth.transfer=fixed_16M", "--set", "net.bandwidth.direction=up"];
+const LASTING: &str = "transfer=fixed_16M direction=up";
 /// Bytes of payload that only a bandwidth case moves.
 const MIDDLE_BYTES: u64 = 4_000_000;
 const BITS_PER_S: u64 = 50_000_000;
@@ -103,7 +100,7 @@ fn an_agent_that_is_killed_under_ssh() {
     let (lab, server, run) = in_the_middle_by_ssh();
     let agent = lab.processes(End::Far).into_iter().find(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line == concat!(env!("CARGO_BIN_EXE_plumb"), "\0agent\0").as_bytes()
+        line == format!("{PLUMB}\0agent\0").as_bytes()
     });
     let agent = agent.expect("ssh has started an agent");
     let words = ["the far end peer (ssh:", "the other end closed the connection"];

@@ -2,14 +2,10 @@
 //! long, lossy or cut. All of it has this process's number in its name and goes with its value.
 
 use crate::namespace::{Namespace, output_of};
-use crate::plumb::{Answer, Here, answer, names, records, wait_for};
+use crate::plumb::prelude::*;
 use crate::relay::{Log, Relay};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// Addresses; nobody outside of a lab sees them.
 pub const NEAR: &str = "10.79.0.1";
@@ -217,7 +213,7 @@ impl Lab {
 
     /// Starts plumb at the near end.
     pub fn start_plumb(&self, arguments: &[&str]) -> Program {
-        self.start(End::Near, env!("CARGO_BIN_EXE_plumb"), arguments)
+        self.start(End::Near, PLUMB, arguments)
     }
 
     /// The records of the near end's store, the last one last.

@@ -2,10 +2,7 @@
 
 use crate::agents::{Agent, Recorded, url};
 use crate::lab::{End, FAR, Lab, Program};
-use crate::plumb::of;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use crate::plumb::prelude::*;
 
 /// A run of one experiment has measured, and its header has the far end's facts.
 #[track_caller]
@@ -37,21 +34,20 @@ fn is_whole(run: &Recorded, url: &str) {
 fn by_an_agent_that_listens() {
     let lab = Lab::new();
     let agent = Agent::start(&lab);
-    is_whole(&lab.run("selftest.echo", &url(), &[]), &url());
+    is_whole(&lab.run("selftest.echo", &url(), ""), &url());
     agent.serves_and_leaves(&lab);
 }
 
 #[test]
 fn by_any_program_that_can_start_one_elsewhere() {
     let lab = Lab::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
     let store = lab.dir(End::Far).join("store");
     let url = format!(
-        "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {plumb} agent --data {FAR}",
+        "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {PLUMB} agent --data {FAR}",
         store.display(),
         lab.name(),
     );
-    is_whole(&lab.run("selftest.echo", &url, &[]), &url);
+    is_whole(&lab.run("selftest.echo", &url, ""), &url);
     lab.is_left_clean();
 }
 
@@ -59,7 +55,7 @@ fn by_any_program_that_can_start_one_elsewhere() {
 fn by_the_systems_own_ssh() {
     let lab = Lab::new();
     let (server, url) = serve_ssh(&lab);
-    let run = lab.run("selftest.echo", &url, &[]);
+    let run = lab.run("selftest.echo", &url, "");
     is_whole(&run, &url);
     drop(server);
     lab.is_left_clean();
@@ -108,11 +104,11 @@ pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     // Its place for what it gave up rights for: it wants one, empty, of root's.
     fs::create_dir_all("/run/sshd").unwrap();
     let server = lab.start(End::Far, "/usr/sbin/sshd", &["-D", "-e", "-f", &path("sshd_config")]);
-    crate::plumb::wait_for("a server of ssh", || {
+    wait_for("a server of ssh", || {
         let listens = lab.in_net(End::Far, "ss", &["-Hltn", "sport = :2222"]);
         (!listens.is_empty()).then_some(())
     });
-    let url = format!("ssh://far-of-a-lab:2222{}", env!("CARGO_BIN_EXE_plumb"));
+    let url = format!("ssh://far-of-a-lab:2222{}", PLUMB);
     (server, url)
 }
 
@@ -121,7 +117,7 @@ fn an_agent_of_another_version_is_refused() {
     let lab = Lab::new();
     // The words that begin a conversation, with another number.
     let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
-    let answer = lab.run("selftest.echo", url, &[]).answer;
+    let answer = lab.run("selftest.echo", url, "").answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in ["version 99", "install the same version of plumb at both ends"] {
         assert!(answer.err.contains(words), "{answer:?}");
@@ -160,9 +156,8 @@ fn a_plumb_of_another_release_is_refused() {
     assert_eq!(own.len(), changed.len());
     let pattern = format!("s/{}/{changed}/g", own.replace('.', "\\."));
     let line = "sed \"$2\" \"$0\" >\"$1\" && chmod 755 \"$1\"";
-    let made = Command::new("sh")
-        .args(["-c", line, env!("CARGO_BIN_EXE_plumb"), other.to_str().unwrap(), &pattern])
-        .status();
+    let made =
+        Command::new("sh").args(["-c", line, PLUMB, other.to_str().unwrap(), &pattern]).status();
     assert!(made.unwrap().success());
     let told = lab.in_net(End::Far, other.to_str().unwrap(), &["--version"]);
     assert!(
@@ -170,7 +165,7 @@ fn a_plumb_of_another_release_is_refused() {
         "the version is not a text of this binary, change it another way: {told}"
     );
     let url = format!("exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}", other.display());
-    let answer = lab.run("selftest.echo", &url, &[]).answer;
+    let answer = lab.run("selftest.echo", &url, "").answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in [own, changed] {
         assert!(answer.err.contains(words), "{answer:?}");

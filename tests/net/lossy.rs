@@ -29,17 +29,9 @@ fn datagrams() -> String {
 }
 
 fn bandwidth(lab: &Lab, interval: &str) -> Recorded {
-    let interval = format!("net.bandwidth.interval={interval}");
-    let message = format!("net.bandwidth.message={MESSAGE}");
-    let mut settings = vec!["--set", &interval, "--set", &message];
-    for setting in [
-        "net.bandwidth.protocol=udp",
-        "net.bandwidth.streams=1",
-        "net.bandwidth.direction=up",
-        "net.bandwidth.transfer=steady",
-    ] {
-        settings.extend(["--set", setting]);
-    }
+    let settings = format!(
+        "interval={interval} message={MESSAGE} protocol=udp streams=1 direction=up transfer=steady"
+    );
     let run = lab.run("net.bandwidth", &url(), &settings);
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     adds_up(&run);
@@ -178,19 +170,12 @@ fn round_trips_of_datagrams_that_are_lost_count_as_long() {
     let lab = Lab::new();
     lab.filter(End::Far, &rules(&datagrams(), LOSING));
     let agent = Agent::start(&lab);
-    let message = format!("net.rtt.message={MESSAGE}");
+    let settings = format!(
+        "message={MESSAGE} protocol=udp connections=1 receiver=blocking arrivals=saturated \
+         exchange=echo"
+    );
     attempts("round trips", || {
         let before = lab.counted(End::Far, "lost");
-        let mut settings = vec!["--json", "--set", &message];
-        for setting in [
-            "net.rtt.protocol=udp",
-            "net.rtt.connections=1",
-            "net.rtt.receiver=blocking",
-            "net.rtt.arrivals=saturated",
-            "net.rtt.exchange=echo",
-        ] {
-            settings.extend(["--set", setting]);
-        }
         let run = lab.run("net.rtt", &url(), &settings);
         assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
         let lost = lab.counted(End::Far, "lost") - before;
@@ -209,7 +194,7 @@ fn echoes_that_are_lost_count_as_long() {
     let lab = Lab::new();
     lab.filter(End::Far, &rules("icmp type echo-request", LOSING_FEW));
     let agent = Agent::start(&lab);
-    let run = lab.run("net.ping", &url(), &["--json", "--set", "net.ping.arrivals=saturated"]);
+    let run = lab.run("net.ping", &url(), "arrivals=saturated");
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     are_censored(&run, "round_trip");
     are_censored(&run, "kernel_round_trip");
@@ -230,7 +215,7 @@ fn are_censored(run: &Recorded, metric: &str) {
     let above: u64 =
         run.histograms(metric).iter().map(|histogram| histogram["above"].as_u64().unwrap()).sum();
     assert!(above > 0, "{metric}");
-    let told: Value = serde_json::from_str(&run.answer.out).unwrap();
+    let told = run.answer.json();
     let mut figures = told["figures"].as_array().unwrap().iter();
     let figure = figures.find(|figure| figure["metric"] == metric).unwrap();
     let notes = figure["notes"].to_string();

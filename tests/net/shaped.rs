@@ -62,16 +62,10 @@ fn goodput(mtu: u32, streams: &[u64]) {
     let agent = Agent::start(&lab);
     let expected = payload(BITS_PER_S, mtu);
     let counts: Vec<String> = streams.iter().map(u64::to_string).collect();
-    let counts = format!("net.bandwidth.streams={}", counts.join(","));
-    let mut settings = vec!["--set", &counts];
-    for setting in [
-        "net.bandwidth.protocol=tcp",
-        "net.bandwidth.message=65536",
-        "net.bandwidth.direction=up,down",
-        "net.bandwidth.transfer=steady",
-    ] {
-        settings.extend(["--set", setting]);
-    }
+    let settings = format!(
+        "streams={} protocol=tcp message=65536 direction=up,down transfer=steady",
+        counts.join(",")
+    );
     attempts("goodput", || {
         let run = lab.run("net.bandwidth", &url(), &settings);
         assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
@@ -112,16 +106,9 @@ fn goodput_is_the_rate_of_a_token_bucket_and_not_its_burst() {
     lab.shape_with_peak(BITS_PER_S, BUCKET_BYTES, PEAK_BITS_PER_S);
     let agent = Agent::start(&lab);
     let (rate, peak) = (payload(BITS_PER_S, MTU), payload(PEAK_BITS_PER_S, MTU));
-    let settings = [
-        "--set",
-        "net.bandwidth.protocol=tcp",
-        "--set",
-        "net.bandwidth.message=65536",
-        "--set",
-        "net.bandwidth.transfer=steady",
-    ];
     attempts("token bucket", || {
-        let run = lab.run("net.bandwidth", &url(), &settings);
+        let settings = "protocol=tcp message=65536 transfer=steady";
+        let run = lab.run("net.bandwidth", &url(), settings);
         assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
         near("B/s", median(run.values("bandwidth", &[])), rate, 0.03)?;
         // The bucket is full at the first round, and its burst stands beside the rate.

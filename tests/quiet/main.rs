@@ -9,9 +9,7 @@ mod noise;
 mod plumb;
 mod schedule;
 
-use plumb::Here;
-use serde_json::Value;
-use std::fs::File;
+use plumb::prelude::*;
 
 /// Attempts of a test.
 const ATTEMPTS: usize = 3;
@@ -29,35 +27,28 @@ fn machine() -> File {
 
 /// The sets of values that a quick run wrote of some cases.
 fn samples(cases: &str) -> Vec<Value> {
-    samples_with(cases, &[])
+    samples_with(cases, "")
 }
 
 /// The same with settings.
-fn samples_with(cases: &str, settings: &[&str]) -> Vec<Value> {
+fn samples_with(cases: &str, settings: &str) -> Vec<Value> {
     let mut events = events_with(cases, settings);
     events.retain(|event| event["event"] == "samples");
     events
 }
 
 /// All that a quick run of some cases wrote down, with settings.
-fn events_with(cases: &str, settings: &[&str]) -> Vec<Value> {
+fn events_with(cases: &str, settings: &str) -> Vec<Value> {
     let here = Here::new();
-    let run = [&["run", cases, "--preset", "quick", "--json"], settings].concat();
-    let answer = here.plumb(&run);
+    let answer = here.plumb(&format!("run {cases} --preset quick --json {settings}"));
     // Cases that others disturbed may have failed: that is for the test to judge.
     assert!(answer.code.is_some(), "{cases}: {answer:?}");
-    plumb::events(&here.record())
-}
-
-/// The sets of values of a metric.
-fn of_metric<'run>(events: &'run [Value], metric: &str) -> impl Iterator<Item = &'run Value> {
-    let samples = events.iter().filter(|event| event["event"] == "samples");
-    samples.filter(move |one| one["metric"] == metric)
+    events(&here.record())
 }
 
 /// Median of a metric's values over the rounds of a run.
 fn figure(samples: &[Value], metric: &str) -> Option<f64> {
-    median(of_metric(samples, metric).flat_map(values).collect())
+    median(samples_of(samples, metric).into_iter().flat_map(values).collect())
 }
 
 /// Greatest value of a metric over the rounds of a run.
@@ -68,7 +59,7 @@ fn best(samples: &[Value], metric: &str) -> Option<f64> {
 
 /// Median of a quantity beside a metric's values over the rounds of a run.
 fn quantity(samples: &[Value], metric: &str, name: &str) -> Option<f64> {
-    let of = of_metric(samples, metric);
+    let of = samples_of(samples, metric).into_iter();
     median(of.filter_map(|one| one["quantities"][name].as_f64()).collect())
 }
 
@@ -105,18 +96,10 @@ fn attempts(what: &str, mut attempt: impl FnMut() -> (String, bool)) {
 fn the_widest_arithmetic_keeps_its_units_busy() {
     attempts("gain by width and efficiency of cpu.peak", || {
         let run = |op: &str| {
-            let set = format!("cpu.peak.op={op}");
-            let settings = [
-                "--set",
-                "cpu.peak.type=f64",
-                "--set",
-                "cpu.peak.threads=1",
-                "--set",
-                "cpu.peak.width=scalar,sse2,avx2,avx512,neon",
-                "--set",
-                &set,
-            ];
-            samples_with(&format!("cpu.peak:op={op}"), &settings)
+            let widths = "scalar,sse2,avx2,avx512,neon";
+            let sets = ["type=f64", "threads=1", &format!("width={widths}"), &format!("op={op}")]
+                .map(|set| format!("--set cpu.peak.{set}"));
+            samples_with(&format!("cpu.peak:op={op}"), &sets.join(" "))
         };
         let mut found = run("fma");
         if found.is_empty() {

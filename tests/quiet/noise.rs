@@ -14,7 +14,7 @@ pub const FOR: Duration = Duration::from_micros(200);
 fn activity(cpu: usize) -> Vec<Value> {
     let cpu = format!("noise.activity.cpu={cpu}");
     let duration = "noise.activity.duration=300ms";
-    samples_with("noise.activity", &["--set", &cpu, "--set", duration])
+    samples_with("noise.activity", &format!("--set {cpu} --set {duration}"))
 }
 
 /// All notes of a metric.

@@ -1,7 +1,7 @@
 //! Slices: whole ticks as predicted, and one that comes between.
 
 use super::noise::{EVERY, FOR, cpu, disturber};
-use super::{attempts, events_with, figure, of_metric, quantity, values};
+use super::{attempts, events_with, figure, quantity, samples_of, values};
 use metal::clock::{Clock, getres_ns};
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 fn schedule(processes: u64) -> Vec<Value> {
     let cpu = cpu().to_string();
     let set = format!("os.schedule.processes={processes}");
-    events_with("os.schedule", &["--cpu", &cpu, "--set", &set])
+    events_with("os.schedule", &format!("--cpu {cpu} --set {set}"))
 }
 
 /// Whole ticks that a slice was predicted to last.
@@ -40,7 +40,8 @@ fn slices_are_the_predicted_whole_ticks() {
             let whole = foretold(&found).unwrap_or_else(|| (slice_ns / tick_ns).round());
             let is_whole = (slice_ns / (whole * tick_ns) - 1.0).abs() < 0.03;
             // A window's first and last slices aside, all of one process have the others' between.
-            let slices: Vec<f64> = of_metric(&found, "slice").flat_map(values).collect();
+            let slices: Vec<f64> =
+                samples_of(&found, "slice").into_iter().flat_map(values).collect();
             let near = |ns: &&f64| (**ns / (whole * tick_ns) - 1.0).abs() < 0.03;
             let usual = slices.iter().filter(near).count();
             let is_usual = usual as f64 > 0.8 * slices.len() as f64;

@@ -2,12 +2,8 @@
 //! of it has this process's number in its name and goes with its value.
 
 use crate::namespace::Namespace;
-use crate::plumb::{Ended, Here, Program, is, wait_within, whole_events};
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use crate::plumb::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// The server's address; nobody outside of the namespaces sees it.
 pub const SERVER: &str = "10.78.1.1";
@@ -104,7 +100,7 @@ impl Lab {
 
 /// A command line of the built binary.
 pub fn plumb(arguments: &str) -> String {
-    format!("{} {arguments}", env!("CARGO_BIN_EXE_plumb"))
+    format!("{} {arguments}", PLUMB)
 }
 
 impl Program {

@@ -17,11 +17,8 @@ mod plumb;
 mod smb;
 mod sshfs;
 
-use crate::plumb::{Ended, Program};
+use crate::plumb::prelude::*;
 use lab::{Lab, SERVER};
-use serde_json::Value;
-use std::fs;
-use std::time::Instant;
 
 /// What is in a file that is read.
 fn content(bytes: usize) -> Vec<u8> {
@@ -70,17 +67,16 @@ fn check_lost(lab: &Lab, server: &mut Program, end: fn(&mut Program), path: &str
 fn take_events(lab: &Lab) -> Vec<Value> {
     let records = lab.records();
     assert_eq!(records.len(), 1, "{records:?}");
-    let events = plumb::events(&records[0]);
+    let events = events(&records[0]);
     fs::remove_file(&records[0]).unwrap();
     events
 }
 
 /// Samples of a metric of fs.remote, of all its cases.
 fn samples<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
-    let of = events.iter().filter(|event| event["event"] == "samples");
-    of.filter(|event| event["metric"] == metric)
-        .filter(|event| event["series"].as_str().unwrap().starts_with("fs.remote"))
-        .collect()
+    let mut of = samples_of(events, metric);
+    of.retain(|one| one["series"].as_str().unwrap().starts_with("fs.remote"));
+    of
 }
 
 fn quantity(samples: &Value, name: &str) -> f64 {
@@ -91,18 +87,18 @@ fn quantity(samples: &Value, name: &str) -> f64 {
 
 /// Text of all events of a kind.
 fn text_of(events: &[Value], kind: &str) -> String {
-    let of = events.iter().filter(|event| event["event"] == kind);
-    of.map(|event| format!("{event}\n")).collect()
+    of(events, kind).into_iter().map(|event| format!("{event}\n")).collect()
 }
 
 /// Rounds of an experiment that do not count.
 fn lost_rounds(events: &[Value], experiment: &str) -> usize {
-    let void = plumb::of(events, "round").into_iter().filter(|round| round["status"] == "void");
+    let void = of(events, "round").into_iter().filter(|round| round["status"] == "void");
     void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
 }
 
 /// Whether some case of an experiment was measured.
 fn measured(events: &[Value], experiment: &str) -> bool {
-    let mut outcomes = events.iter().filter(|event| event["event"] == "outcome");
-    outcomes.any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
+    of(events, "outcome")
+        .iter()
+        .any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
 }

@@ -1,11 +1,9 @@
 //! Files of an NFS server (Ganesha, over a directory of this machine) that libnfs reads.
 
 use crate::lab::{Lab, SERVER};
-use crate::plumb::{Ended, Program, names};
+use crate::plumb::prelude::*;
 use crate::{check_reads, quantity, samples, take_events, text_of};
-use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
 
 const PORT: u16 = 2049;
 /// Bytes of the file that is read.

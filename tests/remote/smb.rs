@@ -1,9 +1,8 @@
 //! Files of an SMB server (Samba, over a directory of this machine) that libsmbclient reads.
 
 use crate::lab::{Lab, SERVER, plumb};
-use crate::plumb::{Ended, Program, names};
+use crate::plumb::prelude::*;
 use crate::{check_reads, samples, take_events, text_of};
-use std::fs;
 
 /// Where SMB servers are, and elsewhere.
 const PORT: u16 = 445;

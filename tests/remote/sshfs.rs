@@ -1,11 +1,9 @@
 //! A mounted file system of another machine: SSHFS, with a server of its own.
 
 use crate::lab::{Lab, SERVER, plumb};
-use crate::plumb::{Ended, Program, names};
+use crate::plumb::prelude::*;
 use crate::{lost_rounds, measured, quantity, samples, take_events, text_of};
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
 const PORT: u16 = 2222;
 /// What statfs(2) calls FUSE (linux/magic.h).

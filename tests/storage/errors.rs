@@ -1,11 +1,9 @@
 //! Devices that fail, fill or turn read-only while they are used.
 
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{Here, ended_with, events, is, no_worker_stays, rounds, signal, wait_for};
+use crate::plumb::prelude::*;
 use crate::runs::{are_measured, has_failed, outcomes};
 use fuser::Errno;
-use std::path::PathBuf;
-use std::time::Duration;
 
 const NOTHING: [PathBuf; 0] = [];
 
@@ -27,22 +25,12 @@ fn a_device_that_cannot_be_read_fails_its_cases_with_the_reason() {
 /// written of the file is gone while the run still goes on, and another experiment is measured.
 fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
     let here = Here::new();
-    let dir = faulty.text();
-    let args = [
-        "run",
-        "selftest.file",
-        "selftest.echo",
-        "selftest.pulse",
-        "--preset",
-        "rehearsal",
-        "--set",
-        "selftest.file.size=1MiB",
-        "--set",
-        "selftest.pulse.duration=60s",
-        "--dir",
-        &dir,
-    ];
-    let session = here.command(&args).spawn().unwrap();
+    let line = format!(
+        "run selftest.file selftest.echo selftest.pulse --preset rehearsal \
+         --set selftest.file.size=1MiB --set selftest.pulse.duration=60s --dir {}",
+        faulty.text()
+    );
+    let session = here.command(&line).spawn().unwrap();
     let pid = session.id();
     here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
     here.wait_for(|event| is(event, "round") && event["series"] == "selftest.echo");
@@ -111,18 +99,10 @@ fn a_signal_leaves_nothing_and_a_kill_leaves_it_to_the_next_start() {
                 return;
             };
             let here = Here::new();
+            let size = "selftest.file.size=256KiB";
             let dir = faulty.text();
-            let args = [
-                "run",
-                "selftest.file",
-                "--preset",
-                "rehearsal",
-                "--set",
-                "selftest.file.size=256KiB",
-                "--dir",
-                &dir,
-            ];
-            let mut session = here.command(&args).spawn().unwrap();
+            let line = format!("run selftest.file --preset rehearsal --set {size} --dir {dir}");
+            let mut session = here.command(&line).spawn().unwrap();
             let pid = session.id();
             wait_for("the middle", || (faulty.asked(on) > 2).then_some(()));
             signal(name, pid);

@@ -2,11 +2,9 @@
 
 use crate::disk::Disk;
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{Here, ended, ended_with, events, is, of, wait_for};
+use crate::plumb::prelude::*;
 use crate::runs::{are_measured, outcomes};
 use fuser::Errno;
-use serde_json::Value;
-use std::path::PathBuf;
 
 const MIB: u64 = 1 << 20;
 const NOTHING: [PathBuf; 0] = [];

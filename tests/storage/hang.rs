@@ -1,15 +1,8 @@
 //! File systems that take a request and do not answer.
 
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{
-    Answer, Here, end, ended, ended_with, events, no_worker_stays, rounds, signal, wait_for,
-    wait_for_worker,
-};
+use crate::plumb::prelude::*;
 use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
-use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Child;
-use std::time::{Duration, Instant};
 
 /// Experiments that need no files.
 const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];

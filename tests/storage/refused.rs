@@ -1,11 +1,9 @@
 //! Places where nothing is written: others' directories, devices, the kernel's own file systems.
 
 use crate::disk::entries;
-use crate::plumb::{Answer, Here, Stranger, answer};
+use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, symlink};
 
 /// A plan with its files there is refused, and says so.
 #[track_caller]
@@ -55,12 +53,12 @@ fn a_directory_of_somebody_else_is_refused() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let dir = here.make_dir("theirs");
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    mode(&dir, 0o755);
     let answer = user.plumb(&here, 64, &["run", "selftest.file", "--dir", &dir]);
     is_refused(&answer, &dir, &["Permission denied"]);
     assert!(here.entries("theirs").is_empty());
     // One that cannot even be seen.
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    mode(&dir, 0o700);
     let inner = here.make_dir("theirs/inner");
     let answer = user.plumb(&here, 64, &["plan", "selftest.file", "--dir", &inner]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
@@ -94,7 +92,7 @@ fn a_whole_rehearsal_opens_no_block_device_for_writing() {
     strace
         .args(["-f", "--seccomp-bpf", "-qq", "-yy", "-o", "trace"])
         .args(["-e", "trace=open,openat,openat2,creat", "-e", "signal=none"])
-        .arg(env!("CARGO_BIN_EXE_plumb"))
+        .arg(PLUMB)
         .args(["run", "--preset", "rehearsal", "--dir", &dir]);
     let output = strace.output().expect("scripts/test installs strace");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,7 +1,6 @@
 //! What the runs of these tests have in common.
 
-use crate::plumb::{is, of, signal, wait_for};
-use serde_json::Value;
+use crate::plumb::prelude::*;
 
 /// How the cases of an experiment ended, and why.
 pub fn outcomes<'run>(events: &'run [Value], experiment: &str) -> Vec<(&'run str, &'run str)> {
@@ -36,8 +35,8 @@ pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Whether a record has a round of a series by now.
-pub fn has_round(record: Option<std::path::PathBuf>, series: &str) -> bool {
-    let text = record.and_then(|record| std::fs::read_to_string(record).ok());
+pub fn has_round(record: Option<PathBuf>, series: &str) -> bool {
+    let text = record.and_then(|record| fs::read_to_string(record).ok());
     let text = text.unwrap_or_default();
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines

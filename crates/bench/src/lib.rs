@@ -9,5 +9,6 @@ pub mod law;
 pub mod link;
 pub mod measure;
 pub mod pair;
+pub mod prelude;
 pub mod prepared;
 pub mod widths;

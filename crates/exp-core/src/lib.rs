@@ -1,10 +1,7 @@
 //! Experiments on clocks, the core and memory.
 #![forbid(unsafe_code)]
 
-use bench::experiment::{Card, Fields, Offer, Site, Skip};
-use record::case::{Case, Order, Series};
-use record::quantity::render;
-use record::unit::Unit;
+use bench::prelude::*;
 
 pub mod clock;
 pub mod cpu;

@@ -7,7 +7,7 @@ use crate::params::Settings;
 use crate::plan::case_ns;
 use crate::site::{Files, site};
 use bench::device::ALL_SHARES;
-use bench::experiment::fixtures::{bare_site, calibrated, rehearsal};
+use bench::experiment::fixtures::{bare_site, calibrated, on_a_thread, rehearsal};
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, Domain, Known, Offer, Params, Preset, Role, Site, Skip, measure,
 };
@@ -72,6 +72,17 @@ pub fn offered(
 ) -> Offer {
     let offer = experiment.series(site, &params(experiment.card(), preset, set));
     offer.unwrap_or_else(|skip| panic!("{}: {}", experiment.card().id, skip.reason))
+}
+
+/// Why an experiment offers nothing at a site where some parameters are chosen.
+pub fn refused(
+    experiment: &dyn AnyExperiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Skip {
+    let offer = experiment.series(site, &params(experiment.card(), preset, set));
+    offer.expect_err("nothing is offered")
 }
 
 /// The cases of an offer, as texts.
@@ -165,12 +176,7 @@ fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric:
 /// One rehearsal of everything that an experiment offers on this machine. Every measured metric
 /// that has a prediction must get samples.
 pub fn smoke(experiment: &dyn AnyExperiment) -> Vec<Samples> {
-    apart(|| rehearse(experiment))
-}
-
-/// Does something in a thread of its own, because the bench pins it.
-fn apart<T: Send>(act: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(act).join().expect("does not panic"))
+    on_a_thread(|| rehearse(experiment))
 }
 
 /// What a rehearsal in a directory gave.
@@ -226,7 +232,7 @@ pub fn rehearse_in(
     preset: Preset,
     set: &[(&str, &str)],
 ) -> Rehearsed {
-    apart(|| {
+    on_a_thread(|| {
         let dir = &site.dir.as_ref().expect("a directory").path;
         let calibration = calibrated(site.cpus[0]);
         let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };

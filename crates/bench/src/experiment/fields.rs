@@ -223,7 +223,8 @@ macro_rules! experiment {
 }
 
 /// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it
-/// says; `derived` where it follows from several cases, `was` what an earlier version called it.
+/// says; `derived` where it follows from several cases, `over` where it is of other rounds,
+/// `was` what an earlier version called it.
 #[macro_export]
 macro_rules! metrics {
     ($($name:expr $(, was $old:literal)? => $($how:ident)+: $doc:expr;)+) => {
@@ -234,6 +235,11 @@ macro_rules! metrics {
     };
     (@ $name:expr, $doc:expr, $($how:ident)+) => {
         $crate::metrics!(@@ new, $name, $doc, $($how)+)
+    };
+    (@@ $new:ident, $name:expr, $doc:expr,
+        $unit:ident $better:ident $kind:ident over $over:ident) => {
+        $crate::metrics!(@@ $new, $name, $doc, $unit $better $kind)
+            .over(::record::metric::Over::$over)
     };
     (@@ $new:ident, $name:expr, $doc:expr, $unit:ident $better:ident $kind:ident) => {
         ::record::metric::Metric::$new(

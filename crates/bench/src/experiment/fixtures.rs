@@ -106,6 +106,11 @@ pub fn rehearsal(series: Series, cpus: Vec<usize>, calibration: Calibration) -> 
     }
 }
 
+/// Works on a thread of its own, because a bench pins its thread.
+pub fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
+}
+
 /// A site with a directory on ext4 in which a run may write so much.
 pub fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
     let (path, file_system) = (path.into(), "ext4".to_owned());

@@ -36,16 +36,9 @@
 //! [applecpu], [instlatx64] (a counter in memory), each figure named in the tables of
 //! cpu.instruction; a turn of a loop is the range of four designs elsewhere.
 
-use anyhow::{Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Preset, Site, bounded};
-use bench::measure::Bench;
-use bench::{case, rows};
+use bench::prelude::*;
 use laws::cpu::{LoopBody, loop_iteration, taken_branches_bound};
 use metal::kernel::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::metric::{Kind, Metric};
 
 bench::experiment!(Loop);
 

@@ -44,21 +44,13 @@
 //! are eliminated); clocks with all cores at work and boosts of servers' processors: [gce-cpus],
 //! [ec2-clocks], [graviton], [xeon-6520p], [epyc-7003], [epyc-9005], [corefreq].
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Preset, Site, unknown};
-use bench::measure::{Bench, CoreClock, Declared, Values, Windows};
-use bench::{metrics, settings};
+use bench::measure::Windows;
+use bench::prelude::*;
 use laws::Law;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
-use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
+use record::event::{Isolation, Repeat};
 use stats::quantile::median;
-use std::time::Duration;
 
 bench::experiment!(Rate);
 
@@ -129,10 +121,8 @@ impl Experiment for Rate {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case = series.cases.first().context("clock.rate has one case")?;
-        let (window_ns, windows) = match bench.order().rehearsal {
-            true => REHEARSAL,
-            false => windows(series),
-        };
+        let (window_ns, windows) =
+            if bench.order().rehearsal { REHEARSAL } else { windows(series) };
         let calibration = bench.order().calibration.clone();
         let looks = if bench.order().rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(bench.order().clock(), looks);
@@ -164,8 +154,7 @@ impl Experiment for Rate {
         bench.record(case, "core_ratio", Values::blocks(ratio))?;
         let samples =
             bench.record(case, "core_frequency", Values::blocks(core_of(|core_hz, _| core_hz)))?;
-        let source = Value::from(core.source());
-        samples.at.insert("source".to_owned(), source);
+        samples.at.put("source", core.source());
         let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
@@ -238,9 +227,8 @@ fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchor, EXPERIMENT, REHEARSAL, block};
+    use super::*;
 
-    use bench::measure::{Clock, CoreClock, Windows};
     use session::fixtures::smoke;
 
     #[test]
@@ -259,9 +247,10 @@ mod tests {
         for samples in smoke(&EXPERIMENT) {
             let (windows, metric) = (samples.raw.samples().len() as u64, &samples.metric);
             // A window without a core clock is one whose core others used: any number of them.
-            match metric.starts_with("core") {
-                true => assert!((1..=REHEARSAL.1).contains(&windows), "{metric}: {windows}"),
-                false => assert_eq!(windows, REHEARSAL.1, "{metric}"),
+            if metric.starts_with("core") {
+                assert!((1..=REHEARSAL.1).contains(&windows), "{metric}: {windows}")
+            } else {
+                assert_eq!(windows, REHEARSAL.1, "{metric}")
             }
         }
     }

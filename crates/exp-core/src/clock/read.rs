@@ -48,11 +48,7 @@
 //! [instlatx64] (rdtsc, lfence), [uarch-bench] (rdtscp on Zen 3), [applecpu] (Arm), each figure named
 //! in the tables of cpu.instruction.
 
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Params, Preset, Site, Skip, ViewCard, unknown};
-use bench::measure::Bench;
-use bench::{case, metrics, rows};
+use bench::prelude::*;
 use host::Arch;
 use laws::cpu::{CounterRead, counter_clock, counter_read};
 use laws::{Law, os, range};
@@ -61,12 +57,7 @@ use metal::clock::{
     ticks_start, vdso_clock_gettime,
 };
 use metal::kernel::{ClockRead, clock_read};
-use record::case::{Case, Series};
-use record::event::{Prediction, Range};
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
+use record::event::Range;
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -47,23 +47,11 @@
 //! Widths and ports of core designs: the tables of cpu.instruction. A call and its return:
 //! [uarch-bench]; [fog] for what takes part.
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Preset, Site, ViewCard, unknown,
-};
-use bench::measure::Bench;
-use bench::{case, metrics, rows, symbols};
+use bench::prelude::*;
 use host::Arch;
 use laws::Law;
 use laws::cpu::{self, CallWork, call_line, line, taken_branches_bound};
 use metal::kernel::{self, ArgumentType, CallKind, call, call_sum};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use std::collections::BTreeMap;
 
 bench::experiment!(Call);
 

@@ -63,24 +63,12 @@ mod cells;
 mod game;
 
 use crate::add;
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields as _, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::{Bench, Declared, Turns, Values};
+use bench::measure::Turns;
 use bench::pair::{self, Class};
-use bench::{case, params, settings, symbols};
+use bench::prelude::*;
 use game::Game;
 use host::Distance;
 use laws::cpu::{self, coherence};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
-use record::unit::Unit;
-use std::time::Duration;
 
 bench::experiment!(CoreToCore);
 
@@ -269,10 +257,10 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
     let spread = played.line_spread();
     let quartets = Turns::joined(played.lines);
     let samples = bench.record(case, "transfer", Values::quartets(played.k, quartets))?;
-    samples.at.insert("instruction".to_owned(), Value::from(metal::line::method()));
+    samples.at.put("instruction", metal::line::method());
     if let Some((low, high)) = spread {
-        samples.quantities.insert("line_low".to_owned(), low);
-        samples.quantities.insert("line_high".to_owned(), high);
+        samples.quantities.put("line_low", low);
+        samples.quantities.put("line_high", high);
     }
     if measures_elsewhere {
         // What was taken around the case is another CPU's clock.

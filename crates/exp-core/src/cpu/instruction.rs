@@ -66,25 +66,14 @@
 
 mod mispredict;
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Fields as _, Params, Preset, Site, Skip, unknown, windows_round_cost,
-};
-use bench::measure::Bench;
-use bench::{case, metrics};
+use bench::experiment::windows_round_cost;
+use bench::prelude::*;
 use host::Arch;
 use laws::Law;
 use laws::cpu::instruction::{Measure, Operation, instruction, instruction_bound};
 use laws::cpu::knows_clock;
 use metal::instruction::{self as body, Instruction};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
 use std::hint::black_box;
-use std::time::Duration;
 
 bench::experiment!(Instructions);
 
@@ -210,7 +199,7 @@ fn time(
         let samples = bench.time(case, metric, |n| {
             black_box(bodies.run(instruction, body, n));
         })?;
-        samples.at.insert("body".to_owned(), Value::Text(body.shown()));
+        samples.at.put("body", body.shown());
         if is_wide && samples.core_hz.take().is_some() {
             samples.quantities.remove("core_hz");
             samples.notes.push(

@@ -51,29 +51,14 @@
 
 use super::peak::load::cpus_of;
 use crate::too_much;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    bounded, predicted,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared, WrongResult};
-use bench::{case, metrics};
+use bench::prelude::*;
 use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
-use record::case::{Case, Series};
-use record::event::{Bound, Prediction, Side};
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
+use record::event::{Bound, Side};
 use residual::{THRESHOLD, scaled_residual};
 use solve::{Solver, System, block_columns};
-use std::time::Duration;
 
 mod lu;
 mod residual;
@@ -166,18 +151,13 @@ impl Experiment for Linpack {
                 }
             }
         }
-        if offer.series.is_empty() {
-            let first = offer.skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no sizes"), |(_, skip)| skip));
-        }
-        Ok(offer)
+        offer.or_reason()
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             let threads = Solved::of(&case.id).map_or(1, |solved| solved.threads.count(site));
-            let text = Value::Text(format_cpus(&thread_cpus(site, threads)));
-            case.at.insert("cpus".to_owned(), text);
+            case.at.put("cpus", format_cpus(&thread_cpus(site, threads)));
         }
         Ok(series)
     }
@@ -238,8 +218,8 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
         }
     }
     let samples = bench.record(case, "rate", rates)?;
-    samples.at.insert("block".to_owned(), Value::from(block as u64));
-    samples.quantities.insert("huge_share".to_owned(), solver.huge_share());
+    samples.at.put("block", block as u64);
+    samples.quantities.put("huge_share", solver.huge_share());
     bench.record(case, "residual", residuals)?;
     Ok(())
 }

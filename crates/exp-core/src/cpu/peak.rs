@@ -72,24 +72,13 @@ pub mod load;
 pub mod width;
 
 use crate::add;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::{Bench, Stretch, Values};
-use bench::metrics;
+use bench::measure::Stretch;
+use bench::prelude::*;
 use laws::cpu;
 use laws::cpu::peak::{
     Arithmetic, CORES_HZ, Element, Op, Peak, Threads, Width, peak_bound, peak_efficiency,
     peak_rate, per_cycle, thread_cpus,
 };
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
-use std::time::Duration;
 
 bench::experiment!(PeakRate);
 

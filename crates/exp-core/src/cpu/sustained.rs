@@ -51,25 +51,13 @@ mod changes;
 
 use super::peak::load;
 use crate::add;
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Field as _, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    unknown,
-};
-use bench::measure::{Bench, Declared, Values};
-use bench::{case, metrics, params, settings};
+use bench::prelude::*;
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
 use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
-use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::key::{Put, Value};
-use record::metric::Metric;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use record::event::{Isolation, Repeat};
+use std::time::Instant;
 
 bench::experiment!(Sustained);
 
@@ -255,7 +243,7 @@ fn write(
     let found = changes::find(seconds);
     let samples = bench.record(case, arithmetic.metric(), Values::blocks(rates))?;
     let named = found.iter().filter(|change| change.is_named()).count();
-    samples.at.insert("changes".to_owned(), Value::Int(named as u64));
+    samples.at.put("changes", named as u64);
     let large = found.iter().filter(|change| change.is_named());
     for (number, change) in large.enumerate() {
         let text = change.text(unit);

@@ -1,11 +1,10 @@
 //! What holds of several experiments of the processor.
 
 use super::{call, core_to_core, instruction, linpack, peak};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
-use record::case::Case;
-use record::key::{CaseId, Key};
-use session::fixtures::params;
+use bench::prelude::*;
+use session::fixtures::offered;
 
 /// Figures of earlier stages add nothing before the core clock is measured; with it the interval of
 /// what runs at that clock is narrower, and others have none of their own.
@@ -30,8 +29,7 @@ fn a_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     ];
     for (experiment, site, id, metric, follows) in experiments {
         let card = experiment.card();
-        let offer =
-            experiment.series(site, &params(card, Preset::Standard, &[])).expect("an offer");
+        let offer = offered(experiment, site, Preset::Standard, &[]);
         let mut cases = offer.series.iter().flat_map(|series| &series.cases);
         let case = cases.find(|case| case.id.to_string() == id);
         let case = case.unwrap_or_else(|| panic!("{} has no case {id}", card.id));

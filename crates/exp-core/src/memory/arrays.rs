@@ -2,14 +2,14 @@
 //! nodes share.
 
 use super::unlocked;
-use anyhow::{Context, Result, ensure};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
-use bench::measure::{Clock, WrongResult, together};
+use bench::measure::together;
+use bench::prelude::*;
 use metal::clock::monotonic_ns;
 use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Loop, Stream};
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 /// Bytes that each loop moves in a trial at most: of several 0.1 ms.
@@ -174,11 +174,10 @@ pub(super) fn step_bytes(stream: &mut Stream, clock: Clock, step_ns: f64) -> usi
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, Arrays, take_quickest};
-    use bench::measure::WrongResult;
+    use super::*;
     use bench::measure::placed::place;
     use metal::memory::Pages;
-    use metal::stream::{Kernel, Op, Stores, Stream};
+    use metal::stream::{Op, Stores};
     use std::os::unix::fs::FileExt;
 
     fn arrays(op: Op) -> Arrays {

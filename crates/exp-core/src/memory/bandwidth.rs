@@ -96,28 +96,12 @@ mod sizes;
 
 use super::arrays::Arena;
 use crate::add;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    unknown,
-};
-use bench::measure::{Bench, Declared};
-use bench::{metrics, settings};
+use bench::prelude::*;
 use beside::contradicted;
 use laws::cpu::is_guest;
 use laws::memory::Level;
 use laws::memory::bandwidth as law;
 use laws::memory::transfer::{Transfer, Width};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Put};
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 const ID: &str = "memory.bandwidth";
 /// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor

@@ -112,26 +112,12 @@ mod major;
 mod minor;
 mod predicted;
 
-use anyhow::Result;
 use bench::device;
 use bench::device::is_virtual;
-use bench::experiment::contract::{Experiment, Facts, Files};
+use bench::experiment::contract::Files;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{metrics, settings};
+use bench::prelude::*;
 use laws::memory::fault::Touch;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Put, Value};
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
-use std::time::Duration;
 
 bench::experiment!(Fault);
 
@@ -334,7 +320,7 @@ impl Experiment for Fault {
         let zeroing = (huge - base) / (large as f64 - page as f64);
         let rest = base - zeroing * page as f64;
         let mut zeroing = DerivedValue::new(CaseId::new(), "zeroing", zeroing);
-        zeroing.at.insert("huge_page".to_owned(), Value::from(large));
+        zeroing.at.put("huge_page", large);
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
 }

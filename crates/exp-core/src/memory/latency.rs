@@ -123,26 +123,13 @@ mod round;
 mod walks;
 
 use crate::add;
-use anyhow::{Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard,
-};
+use bench::experiment::Role;
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
-use bench::measure::{Bench, Declared};
-use bench::metrics;
+use bench::prelude::*;
 use laws::cpu::knows_clock;
 use laws::memory::{self, On, Pattern, Point};
 use metal::memory::Pages;
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
 use round::Round;
-use std::time::Duration;
 use walks::{GRAIN_BYTES, PRIVATE, has_stride, not_here, settings};
 
 const ID: &str = "memory.latency";
@@ -270,10 +257,8 @@ impl Experiment for Latency {
         for is_random in [true, false] {
             let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
             for point in cases.iter().filter(of_kind) {
-                let (group, order) = match is_random {
-                    true => ("random", Order::Ladder),
-                    false => ("walks", Order::Shuffled),
-                };
+                let (group, order) =
+                    if is_random { ("random", Order::Ladder) } else { ("walks", Order::Shuffled) };
                 let name = format!("{group}-{}", point.pages.text());
                 let absent = not_here(site, point);
                 if let Some(series) = add(&mut offer, (&CARD, &name, order), point, absent) {

@@ -1,14 +1,9 @@
 //! Sizes of the levels of the hierarchy as the family's experiments go by them, and footprints of
 //! random walks that are to be answered by one level.
 
-use bench::experiment::{Domain, Param, Params, Preset, Site, Skip};
-use laws::Facts;
+use bench::prelude::*;
 use laws::cpu::is_guest;
 use laws::memory::{Level, described_levels, level_size, line_bytes};
-use record::case::Case;
-use record::key::{CaseId, Put, Value};
-use record::quantity::render;
-use record::unit::Unit;
 
 const MIB: u64 = 1 << 20;
 /// Most bytes of a walk in the standard preset: what a prediction goes by before a case is
@@ -243,14 +238,9 @@ fn in_memory(site: &Site, last: u64, most: u64) -> Result<(u64, Option<String>),
 
 #[cfg(test)]
 mod tests {
-    use super::{GRAIN, MIB, Sized, UNKNOWN_LAST, footprint, last_bytes, whole_bytes};
-    use bench::experiment::Known;
+    use super::*;
     use bench::experiment::fixtures::{bare_site, recorded};
-    use laws::Facts;
     use laws::memory::Level::{self, L2, L3, Memory};
-    use laws::memory::described_levels;
-    use record::case::Case;
-    use record::key::{CaseId, Key};
 
     fn bytes(facts: Facts, level: Level) -> u64 {
         footprint(facts, level, u64::MAX).expect("a footprint").bytes

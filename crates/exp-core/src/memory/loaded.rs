@@ -72,15 +72,7 @@ mod members;
 
 use super::had;
 use super::levels::{self, MOST};
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Values};
-use bench::{metrics, settings};
+use bench::prelude::*;
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
 use laws::Law;
@@ -90,11 +82,6 @@ use laws::memory::transfer::{Op, Stores, Threads, Transfer};
 use laws::memory::{Level, measured};
 use members::Party;
 use metal::stream::Kernel;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::Metric;
-use std::time::Duration;
 
 bench::experiment!(Loaded);
 
@@ -194,11 +181,11 @@ impl Experiment for Loaded {
         let mut offer = Offer::default();
         let series = offer.of(&CARD, Level::Memory.text(), Self::ORDER);
         series.settings = params.settings(&CARD);
-        series.settings.insert("most".to_owned(), Value::from(most));
+        series.settings.put("most", most);
         let cpus = Value::Text(format_cpus(&loaders(site, with_sibling(series))?));
         for load in cases {
             let mut case = Case::new(load.id());
-            case.at.insert("loaders".to_owned(), cpus.clone());
+            case.at.put("loaders", cpus.clone());
             series.cases.push(case);
         }
         Ok(offer)
@@ -213,9 +200,9 @@ impl Experiment for Loaded {
         for case in &mut series.cases {
             sized.write(case);
             let at = &mut case.at;
-            at.insert("chaser".to_owned(), Value::from(site.cpus[0] as u64));
-            at.insert("loaders".to_owned(), Value::Text(format_cpus(&cpus)));
-            at.insert("loader_bytes".to_owned(), Value::from(bytes));
+            at.put("chaser", site.cpus[0] as u64);
+            at.put("loaders", format_cpus(&cpus));
+            at.put("loader_bytes", bytes);
         }
         Ok(series)
     }
@@ -247,7 +234,7 @@ impl Experiment for Loaded {
             samples.quantities.extend(window.quantities());
             samples.notes.extend(window.notes);
             let samples = bench.record(case, "bandwidth", Values::block(window.bytes_per_s))?;
-            samples.quantities.insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
+            samples.quantities.put("program_bytes_per_s", window.program_bytes_per_s);
             Ok(())
         });
         if let Err(error) = party.verify() {

@@ -65,28 +65,13 @@ use super::had;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use crate::add;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Field as _, Fields as _, Hazards, Known, Offer, Params,
-    Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
 use bench::measure::placed::{place_huge_or_base, verify_node};
-use bench::measure::{Bench, Values, Watch, WrongResult, abba};
-use bench::metrics;
+use bench::measure::{Watch, abba};
+use bench::prelude::*;
 use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::Metric;
-use record::quantity::render;
-use record::unit::Unit;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 bench::experiment!(Mlp);
 
@@ -154,7 +139,7 @@ impl Experiment for Mlp {
             let absent = levels::footprint(Facts::prior(site), case.level, most).err();
             let of = (&CARD, case.level.text(), Self::ORDER);
             if let Some(series) = add(&mut offer, of, &case, absent) {
-                series.settings.insert("most".to_owned(), Value::from(most));
+                series.settings.put("most", most);
             }
         }
         offer.or_reason()
@@ -253,10 +238,8 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     let worker = Duration::from_millis(30);
     let Ok(sized) = footprint(Facts::prior(site), series) else { return worker };
     let is_memory = series.name == Level::Memory.text();
-    let (loads, load_ns) = match is_memory {
-        true => (WARM_LOADS, 130.0),
-        false => (sized.bytes / sized.slot, 25.0),
-    };
+    let (loads, load_ns) =
+        if is_memory { (WARM_LOADS, 130.0) } else { (sized.bytes / sized.slot, 25.0) };
     let cases = series.cases.iter().filter_map(|case| Chased::of(&case.id));
     let cases = cases.map(|of| {
         site.case_ns as f64 + AROUND_NS + loads as f64 * load_ns / of.chains.min(8) as f64
@@ -281,7 +264,7 @@ fn lines(level: Level, gains: &[(u64, f64)]) -> Option<DerivedValue> {
     let id = CaseId::new().with("level", level.text());
     let mut derived = DerivedValue::new(id, "lines_in_flight", stats::quantile::median(&values)?);
     let from = on.iter().map(|(chains, _)| *chains).min()?;
-    derived.at.insert("from_chains".to_owned(), Value::from(from));
+    derived.at.put("from_chains", from);
     if gains.iter().map(|(chains, _)| *chains).max() == Some(from) {
         derived.notes.push(format!(
             "still rising at {from} chains, the largest measured number: a lower bound"
@@ -302,10 +285,8 @@ fn time(
     let count = usize::try_from(of.chains)?;
     chains.enter(count)?;
     let is_memory = of.level == Level::Memory;
-    let warm = match is_memory {
-        true => WARM_LOADS.min(chains.slots() as u64),
-        false => chains.slots() as u64,
-    };
+    let warm =
+        if is_memory { WARM_LOADS.min(chains.slots() as u64) } else { chains.slots() as u64 };
     chains.chase(warm / count as u64);
     let timer = bench.timer();
     let chains = RefCell::new(chains);
@@ -334,7 +315,7 @@ fn time(
     let told = batch.note().into_iter().chain(notes.iter().cloned());
     samples.notes.extend(told);
     probe.write(samples);
-    samples.at.insert("huge_share".to_owned(), Value::from(huge_share));
+    samples.at.put("huge_share", huge_share);
     Ok(())
 }
 

@@ -5,10 +5,8 @@ mod levels;
 mod probe;
 mod reports;
 
-use anyhow::Result;
-use bench::measure::Bench;
 use bench::measure::placed::is_without_room;
-use record::case::Series;
+use bench::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 bench::family!(
@@ -50,7 +48,7 @@ fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<
 
 /// A round of a series on this machine.
 #[cfg(test)]
-fn rehearsal(series: Series) -> bench::link::RoundOrder {
+fn rehearsal(series: Series) -> RoundOrder {
     use bench::experiment::fixtures::{calibrated, rehearsal};
     let cpus = metal::place::allowed().expect("CPUs");
     let calibration = calibrated(cpus[0]);

@@ -94,26 +94,12 @@
 mod node_pairs;
 mod round;
 
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Need, Offer, Params, Preset,
-    Site, Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{metrics, settings};
+use bench::prelude::*;
 use laws::Law;
 use laws::cpu::is_guest;
 use laws::memory::numa;
 use laws::memory::transfer::STREAM;
 use node_pairs::{Sizes, workers};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::Metric;
-use record::unit::Unit;
-use std::time::Duration;
 
 const ID: &str = "memory.numa";
 /// Numbers of nodes that may be asked for; Linux has up to 1024.

@@ -64,10 +64,9 @@ impl MemoryProbe {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOADS, MULTIPLIER, MemoryProbe};
+    use super::*;
     use crate::memory::levels::LEAST_MEMORY;
-    use bench::measure::Clock;
-    use metal::memory::{Mapping, Pages};
+    use metal::memory::Pages;
     use std::collections::BTreeSet;
 
     #[test]

@@ -2,12 +2,9 @@
 //! arrays of exactly four times the last cache (R1, R4).
 
 use super::levels::{TIMES_LAST, instances, last_bytes as level_last_bytes, level_bytes};
-use bench::experiment::Skip;
-use laws::Facts;
+use bench::prelude::*;
 use laws::memory::transfer::{Access, Stores, Transfer, Width};
 use laws::memory::{Level, described_levels};
-use record::quantity::render;
-use record::unit::Unit;
 
 /// Why a case of words that stand for lines cannot be, if it cannot.
 pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
@@ -72,10 +69,8 @@ pub(super) fn four_times(
 
 #[cfg(test)]
 mod tests {
-    use super::four_times;
+    use super::*;
     use bench::experiment::fixtures::recorded;
-    use bench::experiment::{Known, Site};
-    use laws::Facts;
 
     /// What is not among the recorded hosts' frozen sizes.
     #[test]

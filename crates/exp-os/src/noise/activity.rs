@@ -71,31 +71,12 @@ mod ticking;
 mod traces;
 
 use super::attribution::{Level, cost};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
-};
-use bench::measure::Bench;
-use bench::{case, params, symbols};
+use bench::prelude::*;
 use host::Arch;
 use laws::noise::{Cause, activity as law};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::key_figure::KeyFigure;
-use record::metric::{Better, Kind, Metric, Over};
-use record::unit::Unit;
 use round::{Settings, measure};
-use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Activity = Activity;
-
-/// `noise.activity`.
-pub struct Activity;
+bench::experiment!(Activity);
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 30_000_000;
@@ -114,78 +95,47 @@ case! {
     }
 }
 
-const fn share(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
-}
-
-const fn time(name: &'static str, doc: &'static str, better: Better) -> Metric {
-    Metric::new(name, doc, Unit::Ns, better, Kind::Os).over(Over::All)
-}
-
 static CARD: Card = Card {
     id: "noise.activity",
     title: "Interruptions of a program that only runs",
-    metrics: &[
-        Metric::time(
-            "read_to_read",
-            "resolution of the loop: median time between two reads of the counter",
-            Kind::Hardware,
-        )
-        .over(Over::All),
-        time("threshold", "shortest time that counts as a gap", Better::None),
-        time("gap", "length of a gap, in which the loop did not run", Better::Lower),
-        time("active", "from the end of a gap to the next", Better::Higher),
-        Metric::new("gap_rate", "gaps a second", Unit::Hz, Better::Lower, Kind::Os).over(Over::All),
-        Metric::new(
-            "gap_rate_1us",
-            "gaps of at least 1 µs per second, independent of the threshold",
-            Unit::Hz,
-            Better::Lower,
-            Kind::Os,
-        )
-        .over(Over::All),
-        time("longest_gap", "longest gap of all rounds", Better::Lower).over(Over::Greatest),
-        share("lost", "share of the time in gaps"),
-        share("lost_timer", "share taken by the timer's interrupt"),
-        share("lost_interrupt", "share taken by other interrupts"),
-        share("lost_softirq", "share taken by soft interrupts"),
-        share("lost_thread", "share taken by other threads"),
-        share("lost_plumb", "share taken by plumb's own threads"),
-        share("lost_throttled", "share taken by a CPU quota"),
-        share("lost_steal", "share taken by the hypervisor (steal, as it reports)"),
-        share("lost_unattributed", "share without a known cause"),
-        time("tick_period", "period of the tick, from the phase of the gaps", Better::None),
-        time(
-            "other_period",
-            "another period among gaps off the tick, if there is one",
-            Better::None,
-        ),
-        time("other_gap", "median gap of that period", Better::Lower),
-    ],
+    metrics: metrics! {
+        "read_to_read" => Ns Lower Hardware over All:
+            "resolution of the loop: median time between two reads of the counter";
+        "threshold" => Ns None Os over All: "shortest time that counts as a gap";
+        "gap" => Ns Lower Os over All: "length of a gap, in which the loop did not run";
+        "active" => Ns Higher Os over All: "from the end of a gap to the next";
+        "gap_rate" => Hz Lower Os over All: "gaps a second";
+        "gap_rate_1us" => Hz Lower Os over All:
+            "gaps of at least 1 µs per second, independent of the threshold";
+        "longest_gap" => Ns Lower Os over Greatest: "longest gap of all rounds";
+        "lost" => Ratio Lower Os over All: "share of the time in gaps";
+        "lost_timer" => Ratio Lower Os over All: "share taken by the timer's interrupt";
+        "lost_interrupt" => Ratio Lower Os over All: "share taken by other interrupts";
+        "lost_softirq" => Ratio Lower Os over All: "share taken by soft interrupts";
+        "lost_thread" => Ratio Lower Os over All: "share taken by other threads";
+        "lost_plumb" => Ratio Lower Os over All: "share taken by plumb's own threads";
+        "lost_throttled" => Ratio Lower Os over All: "share taken by a CPU quota";
+        "lost_steal" => Ratio Lower Os over All:
+            "share taken by the hypervisor (steal, as it reports)";
+        "lost_unattributed" => Ratio Lower Os over All: "share without a known cause";
+        "tick_period" => Ns None Os over All: "period of the tick, from the phase of the gaps";
+        "other_period" => Ns None Os over All:
+            "another period among gaps off the tick, if there is one";
+        "other_gap" => Ns Lower Os over All: "median gap of that period";
+    },
     params: params![
         Watched::PARAMS,
-        &[
-            Param::setting(
-                "duration",
-                "length of each of a round's two windows; an interval needs six rounds, at duration=1h twelve hours \
-                 in bounded memory",
-                Domain::ns(1_000_000, 86_400_000_000_000),
-                ["100ms", "350ms", "9s"],
-            ),
-            Param::setting(
-                "samples",
-                "active and inactive periods in the table, and at least as many in the plot",
-                Domain::count(1, 10_000),
-                ["10", "30", "30"],
-            ),
-            Param::setting(
-                "attribution",
+        settings! {
+            "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["100ms", "350ms", "9s"] =>
+                "length of each of a round's two windows; an interval needs six rounds, at \
+                 duration=1h twelve hours in bounded memory";
+            "samples": Domain::count(1, 10_000), ["10", "30", "30"] =>
+                "active and inactive periods in the table, and at least as many in the plot";
+            "attribution": Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
+                ["counters", "auto", "auto"] =>
                 "method for finding causes: auto (the best that permissions allow), or the given \
-                 one at most; quick's rounds are too short for more than counters",
-                Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
-                ["counters", "auto", "auto"],
-            ),
-        ]
+                 one at most; quick's rounds are too short for more than counters";
+        }
     ],
     after: &["clock.rate", "clock.read"],
     views: &[ViewCard::spans("timeline", "periods").beside(&["active"])],
@@ -248,7 +198,7 @@ impl Experiment for Activity {
         for case in &mut series.cases {
             let cpu = Watched::of(&case.id).map_or(Where::Quietest, |watched| watched.cpu);
             let cpu = cpu_of(site, cpu)?;
-            case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+            case.at.put("cpu", cpu as u64);
             let virtualisation = &site.host.kernel.virtualisation;
             let machine = match (virtualisation.is_guest, &virtualisation.hypervisor) {
                 (Some(true), Some(hypervisor)) => hypervisor.as_str(),
@@ -256,7 +206,7 @@ impl Experiment for Activity {
                 (Some(false), _) => "bare",
                 (None, _) => continue,
             };
-            case.at.insert("machine".to_owned(), Value::from(machine));
+            case.at.put("machine", machine);
         }
         Ok(series)
     }

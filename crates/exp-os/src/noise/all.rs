@@ -50,27 +50,11 @@
 mod party;
 mod written;
 
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields as _, Known, Need, Param, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::{Bench, Declared};
-use bench::{case, params, symbols};
+use bench::prelude::*;
 use host::format_cpus;
 use laws::noise::all as law;
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::metric::{Better, Kind, Metric, Over};
-use record::unit::Unit;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: All = All;
-
-/// `noise.all`.
-pub struct All;
+bench::experiment!(All);
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 3_000_000;
@@ -101,33 +85,23 @@ impl AtWork {
     }
 }
 
-const fn time(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os).over(Over::All)
-}
-
-const fn share(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
-}
-
 static CARD: Card = Card {
     id: "noise.all",
     title: "Interruptions of every CPU at once",
-    metrics: &[
-        share("lost", "share of the CPUs' time in which the loop did not run"),
-        Metric::new("gap_rate", "gaps a second of one CPU", Unit::Hz, Better::Lower, Kind::Os)
-            .over(Over::All),
-        time("gap", "length of a gap"),
-        time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
-        share("lost_plumb", "CPU time of plumb's other threads over the CPUs' time"),
-    ],
+    metrics: metrics! {
+        "lost" => Ratio Lower Os over All: "share of the CPUs' time in which the loop did not run";
+        "gap_rate" => Hz Lower Os over All: "gaps a second of one CPU";
+        "gap" => Ns Lower Os over All: "length of a gap";
+        "longest_gap" => Ns Lower Os over Greatest: "longest gap of all rounds, of any CPU";
+        "lost_plumb" => Ratio Lower Os over All:
+            "CPU time of plumb's other threads over the CPUs' time";
+    },
     params: params![
         AtWork::PARAMS,
-        &[Param::setting(
-            "duration",
-            "length of the window",
-            Domain::ns(1_000_000, 86_400_000_000_000),
-            ["50ms", "440ms", "10s"],
-        )]
+        settings! {
+            "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["50ms", "440ms", "10s"] =>
+                "length of the window";
+        }
     ],
     after: &["clock.rate", "noise.activity"],
     needs: &[Need::TwoCpus],
@@ -176,8 +150,8 @@ impl Experiment for All {
                 Some(cpu) => cpu.to_string(),
                 None => format_cpus(&site.cpus),
             };
-            case.at.insert("cpus".to_owned(), Value::Text(cpus));
-            case.at.insert("nobody".to_owned(), Value::Text(nobody.clone()));
+            case.at.put("cpus", cpus);
+            case.at.put("nobody", nobody.clone());
         }
         Ok(series)
     }
@@ -208,10 +182,7 @@ impl Experiment for All {
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let rehearsal = bench.order().rehearsal;
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
-        let duration_ns = match rehearsal {
-            true => duration_ns.min(REHEARSAL_NS),
-            false => duration_ns,
-        };
+        let duration_ns = if rehearsal { duration_ns.min(REHEARSAL_NS) } else { duration_ns };
         let cpus = bench.order().cpus.clone();
         let party = party::trace_all(&cpus, bench.order().clock(), duration_ns as f64, rehearsal)?;
         bench.declare(Declared::Cpus(&cpus));

@@ -1,9 +1,7 @@
 //! What the kernel counted around a window, as a trace.
 
 use super::attribution::Evidence;
-use anyhow::Result;
-use bench::measure::Bench;
-use record::case::Case;
+use bench::prelude::*;
 
 #[derive(Default)]
 pub(super) struct Names(pub(super) Vec<String>);
@@ -35,7 +33,7 @@ pub(super) fn write(
     let rows = evidence.moved().into_iter().map(&mut row).collect();
     let columns = ["cpu", "kind", "row", "count"];
     let trace = bench.trace(case, "counters", &columns[usize::from(!by_cpu)..], rows)?;
-    trace.names.insert("kind".to_owned(), kinds.0);
-    trace.names.insert("row".to_owned(), names.0);
+    trace.names.put("kind", kinds.0);
+    trace.names.put("row", names.0);
     Ok(())
 }

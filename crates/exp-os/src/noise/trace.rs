@@ -6,8 +6,7 @@
 //! histogram; the time that this takes is in no segment, so it is neither traced nor lost.
 
 use super::attribution::Held;
-use anyhow::{Context, Result, bail};
-use bench::measure::Clock;
+use bench::prelude::*;
 use metal::gaps::{Gap, Tracer};
 use stats::histogram::Histogram;
 use stats::quantile::median;

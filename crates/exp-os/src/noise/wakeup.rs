@@ -70,13 +70,7 @@ mod hold;
 pub(crate) mod load;
 mod plan;
 
-use anyhow::{Context, Result, bail, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-};
-use bench::measure::{Bench, Declared, Values};
-use bench::params;
+use bench::prelude::*;
 use hold::{Fifo, NoIdling};
 use laws::noise::wakeup::{self as law, GridClock, IdleStates, Load, Policy, Slack, Sleep};
 use load::Loads;
@@ -85,18 +79,8 @@ use metal::deadline::Deadline;
 use metal::place;
 use metal::process::{Usage, rusage_thread};
 use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key_figure::KeyFigure;
-use record::metric::{Better, Kind, Metric, Over};
-use record::unit::Unit;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Wakeups = Wakeups;
-
-/// `noise.wakeup`.
-pub struct Wakeups;
+bench::experiment!(Wakeups);
 
 /// The way to the first point of a grid, at most.
 const BEGIN_NS: u64 = 1_000_000;
@@ -113,33 +97,20 @@ const SLEPT: f64 = 0.9;
 static CARD: Card = Card {
     id: "noise.wakeup",
     title: "Late wake-ups",
-    metrics: &[
-        Metric::time(
-            "latency",
-            "from the scheduled end of a sleep to the sleeper's first reading \
-                                 of the clock",
-            Kind::Os,
-        )
-        .over(Over::All),
-        Metric::new(
-            "missed",
+    metrics: metrics! {
+        "latency" => Ns Lower Os over All:
+            "from the scheduled end of a sleep to the sleeper's first reading of the clock";
+        "missed" => Ratio Lower Os over All:
             "share of the wake-up times that passed before the sleeper had returned from the \
-             previous one",
-            Unit::Ratio,
-            Better::Lower,
-            Kind::Os,
-        )
-        .over(Over::All),
-    ],
+             previous one";
+    },
     params: params![
         Sleep::PARAMS,
-        &[Param::setting(
-            "sleeps",
-            "wake-up times per case and round; auto: as many as fit the preset's time, at least 2 \
-             (too few for a tail)",
-            Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
-            ["auto"; 3],
-        )]
+        settings! {
+            "sleeps": Domain::Either(&["auto"], 1, 1_000_000, Unit::Count), ["auto"; 3] =>
+                "wake-up times per case and round; auto: as many as fit the preset's time, at \
+                 least 2 (too few for a tail)";
+        }
     ],
     after: &["clock.rate", "os.switch"],
     views: &[ViewCard::bars("latency").each(&["spacing"])],

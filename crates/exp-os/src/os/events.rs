@@ -1,9 +1,7 @@
 //! Events that are timed one by one, for the time of a case; and what several experiments lack
 //! alike.
 
-use anyhow::{Result, ensure};
-use bench::experiment::{Site, Skip};
-use bench::measure::{Bench, Clock, Values};
+use bench::prelude::*;
 use metal::clock::monotonic_raw_ns;
 
 /// Descriptors that the worker keeps beside those of a case.
@@ -31,10 +29,8 @@ impl<T> Events<T> {
         mut once: impl FnMut() -> Result<(Option<T>, f64)>,
     ) -> Result<Events<T>> {
         let Number { rehearsal, least, most } = number;
-        let (least, most) = match bench.order().rehearsal {
-            true => (rehearsal, rehearsal),
-            false => (least, most),
-        };
+        let (least, most) =
+            if bench.order().rehearsal { (rehearsal, rehearsal) } else { (least, most) };
         let room = || (Vec::with_capacity(most), Vec::with_capacity(most));
         let ((mut kept, mut width), mut made) = (room(), 0);
         let mut probes = bench.timer().watch();

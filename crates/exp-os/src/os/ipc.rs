@@ -67,31 +67,16 @@
 mod party;
 mod peer;
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::{Bench, Declared, Timer, Turns, Values, abba};
+use bench::measure::{Timer, Turns, abba};
 use bench::pair::{self, Class};
+use bench::prelude::*;
 use laws::os::ipc::{self, Via, Way};
 use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key_figure::KeyFigure;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use stats::quantile::median;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Ipc = Ipc;
-
-/// `os.ipc`.
-pub struct Ipc;
+bench::experiment!(Ipc);
 
 /// Bytes of a ring: those of a pipe.
 const RING_BYTES: usize = 64 << 10;
@@ -164,20 +149,10 @@ const EVERY_SIZE: &[u64] =
 static CARD: Card = Card {
     id: "os.ipc",
     title: "Messages between processes",
-    metrics: &[
-        Metric::time(
-            "round_trip",
-            "a message and an answer of the same size, not halved",
-            Kind::Os,
-        ),
-        Metric::new(
-            "bandwidth",
-            "bytes read by the receiver, one direction",
-            Unit::BPerS,
-            Better::Higher,
-            Kind::Os,
-        ),
-    ],
+    metrics: metrics! {
+        "round_trip" => Ns Lower Os: "a message and an answer of the same size, not halved";
+        "bandwidth" => BPerS Higher Os: "bytes read by the receiver, one direction";
+    },
     params: Way::PARAMS,
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch"],
     views: &[

@@ -76,31 +76,12 @@ mod apparatus;
 mod derive;
 mod reports;
 
-use anyhow::Result;
 use apparatus::Parent;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
-    ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, params, symbols};
+use bench::prelude::*;
 use laws::os::learnt;
 use laws::os::process::{self as law, Call};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Process = Process;
-
-/// `os.process`.
-pub struct Process;
+bench::experiment!(Process);
 
 const MIB: u64 = 1 << 20;
 /// First kernel with clone3(2).
@@ -139,40 +120,22 @@ case! {
     }
 }
 
-const fn time(name: &'static str, doc: &'static str) -> Metric {
-    Metric::time(name, doc, Kind::Os)
-}
-
 static CARD: Card = Card {
     id: "os.process",
     title: "Making a process",
-    metrics: &[
-        time("return", "from the call that creates a process to its return in the parent"),
-        time("first_instruction", "from the call to the child's first instruction"),
-        time("reaped", "from the call until the child has exited and is waited for"),
-        time("in_sequence", "one process created and reaped, from a sequence timed as a whole"),
-        Metric::derived(
-            "return_per_page",
-            "time that a page of the parent's resident memory adds to the return",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
-            "reaped_per_page",
-            "time that a page of the parent's resident memory adds until the child is reaped",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
-            "process_to_thread",
-            "a fork with its reaping, over creating and joining a thread",
-            Unit::Ratio,
-            Better::None,
-            Kind::Os,
-        ),
-    ],
+    metrics: metrics! {
+        "return" => Ns Lower Os: "from the call that creates a process to its return in the parent";
+        "first_instruction" => Ns Lower Os: "from the call to the child's first instruction";
+        "reaped" => Ns Lower Os: "from the call until the child has exited and is waited for";
+        "in_sequence" => Ns Lower Os:
+            "one process created and reaped, from a sequence timed as a whole";
+        "return_per_page" => derived Ns Lower Os:
+            "time that a page of the parent's resident memory adds to the return";
+        "reaped_per_page" => derived Ns Lower Os:
+            "time that a page of the parent's resident memory adds until the child is reaped";
+        "process_to_thread" => derived Ratio None Os:
+            "a fork with its reaping, over creating and joining a thread";
+    },
     params: params![Creation::PARAMS, reports::SETTINGS,],
     after: &["os.syscall", "os.thread"],
     views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],

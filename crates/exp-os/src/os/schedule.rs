@@ -66,30 +66,15 @@ mod spin;
 mod window;
 
 use crate::noise::trace;
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields, Known, Param, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::measure::Bench;
-use bench::{case, params};
+use bench::prelude::*;
 use host::counters::Snapshot;
 use host::{Outside, Root};
 use laws::os::schedule as law;
 use metal::clock::{Clock, getres_ns};
 use metal::gaps::Gap;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use spin::Spin;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Schedule = Schedule;
-
-/// `os.schedule`.
-pub struct Schedule;
+bench::experiment!(Schedule);
 
 /// Slices of each process that a window has room for at least, where they are as predicted.
 const SLICES_MIN: f64 = 4.0;
@@ -100,10 +85,6 @@ const GAPS_MIN: usize = 4096;
 const PROCESS: Duration = Duration::from_micros(600);
 /// The threshold, the core clock and the worker's start and end.
 const AROUND: Duration = Duration::from_millis(70);
-
-const fn share(name: &'static str, doc: &'static str, better: Better) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, better, Kind::Os)
-}
 
 case! {
     /// Processes that want one CPU.
@@ -116,48 +97,27 @@ case! {
 static CARD: Card = Card {
     id: "os.schedule",
     title: "Time slices",
-    metrics: &[
-        Metric::new(
-            "slice",
-            "time that one process runs until another one does, interruptions included",
-            Unit::Ns,
-            Better::None,
-            Kind::Os,
-        ),
-        share("slice_ticks", "the same, in periods of the kernel's tick", Better::None),
-        Metric::time(
-            "switch",
-            "from the last read of one process to the first of the next",
-            Kind::Os,
-        ),
-        share("on_tick", "share of the switches at a tick", Better::None),
-        share(
-            "rotation",
-            "share of the switches that go to the process that has waited longest",
-            Better::None,
-        ),
-        share("fairness", "Jain's fairness index of the processes' CPU time", Better::Higher),
-        share(
-            "interrupted",
-            "share of the time lost to interruptions inside slices",
-            Better::Lower,
-        ),
-        share(
-            "lost",
-            "share of the time in which no process ran: interruptions and switches",
-            Better::Lower,
-        ),
-    ],
+    metrics: metrics! {
+        "slice" => Ns None Os:
+            "time that one process runs until another one does, interruptions included";
+        "slice_ticks" => Ratio None Os: "the same, in periods of the kernel's tick";
+        "switch" => Ns Lower Os: "from the last read of one process to the first of the next";
+        "on_tick" => Ratio None Os: "share of the switches at a tick";
+        "rotation" => Ratio None Os:
+            "share of the switches that go to the process that has waited longest";
+        "fairness" => Ratio Higher Os: "Jain's fairness index of the processes' CPU time";
+        "interrupted" => Ratio Lower Os: "share of the time lost to interruptions inside slices";
+        "lost" => Ratio Lower Os:
+            "share of the time in which no process ran: interruptions and switches";
+    },
     params: params![
         Crowd::PARAMS,
-        &[Param::setting(
-            "samples",
-            "active periods per process, as in report R4: a tick ends one, so the window is this \
-             many ticks for each process; at least four slices where slices of several ticks are \
-             predicted",
-            Domain::count(4, 10_000),
-            ["15", "15", "30"],
-        )],
+        settings! {
+            "samples": Domain::count(4, 10_000), ["15", "15", "30"] =>
+                "active periods per process, as in report R4: a tick ends one, so the window is \
+                 this many ticks for each process; at least four slices where slices of several \
+                 ticks are predicted";
+        },
     ],
     after: &["os.switch"],
     views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES).beside(&["slice"])],
@@ -204,8 +164,7 @@ impl Experiment for Schedule {
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             if let Some(Crowd { processes }) = Crowd::of(&case.id) {
-                let least_ns = (least_ns(site, processes).round() as u64).into();
-                case.at.insert(LEAST.to_owned(), least_ns);
+                case.at.put(LEAST, least_ns(site, processes).round() as u64);
             }
         }
         Ok(series)

@@ -54,24 +54,12 @@
 //! [lmbench] `lat_sig` (`install`, `catch`, `prot`); [linux] kernel/signal.c,
 //! arch/x86/kernel/signal.c and fpu/signal.c; [man] signal(7), sigreturn(2).
 
-use anyhow::{Context, Result, ensure};
-use bench::case;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Preset, Site, ViewCard};
-use bench::measure::Bench;
+use bench::prelude::*;
 use laws::os::measured_call;
 use laws::os::signal::{self, Operation};
 use metal::signal::{Catcher, Faults};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
 
-/// The experiment.
-pub static EXPERIMENT: Signal = Signal;
-
-/// `os.signal`.
-pub struct Signal;
+bench::experiment!(Signal);
 
 /// The signal that is sent: SIGUSR1, which is free for a program's own use.
 const SIGUSR1: i32 = 10;
@@ -88,11 +76,10 @@ case! {
 static CARD: Card = Card {
     id: "os.signal",
     title: "Signals",
-    metrics: &[Metric::time(
-        "latency",
-        "one operation, including delivery and return if the signal is caught",
-        Kind::Os,
-    )],
+    metrics: metrics! {
+        "latency" => Ns Lower Os:
+            "one operation, including delivery and return if the signal is caught";
+    },
     params: Repeated::PARAMS,
     after: &["clock.rate", "os.syscall"],
     views: &[ViewCard::bars("latency")],

@@ -76,34 +76,16 @@ mod timing;
 mod token;
 
 use super::events::{Events, Number, counter, too_few_files};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, shared_round_cost, unknown,
-};
-use bench::measure::{Bench, Declared};
+use bench::experiment::{Role, shared_round_cost};
 use bench::pair::{self, Class};
-use bench::params;
+use bench::prelude::*;
 use circle::{Circle, Plan};
 use host::refused;
 use laws::os::switch::{self as law, Handover, Parties, Via};
 use metal::handover::first_run;
 use metal::memory::SharedWords;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Switch = Switch;
-
-/// `os.switch`.
-pub struct Switch;
+bench::experiment!(Switch);
 
 /// Making and ending one process, for the cost that is stated.
 const PROCESS: Duration = Duration::from_micros(400);
@@ -120,32 +102,18 @@ const KIB: u64 = 1 << 10;
 static CARD: Card = Card {
     id: "os.switch",
     title: "Hand-overs and switches",
-    metrics: &[
-        Metric::time(
-            "handover",
+    metrics: metrics! {
+        "handover" => Ns Lower Os:
             "one hand-over: half a round trip of two, or a lap of a ring divided by its processes; \
-             first_run: from the parent's wait to the child's first instruction",
-            Kind::Os,
-        ),
-        Metric::time(
-            "one_party",
+             first_run: from the parent's wait to the child's first instruction";
+        "one_party" => Ns Lower Os:
             "the operations of one hand-over in a single process or thread: the same calls without \
-             a switch",
-            Kind::Os,
-        ),
-        Metric::time(
-            "switch",
-            "hand-over less the same operations without a switch, alternating in the same round",
-            Kind::Os,
-        ),
-        Metric::derived(
-            "process_to_thread",
-            "switch between processes over switch between threads",
-            Unit::Ratio,
-            Better::None,
-            Kind::Os,
-        ),
-    ],
+             a switch";
+        "switch" => Ns Lower Os:
+            "hand-over less the same operations without a switch, alternating in the same round";
+        "process_to_thread" => derived Ratio None Os:
+            "switch between processes over switch between threads";
+    },
     params: params![
         Handover::PARAMS,
         &[Param {

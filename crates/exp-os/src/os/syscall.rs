@@ -44,28 +44,19 @@
 //! syscall.c. Cycles were not looked up one by one.
 
 use super::events::{Events, Number, counter, too_few_files};
-use anyhow::{Context, Result, bail, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Fields, Offer, Param, Params, Preset, Site, Skip, ViewCard};
-use bench::measure::{Bench, Outcome, Values, Watch};
-use bench::{case, params, rows};
+use bench::measure::{Outcome, Watch};
+use bench::prelude::*;
 use host::{Arch, refused};
 use laws::{Law, os, os::Service};
 use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
-use record::case::{Case, Series};
-use record::{event::Prediction, key_figure::KeyFigure, metric::Kind, metric::Metric};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 
-/// The experiment.
-pub static EXPERIMENT: Syscall = Syscall;
-
-/// `os.syscall`.
-pub struct Syscall;
+bench::experiment!(Syscall);
 
 const PAGE_BYTES: usize = 4096;
 /// clock.read's name of the call from which the way into the kernel is derived.
@@ -193,13 +184,15 @@ const DEPTH: &str = "operations that one call of uring_nop submits";
 static CARD: Card = Card {
     id: "os.syscall",
     title: "System calls",
-    metrics: &[Metric::time("latency", LATENCY, Kind::Os)],
+    metrics: metrics! {
+        "latency" => Ns Lower Os: LATENCY;
+    },
     params: params![
         Called::PARAMS,
-        &[
-            Param::setting("pool", POOL, Domain::count(1, 100_000), ["64"; 3]),
-            Param::setting("depth", DEPTH, Domain::count(1, 4096), ["32"; 3]),
-        ],
+        settings! {
+            "pool": Domain::count(1, 100_000), ["64"; 3] => POOL;
+            "depth": Domain::count(1, 4096), ["32"; 3] => DEPTH;
+        },
     ],
     after: &["clock.rate", "clock.read"],
     views: &[ViewCard::bars("latency")],

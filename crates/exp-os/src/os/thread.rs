@@ -86,32 +86,17 @@
 mod windows;
 
 use super::events::{Events, Number};
-use anyhow::{Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Claim, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, shared_round_cost, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Clock, Declared};
+use bench::experiment::shared_round_cost;
 use bench::pair::{self, Class};
-use bench::params;
+use bench::prelude::*;
 use host::refused;
 use laws::os::thread::{self as law, Beside, Company, Made, Moment, Stack};
 use metal::clock;
 use metal::process;
 use metal::thread::{Life, Maker, Stack as MakerStack, Watch};
-use record::case::{Case, Series};
-use record::event::{Prediction, Samples};
-use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
-use std::time::Duration;
+use record::event::Samples;
 
-/// The experiment.
-pub static EXPERIMENT: Thread = Thread;
-
-/// `os.thread`.
-pub struct Thread;
+bench::experiment!(Thread);
 
 /// Size of a stack unless set otherwise: glibc's default, from the usual RLIMIT_STACK.
 const STACK_BYTES: u64 = 8 << 20;
@@ -130,27 +115,19 @@ const STRESS_NS: u64 = 250_000;
 static CARD: Card = Card {
     id: "os.thread",
     title: "Threads",
-    metrics: &[
-        Metric::time("return", "from the call that creates a thread to its return", Kind::Os),
-        Metric::time(
-            "first_instruction",
-            "from the call that creates a thread to the thread's first instruction",
-            Kind::Os,
-        ),
-        Metric::time(
-            "create_join",
-            "from the call that creates a thread until it is joined; per thread",
-            Kind::Os,
-        ),
-    ],
+    metrics: metrics! {
+        "return" => Ns Lower Os: "from the call that creates a thread to its return";
+        "first_instruction" => Ns Lower Os:
+            "from the call that creates a thread to the thread's first instruction";
+        "create_join" => Ns Lower Os:
+            "from the call that creates a thread until it is joined; per thread";
+    },
     params: params![
         Made::PARAMS,
-        &[Param::setting(
-            "stack_bytes",
-            "size of a stack, guard included",
-            Domain::bytes(64 << 10, 1 << 40),
-            ["8MiB"; 3],
-        )],
+        settings! {
+            "stack_bytes": Domain::bytes(64 << 10, 1 << 40), ["8MiB"; 3] =>
+                "size of a stack, guard included";
+        },
     ],
     after: &["os.syscall", "os.switch"],
     views: &[ViewCard::bars("create_join")],

@@ -39,11 +39,7 @@
 //! [linux] kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The tree's cycles are an estimate.
 
 use crate::noise::wakeup::load::Loads;
-use anyhow::{Context, Result, bail, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Params, Preset, Site, Skip, ViewCard, unknown};
-use bench::measure::{Bench, Declared};
-use bench::{case, symbols};
+use bench::prelude::*;
 use laws::noise::wakeup::{self as law, Load, Slack, Sleep};
 use laws::os::{self, Service};
 use laws::range;
@@ -53,18 +49,10 @@ use metal::process::Child;
 use metal::sleep::{TimerSlack, until};
 use metal::timer::{TimerFd, arm_alarm, epoll_wait_for, sleep, wait_alarm};
 use metal::{raw, signal};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::metric::{Kind, Metric, Over};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Timer = Timer;
-
-/// `os.timer`.
-pub struct Timer;
+bench::experiment!(Timer);
 
 /// Time of a round in which a case wakes up, and how often at least and at most.
 const WAKING_NS: u64 = 20_000_000;
@@ -104,10 +92,10 @@ const LATE: &str = "from the requested time to the waiter's first reading of the
 static CARD: Card = Card {
     id: "os.timer",
     title: "Timers",
-    metrics: &[
-        Metric::time("lateness", LATE, Kind::Os).over(Over::All),
-        Metric::time("arm", "a timer armed and cancelled", Kind::Os),
-    ],
+    metrics: metrics! {
+        "lateness" => Ns Lower Os over All: LATE;
+        "arm" => Ns Lower Os: "a timer armed and cancelled";
+    },
     params: Timed::PARAMS,
     after: &["clock.rate", "os.syscall", "os.switch"],
     views: &[ViewCard::bars("lateness").each(&["delay"])],

@@ -1,10 +1,10 @@
 use super::{EXPERIMENT, Way, cost, exists, resolution, smallest_steps};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{AnyExperiment, Preset, Site};
+use bench::prelude::*;
 use host::Arch;
 use metal::kernel::ClockRead;
-use record::metric::Kind;
-use session::fixtures::params;
+use session::fixtures::offered;
 
 #[test]
 fn names_match_the_reads_that_this_machine_has() {
@@ -20,13 +20,11 @@ fn a_clock_of_the_other_architecture_is_a_skip_only_when_asked_for() {
     for mut site in sites() {
         site.host.cpu.arch = Arch::X86_64;
         site.host.cpu.flags.clear();
-        let everything = EXPERIMENT
-            .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
-            .expect("always measurable");
+        let everything = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
         assert!(everything.skipped.is_empty());
         assert_eq!(everything.series[0].cases.len(), 9);
-        let asked = params(EXPERIMENT.card(), Preset::Standard, &[("clock", "cntvct,rdtsc")]);
-        let offer = EXPERIMENT.series(&site, &asked).expect("always measurable");
+        let asked = [("clock", "cntvct,rdtsc")];
+        let offer = offered(&EXPERIMENT, &site, Preset::Standard, &asked);
         assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (1, 1));
     }
 }
@@ -43,9 +41,7 @@ fn what_needs_rdtscp_is_skipped_on_a_processor_that_is_known_to_lack_it() {
     let mut site = recorded("epyc-7763-2s");
     site.host.cpu.flags.retain(|flag| flag != "rdtscp");
     site.host.cpu.cpuid_features.clear();
-    let offer = EXPERIMENT
-        .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
-        .expect("others remain");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
     let skipped: Vec<_> = offer.skipped.iter().map(|(id, _)| id.text("clock")).collect();
     let expected = ["rdtscp", "fenced_pair", "cpuid_pair"].map(Some);
     assert_eq!(skipped, expected);

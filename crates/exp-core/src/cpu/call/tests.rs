@@ -3,13 +3,11 @@ use bench::experiment::AnyExperiment as _;
 use bench::experiment::fixtures::sites;
 use metal::kernel::Frame as Stack;
 use record::key::Key;
-use session::fixtures::params;
+use session::fixtures::offered;
 
 #[test]
 fn every_case_names_a_call_of_the_instruments() {
-    let offer = EXPERIMENT
-        .series(&sites()[0], &params(&CARD, Preset::Thorough, &[]))
-        .expect("always measurable");
+    let offer = offered(&EXPERIMENT, &sites()[0], Preset::Thorough, &[]);
     for case in &offer.series[0].cases {
         let kind = kind(&Called::decode(case).unwrap());
         assert_eq!(call(kind, 9), Some(call_sum(kind, 9)), "{}", case.id);

@@ -1,9 +1,9 @@
 //! The cells of the matrix: which pairs of CPUs, by their numbers.
 
 use super::Handed;
-use bench::experiment::{Params, Site, Skip};
 use bench::pair::Class;
-use std::collections::{BTreeMap, BTreeSet};
+use bench::prelude::*;
+use std::collections::BTreeSet;
 
 /// CPUs whose pairs are looked through for a sample, spread over the machine: each with all others,
 /// so that looking stays linear in the number of CPUs.
@@ -83,8 +83,7 @@ fn spread<T: Copy>(items: &[T], count: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{product, sample, spread};
-    use bench::pair::Class;
+    use super::*;
 
     #[test]
     fn a_product_has_both_directions_and_no_diagonal() {

@@ -1,13 +1,13 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
 use super::Home;
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples, together};
+use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples, together};
+use bench::prelude::*;
 use metal::line::Lines;
 use metal::{place, process};
 use stats::quantile::median;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A party that hears nothing of the other for this time gives up.
 const PATIENCE: Duration = Duration::from_secs(2);

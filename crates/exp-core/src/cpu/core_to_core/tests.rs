@@ -1,6 +1,6 @@
 use super::*;
 use bench::experiment::AnyExperiment as _;
-use bench::experiment::fixtures::{calibrated, recorded, rehearsal};
+use bench::experiment::fixtures::{calibrated, on_a_thread, recorded, rehearsal};
 use bench::measure::Turns;
 use record::case::Order;
 use record::event::Raw;
@@ -53,13 +53,12 @@ fn it_measures_and_the_turns_add_up() {
     }
 }
 
-/// Plays on a bench of its own, on a thread of its own, because the bench pins it.
+/// Plays on a bench of its own.
 fn play(game: Game, cpu: usize) -> Result<game::Played> {
-    let work = move || {
+    on_a_thread(|| {
         let series = Series::new(CARD.id, Order::Fixed, Vec::new());
         game.play(&Bench::new(rehearsal(series, vec![cpu], calibrated(cpu)))?)
-    };
-    std::thread::spawn(work).join().expect("does not panic")
+    })
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! What a wrong guess of a conditional branch costs: random directions against alternating ones.
 
-use anyhow::{Result, ensure};
-use bench::measure::{Bench, Values, Watch};
+use bench::measure::Watch;
+use bench::prelude::*;
 use metal::instruction::{self as body, BRANCHES_PER_WORD};
-use record::case::Case;
-use record::key::Value;
 use std::hint::black_box;
 
 /// Words of the random table: 2 million directions, more than any predictor can keep.
@@ -49,7 +47,7 @@ impl Patterns {
         let wrong = BATCH_WORDS as u64 * BRANCHES_PER_WORD / 2;
         let samples = bench.record(case, metric, Values::quartets(wrong, quartets))?;
         let text = body::BRANCH_TEXT.replace('\n', " ");
-        samples.at.insert("body".to_owned(), Value::Text(text));
+        samples.at.put("body", text);
         samples.notes.push(format!(
             "batches of k have {} branches of alternating directions, batches of 2k the same \
              number of random ones: k more mispredictions",

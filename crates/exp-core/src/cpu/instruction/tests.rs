@@ -1,7 +1,6 @@
 use super::*;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment as _, Field as _, Offer};
-use session::fixtures::{params, smoke};
+use session::fixtures::{offered, smoke};
 
 /// What the card, the table of operations and the bodies say of this architecture is the same.
 #[test]
@@ -30,8 +29,11 @@ fn every_operation_of_this_architecture_has_the_bodies_that_it_should() {
 
 #[test]
 fn what_a_processor_lacks_is_skipped_with_the_feature() {
-    let all = params(&CARD, Preset::Thorough, &[]);
-    let offer = |name: &str| EXPERIMENT.series(&recorded(name), &all).expect("something is there");
+    let offer = |name: &str| offered(&EXPERIMENT, &recorded(name), Preset::Thorough, &[]);
+    let of = |names: &str| {
+        let set = [("instruction", names)];
+        offered(&EXPERIMENT, &recorded("graviton3"), Preset::Standard, &set)
+    };
     let why = |offer: &Offer, name: &str| {
         let skipped = offer.skipped.iter();
         let mut of = skipped.filter(|(id, _)| id.text("instruction") == Some(name));
@@ -46,11 +48,10 @@ fn what_a_processor_lacks_is_skipped_with_the_feature() {
     let graviton = offer("graviton3");
     assert!(graviton.skipped.is_empty());
     assert!(graviton.series[0].cases.len() >= 40);
-    let asked = params(&CARD, Preset::Standard, &[("instruction", "add_i64,fma_f64x8")]);
-    let graviton = EXPERIMENT.series(&recorded("graviton3"), &asked).expect("it adds");
-    assert!(why(&graviton, "fma_f64x8").is_some_and(|reason| reason.contains("aarch64")));
-    let none = params(&CARD, Preset::Standard, &[("instruction", "fma_f64x8")]);
-    let nothing = EXPERIMENT.series(&recorded("graviton3"), &none).expect("reasons");
+    assert!(
+        why(&of("add_i64,fma_f64x8"), "fma_f64x8").is_some_and(|reason| reason.contains("aarch64"))
+    );
+    let nothing = of("fma_f64x8");
     assert!(nothing.series.is_empty() && nothing.skipped.len() == 1);
 }
 

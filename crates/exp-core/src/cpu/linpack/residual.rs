@@ -38,7 +38,7 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{THRESHOLD, largest, scaled_residual};
+    use super::*;
     use crate::cpu::linpack::solve::{Solver, System};
 
     #[test]

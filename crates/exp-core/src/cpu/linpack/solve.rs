@@ -9,8 +9,8 @@
 //! block up in the same way.
 
 use super::lu::{Panel, Singular};
-use anyhow::{Context, Result, ensure};
 use bench::measure::beside;
+use bench::prelude::*;
 use metal::matrix::{Matrix, View, ViewMut, subtract_product};
 use metal::memory::Pages;
 use metal::place;

@@ -2,11 +2,9 @@ use super::EXPERIMENT;
 use super::lu::Singular;
 use super::residual::scaled_residual;
 use super::solve::{Solver, System, block_columns};
-use anyhow::Result;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{AnyExperiment, Preset};
-use record::key::CaseId;
-use session::fixtures::params;
+use bench::prelude::*;
+use session::fixtures::{offered, refused};
 
 /// Solves a system given row by row, the right-hand side last in each row.
 fn solve(rows: &[&[f64]], block: usize) -> Result<Vec<f64>> {
@@ -158,12 +156,8 @@ fn blocks_are_several_for_each_thread_and_never_empty() {
 #[test]
 fn what_does_not_fit_is_skipped_with_its_reason() {
     let mut site = bare_site();
-    let offered = |site: &_, preset, set: &[(&str, &str)]| {
-        EXPERIMENT.series(site, &params(EXPERIMENT.card(), preset, set))
-    };
     let reasons = |site: &_, set: &[(&str, &str)]| {
-        let offer = offered(site, Preset::Thorough, set).expect("something fits");
-        let skipped = offer.skipped.into_iter();
+        let skipped = offered(&EXPERIMENT, site, Preset::Thorough, set).skipped.into_iter();
         skipped.map(|(id, skip)| (id, skip.reason)).collect::<Vec<_>>()
     };
     // One CPU.
@@ -172,7 +166,7 @@ fn what_does_not_fit_is_skipped_with_its_reason() {
     assert!(found[0].1.contains("2 threads, but 1 CPUs"), "{found:?}");
     assert!(found[1].1.contains("same as threads=1"), "{found:?}");
     // All of one is something where nothing else is.
-    let alone = offered(&site, Preset::Quick, &[("threads", "all")]).unwrap();
+    let alone = offered(&EXPERIMENT, &site, Preset::Quick, &[("threads", "all")]);
     let all = CaseId::new().with("n", 1000).with("threads", "all");
     assert_eq!(alone.series[0].cases[0].id, all);
     // Memory.
@@ -183,6 +177,6 @@ fn what_does_not_fit_is_skipped_with_its_reason() {
     site.memory_bytes = 1 << 50;
     let found = reasons(&site, &[("n", "1000,100000"), ("threads", "1")]);
     assert!(found[0].1.contains("would take about"), "{found:?}");
-    let none = offered(&site, Preset::Quick, &[("n", "100000")]).expect_err("too long");
+    let none = refused(&EXPERIMENT, &site, Preset::Quick, &[("n", "100000")]);
     assert!(none.needed.is_some_and(|needed| needed.contains("thorough")));
 }

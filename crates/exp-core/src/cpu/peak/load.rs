@@ -1,19 +1,14 @@
 //! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
 
 use super::width::{Chains, clock_at_width};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Site;
-use bench::measure::{
-    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, WrongResult, best_window,
-};
+use bench::measure::{Had, REHEARSAL_NS, best_window};
+use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
     Arithmetic, Threads, chain_latency, design_of, distinct_cores, per_cycle, thread_cpus,
 };
 use metal::peak::{Kernel, Peak};
 use metal::process::rusage_self;
-use record::case::Case;
-use record::key::{Put, Value};
 
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
@@ -90,10 +85,8 @@ pub fn run(
     let is_crowded = threads > cpus.len();
     // Threads that share a CPU begin one after another, each when the scheduler comes to it.
     let turns = (2 * threads.div_ceil(cpus.len()) - 1) as f64;
-    let window_ns = match rehearsal && threads > 1 {
-        true => window_ns.max(turns * REHEARSAL_NS),
-        false => window_ns,
-    };
+    let window_ns =
+        if rehearsal && threads > 1 { window_ns.max(turns * REHEARSAL_NS) } else { window_ns };
     let crew = bench.crew(&assigned, window_ns)?.watched(again && is_probed(case));
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
@@ -191,11 +184,8 @@ pub fn is_probed(case: &Case) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_probed, ops_per_cycle, place};
+    use super::*;
     use bench::experiment::fixtures::recorded;
-    use laws::cpu::peak::{Arithmetic, Threads};
-    use record::case::Case;
-    use record::key::CaseId;
 
     #[test]
     fn a_placed_case_tells_threads_cpus_cores_and_units() {

@@ -1,29 +1,26 @@
 use super::EXPERIMENT;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Fields, Preset};
+use bench::experiment::{Fields, Preset};
 use laws::cpu::peak::{Element, Op, Peak, Threads, Width};
-use session::fixtures::params;
+use session::fixtures::{offered, refused};
 
 #[test]
 fn what_is_asked_for_is_measured_or_skipped_with_its_reason() {
     let site = recorded("epyc-7763-2s");
     let set = [("width", "avx512,avx2"), ("threads", "3"), ("op", "mul")];
-    let offer = EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Quick, &set)).unwrap();
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &set);
     let names: Vec<&str> = offer.series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["avx2"]);
     assert_eq!(offer.series[0].cases.len(), 1, "f64; i64 has no such instruction");
     assert_eq!(offer.skipped.len(), 3);
-    let nothing = [("width", "neon")];
-    EXPERIMENT
-        .series(&site, &params(EXPERIMENT.card(), Preset::Quick, &nothing))
-        .expect_err("no Arm");
+    refused(&EXPERIMENT, &site, Preset::Quick, &[("width", "neon")]);
 }
 
 #[test]
 fn scalars_scale_over_threads() {
     let site = recorded("epyc-7763-2s");
     let counts = |op: Op, preset| -> Vec<Threads> {
-        let offer = EXPERIMENT.series(&site, &params(EXPERIMENT.card(), preset, &[])).unwrap();
+        let offer = offered(&EXPERIMENT, &site, preset, &[]);
         let cases = offer.series.iter().flat_map(|series| &series.cases);
         let own = cases.filter_map(|case| Peak::of(&case.id)).filter(|peak| {
             let is_basic = matches!(peak.element, Element::F64 | Element::I64);

@@ -120,7 +120,7 @@ fn cycles_of_step(scalar: f64, published: Option<u64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::cycles_of_step;
+    use super::*;
 
     #[test]
     fn a_published_latency_tells_a_clock_that_is_far_lower() {

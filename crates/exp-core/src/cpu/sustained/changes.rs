@@ -223,7 +223,7 @@ fn heat(before: &[Second], after: &[Second], change: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, Second, find, untold};
+    use super::*;
 
     /// A minute at 1e9 with a little scatter, which `change` alters from second 30 on.
     fn minute(change: impl Fn(&mut Second)) -> Vec<Second> {

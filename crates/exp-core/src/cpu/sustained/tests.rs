@@ -1,17 +1,14 @@
 use super::{EXPERIMENT, blocks, window_ns};
+use bench::experiment::Preset;
 use bench::experiment::fixtures::{case, recorded};
-use bench::experiment::{AnyExperiment, Preset};
-use session::fixtures::{here_with, params, rehearse_in, smoke};
+use session::fixtures::{here_with, ids, offered, refused, rehearse_in, smoke};
 
 #[test]
 fn quick_skips_with_a_way_out_that_leads_out() {
     let site = recorded("vm-granite-rapids");
-    let card = EXPERIMENT.card();
-    let skip =
-        EXPERIMENT.series(&site, &params(card, Preset::Quick, &[])).expect_err("not in quick");
+    let skip = refused(&EXPERIMENT, &site, Preset::Quick, &[]);
     assert!(skip.needed.is_some_and(|needed| needed.contains("duration=20s")));
-    let offer =
-        EXPERIMENT.series(&site, &params(card, Preset::Quick, &[("duration", "20s")])).unwrap();
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &[("duration", "20s")]);
     assert_eq!(offer.series.len(), 2);
     assert_eq!(blocks(&offer.series[0], false), (1_000_000_000, 20));
     let window = window_ns(1_000_000_000);
@@ -20,23 +17,18 @@ fn quick_skips_with_a_way_out_that_leads_out() {
 
 #[test]
 fn thorough_has_four_threads_and_the_mix_whatever_the_number_of_cpus() {
-    for (host, cpus, ids) in [
-        (
-            "vm-granite-rapids",
-            1,
-            ["threads=1", "threads=4", "threads=all", "threads=4,op=mix"].as_slice(),
-        ),
-        ("epyc-7763-2s", 256, &["threads=1", "threads=4", "threads=all", "threads=4,op=mix"]),
+    let four = ["threads=1", "threads=4", "threads=all", "threads=4,op=mix"].as_slice();
+    for (host, cpus, expected) in [
+        ("vm-granite-rapids", 1, four),
+        ("epyc-7763-2s", 256, four),
         ("epyc-7763-2s", 4, &["threads=1", "threads=all", "threads=all,op=mix"]),
     ] {
         let mut site = recorded(host);
         site.cpus.truncate(cpus);
-        let params = params(EXPERIMENT.card(), Preset::Thorough, &[]);
-        let offer = EXPERIMENT.series(&site, &params).unwrap();
-        let cases = offer.series.iter().flat_map(|series| &series.cases);
-        let found: Vec<String> = cases.map(|case| case.id.to_string()).collect();
-        let of = |element: &'static str| ids.iter().map(move |id| format!("type={element},{id}"));
-        assert_eq!(found, of("f64").chain(of("i64")).collect::<Vec<_>>(), "{cpus} CPUs");
+        let offer = offered(&EXPERIMENT, &site, Preset::Thorough, &[]);
+        let of =
+            |element: &'static str| expected.iter().map(move |id| format!("type={element},{id}"));
+        assert_eq!(ids(&offer), of("f64").chain(of("i64")).collect::<Vec<_>>(), "{cpus} CPUs");
         let mix = offer.series.iter().filter(|series| series.name.starts_with("mix-"));
         let lasts: Vec<Option<u64>> = mix.map(|series| series.setting("duration")).collect();
         assert_eq!(lasts, [Some(60_000_000_000); 2]);

@@ -2,15 +2,10 @@
 //! must both be possible at once.
 
 use super::ID;
-use bench::experiment::{DerivedValue, Field, Fields, Known, unknown};
-use laws::Facts;
+use bench::prelude::*;
 use laws::memory::Level;
 use laws::memory::bandwidth as law;
 use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use std::collections::BTreeMap;
 
 /// What the mean of kernels and a copy beside a read have of their cases.
 const MEAN: [&str; 3] = ["stores", "level", "threads"];
@@ -109,7 +104,7 @@ fn contradicts(level: Level, copy: f64, read: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, contradicts};
+    use super::*;
 
     #[test]
     fn a_copy_that_loads_what_no_read_does_is_a_contradiction() {

@@ -3,9 +3,8 @@
 use super::sizes;
 use crate::memory::reports;
 use bench::experiment::Preset::{self, Quick, Rehearsal, Standard, Thorough};
-use bench::experiment::{Site, Skip};
+use bench::prelude::*;
 use host::Arch;
-use laws::Facts;
 use laws::memory::Level::{self, FourTimes, L1, L2, Memory};
 use laws::memory::described_levels;
 use laws::memory::transfer::Access::{self, Every, First, Strided};
@@ -136,10 +135,9 @@ pub(super) fn absent(site: &Site, case: &Transfer, limit: u64) -> Option<Skip> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NARROWER, contradiction};
+    use super::*;
     use bench::experiment::fixtures::recorded;
-    use laws::memory::Level;
-    use laws::memory::transfer::{Access, Op, Stores, Threads, Transfer, Width};
+    use laws::memory::transfer::{Access, Op, Stores};
 
     /// The processor at hand may lack what the recorded one has, never the other way round for what
     /// no x86-64 lacks.
@@ -147,14 +145,14 @@ mod tests {
     fn what_exists_is_what_the_instrument_has() {
         let site = recorded("vm-granite-rapids");
         for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(|of| (*op, *of))) {
-            let widest = Transfer::widest(op, stores, Level::Memory, Threads::Number(1));
+            let widest = Transfer::widest(op, stores, Memory, Number(1));
             assert!(contradiction(&site, &widest).is_some() || widest.kernel().is_supported());
             for (access, width) in
                 Access::ALL.iter().flat_map(|access| NARROWER.iter().map(|width| (*access, *width)))
             {
                 let of = Transfer { access, width, ..widest.clone() };
                 let exists = contradiction(&site, &of).is_none();
-                let is_everywhere = matches!(width, Width::Word(_) | Width::Sse2);
+                let is_everywhere = matches!(width, Word(_) | Sse2);
                 if cfg!(target_arch = "x86_64") && (!exists || is_everywhere) {
                     assert_eq!(of.kernel().is_supported(), exists, "{of:?}");
                 }

@@ -4,17 +4,12 @@ use crate::cpu::peak::load::place_threads;
 use crate::memory::levels::{TIMES_LAST, instances, last_bytes, level_bytes, quiet_part, sharing};
 use crate::memory::reports;
 use crate::too_much;
-use bench::experiment::{Site, Skip};
-use laws::Facts;
+use bench::prelude::*;
 use laws::cpu::peak::chain_latency;
 use laws::memory::bandwidth::bytes_per_cycle;
 use laws::memory::channels::stated_peak;
 use laws::memory::transfer::{Transfer, cpus_of};
 use laws::memory::{Level, described_levels};
-use record::case::Case;
-use record::key::Put;
-use record::quantity::render;
-use record::unit::Unit;
 
 /// Arrays in main memory have at least so much altogether: many small caches lie in front of it.
 const LEAST_BYTES: u64 = 16 << 20;

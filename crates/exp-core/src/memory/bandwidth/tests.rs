@@ -1,14 +1,11 @@
 use super::{EXPERIMENT, IMPOSSIBLE, METRICS, sizes};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{known, recorded};
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
-use laws::Facts;
+use bench::prelude::*;
 use laws::memory::Level::{self, FourTimes, L3, Memory};
 use laws::memory::transfer::Op::{Copy, Read};
 use laws::memory::transfer::{Op, Stores, Threads, Transfer};
-use record::case::Case;
-use record::event::Prediction;
-use record::key::Value;
-use session::fixtures::{params, smoke};
+use session::fixtures::{offered, refused, smoke};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -30,11 +27,9 @@ fn found(second: u64, third: u64) -> Known {
 #[test]
 fn what_is_asked_for_is_measured_or_skipped() {
     let site = guest(8 * GIB);
-    let offer = |set: &[(&str, &str)]| {
-        EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Quick, set))
-    };
-    let words = [("op", "read,write"), ("access", "first"), ("width", "4"), ("threads", "1")];
-    let found = offer(&[&words[..], &[("level", "4xLLC")]].concat()).expect("two cases");
+    let [op, access, width] = [("op", "read,write"), ("access", "first"), ("width", "4")];
+    let two = [op, access, width, ("threads", "1"), ("level", "4xLLC")];
+    let found = offered(&EXPERIMENT, &site, Preset::Quick, &two);
     assert_eq!(found.series.len(), 1);
     assert_eq!((found.series[0].name.as_str(), found.series[0].cases.len()), ("4xLLC", 2));
     for nothing in [
@@ -48,7 +43,7 @@ fn what_is_asked_for_is_measured_or_skipped() {
         &[("access", "first")],
         &[("access", "first"), ("width", "4"), ("op", "read"), ("level", "L1")],
     ] {
-        offer(nothing).expect_err("nothing is left");
+        refused(&EXPERIMENT, &site, Preset::Quick, nothing);
     }
 }
 
@@ -68,8 +63,7 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     assert!(skip.needed.expect("a way out").contains("limit=4"));
     // As a series: the reports' is skipped, the other is cut.
     let set = [("level", "DRAM,4xLLC"), ("threads", "1")];
-    let params = params(EXPERIMENT.card(), Preset::Standard, &set);
-    let offer = EXPERIMENT.series(&site, &params).expect("both");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &set);
     let levels = EXPERIMENT.resolve(&site, &known, offer.series[0].clone()).expect("cut");
     for case in &levels.cases {
         assert_eq!(case.text("level"), Some("DRAM"));
@@ -80,7 +74,7 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     EXPERIMENT.resolve(&site, &known, offer.series[1].clone()).expect_err("four times 100 MiB");
     // Less memory than four times the last cache.
     let poor = guest(20 * MIB);
-    let offer = EXPERIMENT.series(&poor, &params).expect("what can be cut");
+    let offer = offered(&EXPERIMENT, &poor, Preset::Standard, &set);
     assert_eq!(offer.series.len(), 1);
     assert!(offer.skipped.iter().all(|(id, _)| id.text("level") == Some("4xLLC")));
 }

@@ -2,22 +2,18 @@
 //! or for which the device gave nothing.
 
 use super::{Faulted, Readahead, Touch};
-use anyhow::{Context, Result, ensure};
 use bench::device::{device_in_flight, device_read_bytes, own_read_bytes};
-use bench::measure::{Bench, Declared, Settled, Values, settle};
+use bench::measure::{Settled, settle};
+use bench::prelude::*;
 use bench::prepared::{self, demand_written_extents};
 use metal::fault::{Area, evict, random_readahead, resident_pages};
 use metal::memory::base_page_bytes;
 use metal::process::rusage_thread;
-use record::case::{Case, Series};
-use record::key::Value;
 use record::note::Note;
-use record::quantity::render;
-use record::unit::Unit;
 use std::fs::File;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Name of the file in the run's directory.
 const NAME: &str = "memory-fault";
@@ -127,7 +123,7 @@ impl Cold {
         match self.pieces {
             Some(pieces) => {
                 let count = pieces as f64;
-                samples.quantities.insert("extents".to_owned(), count);
+                samples.quantities.put("extents", count);
             }
             None => samples.notes.push(NOT_MAPPED.to_owned()),
         }
@@ -365,8 +361,8 @@ impl Singles {
         });
         let samples = bench.record(case, "major_latency", self.latencies)?;
         let quantities = &mut samples.quantities;
-        quantities.insert("touches".to_owned(), touches as f64);
-        quantities.insert("cached".to_owned(), self.cached as f64);
+        quantities.put("touches", touches as f64);
+        quantities.put("cached", self.cached as f64);
         samples.notes.extend(overlap);
         cold.describe(case, samples);
         if self.cached > 0 {
@@ -442,8 +438,8 @@ impl Windows {
         let per_page = self.lengths.iter().map(|ns| ns / pages as f64).collect();
         let samples = bench.record(case, "window", self.lengths)?;
         let quantities = &mut samples.quantities;
-        quantities.insert("major_faults".to_owned(), self.majors as f64 / windows);
-        quantities.insert("minor_faults".to_owned(), self.minors as f64 / windows);
+        quantities.put("major_faults", self.majors as f64 / windows);
+        quantities.put("minor_faults", self.minors as f64 / windows);
         cold.describe(case, samples);
         if self.uncounted {
             samples.notes.push(NOT_COUNTED.to_owned());
@@ -464,7 +460,7 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::device_gave;
+    use super::*;
 
     #[test]
     fn a_device_that_gave_less_than_was_read_was_not_the_one_that_answered() {

@@ -2,9 +2,9 @@
 //! but the touches, and each batch with the kernel's count of its faults.
 
 use super::Touch;
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{bind, verify_node, verify_pages};
-use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba};
+use bench::measure::{Quartet, Timer, Turns, Watch, abba};
+use bench::prelude::*;
 use host::refused;
 use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
@@ -12,7 +12,6 @@ use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
 use metal::place::current_node;
 use metal::process::{Child, rusage_thread};
 use metal::signal::Mender;
-use record::case::Case;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -217,13 +216,10 @@ fn apparatus(touch: Touch, dir: &std::path::Path, seed: u64) -> Result<Box<dyn T
             let bytes = FRESH_HUGE_BYTES.max(2 * huge_page_bytes());
             Box::new(Fresh::private(bytes, Pages::Huge, true)?)
         }
-        Touch::Shared => Box::new(Fresh {
-            area: Area::shared(FRESH_BYTES).context("mapping shared memory")?,
-            stride: page,
-            writes: true,
-            mapped: Mapped::NotAsked,
-            notes: Vec::new(),
-        }),
+        Touch::Shared => {
+            let area = Area::shared(FRESH_BYTES).context("mapping shared memory")?;
+            Box::new(Fresh { writes: true, ..Fresh::read(area, page, Mapped::NotAsked) })
+        }
         Touch::File => Box::new(apart(&cached_file(dir, seed)?)?),
         Touch::FileAround => Box::new(around(&cached_file(dir, seed)?)?),
         Touch::Copy => Box::new(Copied::new()?),
@@ -252,13 +248,13 @@ impl Fresh {
         let mut notes = Vec::new();
         bind(&mapping, current_node(), &mut notes)?;
         let stride = mapping.page_bytes();
-        Ok(Fresh {
-            area: Area::private(mapping).context("freeing memory")?,
-            stride,
-            writes,
-            mapped: Mapped::NotAsked,
-            notes,
-        })
+        let area = Area::private(mapping).context("freeing memory")?;
+        Ok(Fresh { writes, notes, ..Fresh::read(area, stride, Mapped::NotAsked) })
+    }
+
+    /// Pages that are only read.
+    fn read(area: Area, stride: usize, mapped: Mapped) -> Fresh {
+        Fresh { area, stride, writes: false, mapped, notes: Vec::new() }
     }
 }
 
@@ -309,10 +305,8 @@ fn cached_file(dir: &std::path::Path, seed: u64) -> Result<File> {
         })?;
     }
     let pages = FILE_BYTES / base_page_bytes();
-    let resident = resident_pages(&file, 0, FILE_BYTES).context(
-        "reading which pages are in \
-                                                                 memory",
-    )?;
+    let resident = resident_pages(&file, 0, FILE_BYTES);
+    let resident = resident.context("reading which pages are in memory")?;
     ensure!(
         resident == pages,
         "{resident} of {pages} pages of a file just written are in the page cache"
@@ -327,13 +321,8 @@ fn apart(file: &File) -> Result<Fresh> {
     let pages = FILE_BYTES / page;
     let offsets: Vec<u64> =
         (0..FILE_FAULTS).map(|index| (2 * index % pages * page) as u64).collect();
-    Ok(Fresh {
-        area: Area::file(file, page, &offsets).context("mapping pages one by one")?,
-        stride: page,
-        writes: false,
-        mapped: Mapped::ByBatches,
-        notes: Vec::new(),
-    })
+    let area = Area::file(file, page, &offsets).context("mapping pages one by one")?;
+    Ok(Fresh::read(area, page, Mapped::ByBatches))
 }
 
 /// The file mapped as a whole, again and again. How many pages a fault maps is found out by
@@ -353,13 +342,8 @@ fn around(file: &File) -> Result<Fresh> {
         "one fault maps {per_fault:.0} pages of the {pages} of a file: as a huge page"
     );
     let offsets = vec![0; FILE_FAULTS * span / pages];
-    Ok(Fresh {
-        area: Area::file(file, FILE_BYTES, &offsets).context("mapping a file repeatedly")?,
-        stride: span * page,
-        writes: false,
-        mapped: Mapped::Counted(per_fault),
-        notes: Vec::new(),
-    })
+    let area = Area::file(file, FILE_BYTES, &offsets).context("mapping a file repeatedly")?;
+    Ok(Fresh::read(area, span * page, Mapped::Counted(per_fault)))
 }
 
 /// Pages that a waiting child shares since the fork, until they are written.

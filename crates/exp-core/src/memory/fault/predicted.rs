@@ -2,11 +2,9 @@
 
 use super::{Faulted, MIB, Readahead, Touch};
 use bench::device;
-use bench::experiment::unknown;
+use bench::prelude::*;
 use laws::memory::fault::{self as law, Major};
-use laws::{Facts, Law, range};
-use record::case::Case;
-use record::event::Prediction;
+use laws::{Law, range};
 
 /// The prediction of one figure of a case.
 pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {

@@ -1,13 +1,11 @@
 use super::{CARD, EXPERIMENT, Faulted, device};
 use crate::memory::rehearsal;
 use bench::device::ALL_SHARES;
-use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{AnyExperiment, DirFacts, Fields, Known, Preset, Site};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
+use bench::experiment::fixtures::{bare_site, on_a_thread, recorded, sites};
+use bench::experiment::{AnyExperiment, DirFacts};
+use bench::prelude::*;
 use host::{Host, Root};
-use record::key::{CaseId, Key};
-use session::fixtures::{check, here_with, params};
+use session::fixtures::{check, here_with, offered, refused};
 use std::path::Path;
 
 /// A site with a directory on a disk.
@@ -55,22 +53,21 @@ fn everything_is_offered_or_skipped_with_a_reason() {
 
 #[test]
 fn turns_of_stress_ng_leave_their_file_to_no_public_directory() {
-    let all = params(&CARD, Preset::Quick, &[("fault", "stress")]);
+    let set = [("fault", "stress")];
     let without = Site { dir: None, ..with_disk() };
-    let skip = EXPERIMENT.series(&without, &all).expect_err("no directory");
+    let skip = refused(&EXPERIMENT, &without, Preset::Quick, &set);
     assert_eq!(skip.needed.as_deref(), Some("--dir DIR"));
-    EXPERIMENT.series(&with_disk(), &all).expect("has one");
+    offered(&EXPERIMENT, &with_disk(), Preset::Quick, &set);
 }
 
 #[test]
 fn memory_that_is_not_there_is_a_reason() {
     let mut site = recorded("vm-granite-rapids");
     site.memory_bytes = 1 << 20;
-    let all = params(&CARD, Preset::Standard, &[]);
-    EXPERIMENT.series(&site, &all).expect_err("no memory");
+    refused(&EXPERIMENT, &site, Preset::Standard, &[]);
     site.memory_bytes = 1 << 30;
     site.host.memory.thp.enabled = Some("never".to_owned());
-    let offer = EXPERIMENT.series(&site, &all).expect("the rest");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
     assert!(offer.skipped.iter().any(|(id, _)| id.text("fault") == Some("huge")));
 }
 
@@ -90,7 +87,7 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
     let real = here(dir);
     let counts = real.is_some();
     let site = real.unwrap_or_else(with_disk);
-    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Standard, &sized)).expect("all");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &sized);
     let series = offer.series[usize::from(!minor)].clone();
     let mut series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a device");
     if !counts {
@@ -110,11 +107,6 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         samples.into_iter().map(|samples| samples.case).collect(),
         done.failed.into_iter().map(|failed| failed.reason).collect(),
     )
-}
-
-fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
 }
 
 #[test]
@@ -180,11 +172,7 @@ fn clearing_is_the_slope_between_the_pages() {
 #[test]
 fn pages_that_were_there_before_their_touch_void_everything_and_fail_with_both_numbers() {
     let error = on_a_thread(|| {
-        let series = EXPERIMENT
-            .series(&bare_site(), &params(&CARD, Preset::Quick, &[]))
-            .expect("minor faults")
-            .series
-            .remove(0);
+        let series = offered(&EXPERIMENT, &bare_site(), Preset::Quick, &[]).series.remove(0);
         let bench = Bench::new(rehearsal(series)).expect("the CPU is allowed");
         super::minor::present_pages(&bench).expect_err("nothing faults")
     });
@@ -203,8 +191,7 @@ fn turns_alone_are_made_steadily_and_that_costs_its_time() {
     });
     let of = |set: &[(&str, &str)]| {
         let set = [&[("fault", "stress,anonymous")], set].concat();
-        let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &set));
-        let series = offer.expect("minor faults").series.remove(0);
+        let series = offered(&EXPERIMENT, &site, Preset::Quick, &set).series.remove(0);
         let ids: Vec<CaseId> = series.cases.iter().map(|case| case.id.clone()).collect();
         let steady = |fault: &str| {
             let mut cases = series.cases.iter();

@@ -1,11 +1,9 @@
 //! What a round takes, as stated before it is measured.
 
 use super::WARM_LOADS;
-use bench::experiment::{Fields as _, Site};
+use bench::prelude::*;
 use laws::cpu::is_guest;
 use laws::memory::{Pattern, Point};
-use record::case::Series;
-use std::time::Duration;
 
 /// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor
 /// finds the memory then), linking a slot to a random one, and writing a byte of slots that are

@@ -2,17 +2,11 @@
 
 use super::ID;
 use crate::memory::levels::quiet_part;
-use bench::experiment::{DerivedValue, Field as _, Fields as _, Known, Site, unknown};
-use laws::Facts;
+use bench::prelude::*;
 use laws::cpu::{knows_clock, measured_core_hz};
 use laws::memory::{self, Level, Load, On, Pattern, Point, described_levels, described_reaches};
-use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::quantity::render;
-use record::unit::Unit;
 use stats::ladder::{self, Excess, Plateau, Rung};
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// A ladder with fewer rungs shows no levels.
 const LEAST_RUNGS: usize = 8;
@@ -271,7 +265,7 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
     steps.sort_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
-    found.at.insert("footprint".to_owned(), Value::from(*footprint));
+    found.at.put("footprint", *footprint);
     Some(found)
 }
 
@@ -290,7 +284,7 @@ fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     };
     let (footprint, ratio) = points.iter().filter_map(both).max_by_key(|found| found.0)?;
     let mut gain = DerivedValue::new(CaseId::new(), "prefetch_gain", ratio);
-    gain.at.insert("footprint".to_owned(), Value::from(footprint));
+    gain.at.put("footprint", footprint);
     Some(gain)
 }
 

@@ -2,15 +2,10 @@
 
 use super::{ALWAYS_VERIFIED, WARM_LOADS};
 use crate::memory::probe::MemoryProbe;
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Bench;
+use bench::prelude::*;
 use laws::memory::{Load, Pattern, Point};
 use metal::memory::Mapping;
 use metal::ring::{Direction, Ring};
-use record::case::Case;
-use record::key::Value;
-use record::quantity::render;
-use record::unit::Unit;
 use std::cell::RefCell;
 use std::hint::black_box;
 
@@ -115,10 +110,10 @@ impl Round {
         probe.write(samples);
         samples.notes.extend(self.notes.iter().cloned());
         let at = &mut samples.at;
-        at.insert("node".to_owned(), Value::from(self.node as u64));
-        at.insert("slots".to_owned(), Value::from(slots));
-        at.insert("huge_share".to_owned(), Value::from(render(self.huge_share, Unit::Ratio)));
-        at.insert("warmed".to_owned(), Value::from(if warm { "yes" } else { "no" }));
+        at.put("node", self.node as u64);
+        at.put("slots", slots);
+        at.put("huge_share", render(self.huge_share, Unit::Ratio));
+        at.put("warmed", if warm { "yes" } else { "no" });
         Ok(())
     }
 }

@@ -1,10 +1,9 @@
 use super::EXPERIMENT;
 use super::walks::{no_line, without_huge_pages};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, Fields, Offer, Preset, Site, Skip};
+use bench::prelude::*;
 use laws::memory::{Level, Load, On, Pattern, Point};
-use record::key::CaseId;
-use session::fixtures::params;
+use session::fixtures::{ids, offered, refused, skipped};
 use std::collections::BTreeSet;
 
 const GUEST: &str = "vm-granite-rapids";
@@ -27,10 +26,6 @@ fn with_caches(sizes: [u64; 3]) -> Site {
     site
 }
 
-fn offer(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Result<Offer, Skip> {
-    EXPERIMENT.series(site, &params(EXPERIMENT.card(), preset, set))
-}
-
 fn points(offer: &Offer, series: &str) -> Vec<Point> {
     let cases = offer.series.iter().filter(|have| have.name == series).flat_map(|have| &have.cases);
     cases.filter_map(|case| Point::of(&case.id)).collect()
@@ -38,11 +33,8 @@ fn points(offer: &Offer, series: &str) -> Vec<Point> {
 
 /// Every key that a site measures or says why not.
 fn answered(site: &Site) -> (BTreeSet<String>, Vec<(CaseId, Skip)>) {
-    let offer = offer(site, Preset::Standard, &[]).expect("an offer");
-    let cases = offer.series.iter().flat_map(|series| &series.cases);
-    let offered = cases.map(|case| case.id.to_string());
-    let skipped = offer.skipped.iter().map(|(id, _)| id.to_string());
-    (offered.chain(skipped).collect(), offer.skipped)
+    let offer = offered(&EXPERIMENT, site, Preset::Standard, &[]);
+    (ids(&offer).into_iter().chain(skipped(&offer)).collect(), offer.skipped)
 }
 
 #[test]
@@ -85,7 +77,7 @@ fn the_line_size_is_looked_for_between_the_first_two_caches() {
 
 #[test]
 fn a_rehearsal_is_tiny_and_tries_every_way() {
-    let offer = offer(&site(GUEST), Preset::Rehearsal, &[]).expect("an offer");
+    let offer = offered(&EXPERIMENT, &site(GUEST), Preset::Rehearsal, &[]);
     let all: Vec<Point> = offer
         .series
         .iter()
@@ -110,14 +102,14 @@ fn what_no_walk_can_be_is_not_offered() {
         &[("pattern", "page-random"), ("stride", "24"), ("footprint", "8192")],
         &[("slot", "17")],
     ] {
-        offer(&site, Preset::Quick, set).expect_err("no walk");
+        refused(&EXPERIMENT, &site, Preset::Quick, set);
     }
 }
 
 #[test]
 fn what_is_typed_is_what_is_offered() {
     let set = [("pattern", "forward,random"), ("load", "index"), ("footprint", "4KiB,65536")];
-    let offer = offer(&site(GUEST), Preset::Quick, &set).expect("an offer");
+    let offer = offered(&EXPERIMENT, &site(GUEST), Preset::Quick, &set);
     let walks = points(&offer, "walks-huge");
     assert_eq!(walks.len(), 2);
     assert!(walks.iter().all(|point| point.load == Load::Index && point.stride == Some(64)));

@@ -2,12 +2,8 @@
 
 use super::ID;
 use crate::too_much;
-use bench::experiment::{Fields as _, Params, Preset, Site, Skip};
+use bench::prelude::*;
 use laws::memory::{Level, Load, On, Pattern, Point, described_levels, line_bytes};
-use record::key::{CaseId, Value};
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::BTreeMap;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;

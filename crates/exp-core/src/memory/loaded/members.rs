@@ -3,15 +3,13 @@
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::levels::Sized;
 use crate::memory::locked;
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::together;
-use bench::measure::{Bench, Clock, Had, Shared, WrongResult, best_window};
+use bench::measure::{Had, Shared, best_window};
+use bench::prelude::*;
 use metal::chains::Chains;
 use metal::place::current_node;
 use metal::stream::Kernel;
-use record::case::Case;
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency,
@@ -317,7 +315,7 @@ fn passed(kernel: Kernel, placed: Placed, footprint_bytes: usize) -> Result<Arra
 
 #[cfg(test)]
 mod tests {
-    use super::next_due;
+    use super::*;
 
     #[test]
     fn pieces_are_spread_evenly_and_no_burst_makes_up_for_a_pause() {

@@ -1,14 +1,12 @@
 use super::{EXPERIMENT, ID, loaders};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, Known, Preset};
-use record::key::{CaseId, Key};
-use session::fixtures::{params, smoke};
+use bench::prelude::*;
+use session::fixtures::{refused, smoke};
 
 #[test]
 fn one_cpu_is_a_reason() {
-    let standard = params(EXPERIMENT.card(), Preset::Standard, &[]);
-    let skip = EXPERIMENT.series(&bare_site(), &standard).expect_err("one CPU");
-    assert!(skip.needed.is_some());
+    assert!(refused(&EXPERIMENT, &bare_site(), Preset::Standard, &[]).needed.is_some());
 }
 
 #[test]

@@ -1,20 +1,15 @@
 use super::{Chased, EXPERIMENT, ID};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset};
+use bench::prelude::*;
 use laws::memory::Level;
-use record::key::{CaseId, Key};
-use session::fixtures::params;
+use session::fixtures::{offered, refused};
 
 #[test]
 fn quick_measures_it_only_where_it_is_asked_for() {
     let site = recorded("epyc-7763-2s");
-    let quick = |set: &[(&str, &str)]| {
-        let params = params(EXPERIMENT.card(), Preset::Quick, set);
-        EXPERIMENT.series(&site, &params)
-    };
-    let skip = quick(&[]).expect_err("not in quick");
-    assert!(skip.needed.is_some());
-    let offer = quick(&[("chains", "1,8")]).expect("asked for");
+    assert!(refused(&EXPERIMENT, &site, Preset::Quick, &[]).needed.is_some());
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &[("chains", "1,8")]);
     assert_eq!(offer.series[0].cases.len(), 2);
 }
 

@@ -2,15 +2,11 @@
 
 use super::{ID, Pair, distances};
 use crate::too_much;
-use bench::experiment::{Params, Preset, Site, Skip};
+use bench::prelude::*;
 use host::numa::Node;
 use host::{Distance, format_cpus};
 use laws::memory::numa::distance;
-use record::case::{Case, Series};
-use record::key::Value;
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;
 /// STREAM's rule: arrays of at least four times the last cache.
@@ -234,7 +230,7 @@ pub(super) fn place(site: &Site, case: &mut Case, pair: &Pair) {
     let Some(node) = node(site, pair.nodes().0) else { return };
     let cpus = cpus_of(site, node);
     let team = team_of(site, &cpus);
-    case.at.insert("node_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
-    case.at.insert("team".to_owned(), Value::Text(format_cpus(&team)));
+    case.at.put("node_cpus", format_cpus(&cpus));
+    case.at.put("team", format_cpus(&team));
     case.at.extend(distances(site, pair));
 }

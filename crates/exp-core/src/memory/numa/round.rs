@@ -4,12 +4,9 @@ use super::Pair;
 use super::node_pairs::{CACHES, Sizes};
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::{had, locked, unlocked};
-use anyhow::{Context, Result, anyhow, ensure};
-use bench::experiment::Fields as _;
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
-use bench::measure::{
-    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, together,
-};
+use bench::measure::{Crew, NeverTogether, REHEARSAL_NS, Shared, together};
+use bench::prelude::*;
 use fastrand::Rng;
 use host::parse_cpus;
 use laws::memory::Level;
@@ -17,8 +14,6 @@ use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
 use metal::memory::Mapping;
 use metal::place;
 use metal::ring::Ring;
-use record::case::{Case, Series};
-use record::key::{Put, Value};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,14 +1,12 @@
 use super::node_pairs::workers;
-use super::{CARD, EXPERIMENT, ID, Pair};
+use super::{EXPERIMENT, ID, Pair};
 use crate::memory::rehearsal;
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
-use bench::measure::{Bench, Written};
+use bench::experiment::AnyExperiment;
+use bench::experiment::fixtures::{bare_site, on_a_thread};
+use bench::measure::Written;
+use bench::prelude::*;
 use host::{Host, Root};
-use record::case::{Case, Order, Series};
-use record::key::{Key, Value};
-use session::fixtures::{check, params};
-use std::time::Duration;
+use session::fixtures::{check, offered, refused};
 
 fn pair(cpu_node: u64, memory_node: u64) -> Pair {
     Pair { cpu_node, memory_node }
@@ -103,8 +101,7 @@ fn eight_nodes_and_memory_without_cpus_are_rows_and_columns() {
     // Its own, the other half of the socket, memory only, and the next further one.
     let quick = check(&EXPERIMENT, &site, Preset::Quick);
     assert_eq!(cells(&quick.series), [(0, 0), (0, 1), (0, 2), (0, 8)]);
-    let asked = params(&CARD, Preset::Quick, &[("memory_node", "3,4")]);
-    let offer = EXPERIMENT.series(&site, &asked).expect("offered");
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &[("memory_node", "3,4")]);
     assert_eq!(cells(&offer.series).len(), 16, "what is asked for is not thinned");
 }
 
@@ -122,15 +119,14 @@ fn what_a_process_may_not_use_is_skipped_with_what_would_help() {
         let (_, skip) = offer.skipped.iter().find(|(of, _)| *of == id).expect("skipped");
         assert_eq!(skip.needed.is_some(), can_be_helped, "{skip:?}");
     }
-    let asked = params(&CARD, Preset::Standard, &[("cpu_node", "0,8,77")]);
-    let offer = EXPERIMENT.series(&site, &asked).expect("node 0 is there");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[("cpu_node", "0,8,77")]);
     assert!(cells(&offer.series).iter().all(|(row, _)| *row == 0));
     for row in [8, 77] {
         assert!(offer.skipped.iter().any(|(id, _)| id.int("cpu_node") == Some(row)));
     }
     site.memory_bytes = 1 << 20;
-    let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[("memory_node", "0")]));
-    assert!(skip.is_err_and(|skip| skip.needed.is_some()));
+    let skip = refused(&EXPERIMENT, &site, Preset::Quick, &[("memory_node", "0")]);
+    assert!(skip.needed.is_some());
 }
 
 #[test]
@@ -160,20 +156,17 @@ fn rehearse(cpu_node: u64) -> Written {
     let cpus = metal::place::allowed().expect("CPUs");
     let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut case = Case::new(pair(cpu_node, metal::place::current_node() as u64).id());
-    case.at.insert("node_cpus".to_owned(), Value::from(list.clone()));
-    case.at.insert("team".to_owned(), Value::from(list));
+    case.at.put("node_cpus", list.clone());
+    case.at.put("team", list);
     let settings = [("footprint", 4_u64 << 20), ("ring", 1 << 20), ("cpus", 2)];
     let settings = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let series = Series::new(ID, Order::Shuffled, vec![case]);
     let series = Series { settings: settings.into(), ..series };
     let order = rehearsal(series.clone());
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            let mut bench = Bench::new(order).expect("the CPU is allowed");
-            EXPERIMENT.measure(&series, &mut bench).expect("a round");
-            bench.finish().expect("nothing is sent")
-        });
-        work.join().expect("does not panic")
+    on_a_thread(|| {
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        EXPERIMENT.measure(&series, &mut bench).expect("a round");
+        bench.finish().expect("nothing is sent")
     })
 }
 

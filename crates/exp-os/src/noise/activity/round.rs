@@ -6,17 +6,14 @@ use super::REHEARSAL_NS;
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use super::{shares, traces};
-use anyhow::{Context, Result, anyhow};
-use bench::experiment::Field as _;
-use bench::measure::{Bench, Clock, CoreClock, Declared, Values, Windows as ClockWindows};
+use bench::measure::Windows as ClockWindows;
+use bench::prelude::*;
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
 use laws::noise::Cause;
 use metal::gaps::Tracer;
 use metal::place;
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 
 /// Gaps from here on, in ns, are counted alike whatever the threshold.
 const LONG_NS: f64 = 1_000.0;
@@ -35,10 +32,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(series: &Series, rehearsal: bool) -> Settings {
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
-        let duration_ns = match rehearsal {
-            true => duration_ns.min(REHEARSAL_NS),
-            false => duration_ns,
-        };
+        let duration_ns = if rehearsal { duration_ns.min(REHEARSAL_NS) } else { duration_ns };
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
@@ -107,10 +101,7 @@ fn on<T: Send>(
 }
 
 fn core_clock(clock: Clock, rehearsal: bool) -> CoreClock {
-    let windows = match rehearsal {
-        true => ClockWindows::REHEARSAL,
-        false => ClockWindows::FULL,
-    };
+    let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
     CoreClock::new(clock, windows)
 }
 
@@ -295,7 +286,7 @@ impl Book<'_> {
 
 /// Says where a figure was measured, and its core clock if that was taken there.
 fn there(samples: &mut Samples, cpu: usize, apart: Apart) {
-    samples.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+    samples.at.put("cpu", cpu as u64);
     if let Some(core_hz) = apart {
         samples.core_hz = core_hz;
         // It says that no core clock was taken of a CPU that is not the round's.

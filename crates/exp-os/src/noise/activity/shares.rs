@@ -2,12 +2,10 @@
 
 use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
+use bench::prelude::*;
 use laws::noise::Cause;
-use record::quantity::render;
-use record::unit::Unit;
 use stats::phase::Periodic;
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// Causes that a note names; the rest is in the trace.
 const NAMED: usize = 12;
@@ -144,12 +142,11 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
     let tick = plain.tick.as_ref();
     let is_the_ticks =
         tick.is_some_and(|tick| (tick.period_ns / found.period_ns - 1.0).abs() <= SAME);
-    let beside = match is_the_ticks {
-        true => {
-            " (at the tick's rate but off the tick: work after it, or a hypervisor's own \
+    let beside = if is_the_ticks {
+        " (at the tick's rate but off the tick: work after it, or a hypervisor's own \
                  tick)"
-        }
-        false => "",
+    } else {
+        ""
     };
     let who = named.or_else(|| commonest(&found.members, plain));
     format!("regular gaps off the tick: {}{beside}", who.unwrap_or_else(|| "unknown".to_owned()))

@@ -4,14 +4,12 @@ use super::ticking::Ticking;
 use super::{EXPERIMENT, Settings, Where, cpu_of, shares};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
 use crate::noise::trace::Traced;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Preset};
-use bench::measure::Clock;
+use bench::prelude::*;
 use host::Root;
 use laws::noise::Cause;
 use metal::gaps::Gap;
-use record::case::Case;
-use record::key::{CaseId, Value};
 use session::fixtures::{offered, skipped, smoke};
 
 #[test]
@@ -63,7 +61,7 @@ fn the_cost_of_a_round_is_that_of_its_level() {
 fn the_machine_is_told_by_what_the_case_resolved_to() {
     let case = |machine: &str| {
         let mut case = Case::new(CaseId::new().with("cpu", "quietest"));
-        case.at.insert("machine".to_owned(), Value::from(machine));
+        case.at.put("machine", machine);
         case
     };
     let of = |machine: &str| {

@@ -195,10 +195,7 @@ impl Ticking {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        FEWER_INTERRUPTS, FOREIGN, HIDDEN, MORE_INTERRUPTS, TICKLESS_CPU, Ticking, UNKNOWN,
-        foreign_ns,
-    };
+    use super::*;
     use stats::phase::tick;
 
     fn ticking(period_ms: Option<f64>, timer_hz: Option<f64>, nohz_full: Option<&str>) -> Ticking {

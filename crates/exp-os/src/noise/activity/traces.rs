@@ -4,9 +4,8 @@ use super::super::attribution::Level;
 use super::super::moved::{self, Names};
 use super::seen::Seen;
 use super::shares::{self, name, state};
-use anyhow::Result;
-use bench::measure::{Bench, raw_ns};
-use record::case::Case;
+use bench::measure::raw_ns;
+use bench::prelude::*;
 
 /// The state in which the loop runs.
 const RUNNING: &str = "running";
@@ -42,16 +41,13 @@ fn shown<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen 
 
 /// What a reader must know of the picture and the table.
 pub(super) fn told(plain: &Seen, traced: Option<&Seen>) -> &'static str {
-    match std::ptr::eq(shown(plain, traced), plain) {
-        true => {
-            "plot and table show the window without recording; its causes are matched by their \
+    if std::ptr::eq(shown(plain, traced), plain) {
+        "plot and table show the window without recording; its causes are matched by their \
              counts"
-        }
-        false => {
-            "plot and table show the second window, with recorded tracepoints: its causes are \
+    } else {
+        "plot and table show the second window, with recorded tracepoints: its causes are \
              matched by time, and its lengths include the cost of recording; the list `gaps` is \
              from the first window"
-        }
     }
 }
 
@@ -97,7 +93,7 @@ fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
     let columns = ["start_ns", "length_ns", "cause"];
     let trace = bench.trace(case, kind, &columns, rows)?;
     trace.dropped += seen.traced.dropped + (held - listed) as u64;
-    trace.names.insert("cause".to_owned(), names.0);
+    trace.names.put("cause", names.0);
     Ok(())
 }
 
@@ -125,7 +121,7 @@ fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Resu
     }
     let columns = ["start_ns", "duration_ns", "state"];
     let trace = bench.trace(case, "timeline", &columns, rows)?;
-    trace.names.insert("state".to_owned(), names.0);
+    trace.names.put("state", names.0);
     Ok(())
 }
 
@@ -161,7 +157,7 @@ fn periods(
         None => &["active_start_ns", "active_ns", "inactive_ns", "cause"],
     };
     let trace = bench.trace(case, "periods", columns, rows)?;
-    trace.names.insert("cause".to_owned(), names.0);
+    trace.names.put("cause", names.0);
     Ok(())
 }
 
@@ -180,7 +176,7 @@ fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     }
     let columns = ["cause", "who", "gaps", "median_ns", "lost_ratio"];
     let trace = bench.trace(case, "causes", &columns, rows)?;
-    trace.names.insert("cause".to_owned(), causes.0);
-    trace.names.insert("who".to_owned(), names.0);
+    trace.names.put("cause", causes.0);
+    trace.names.put("who", names.0);
     Ok(())
 }

@@ -8,15 +8,14 @@
 
 use crate::noise::attribution::{Evidence, Level, Watch};
 use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
-use anyhow::{Context, Result};
-use bench::measure::{Clock, Finally, Gate, beside};
+use bench::measure::{Finally, Gate, beside};
+use bench::prelude::*;
 use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
 
 /// After the last thread has come, what woke them dies away for so long, in ns.
 const SETTLE_NS: u64 = 200_000;

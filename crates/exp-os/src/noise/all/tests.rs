@@ -3,9 +3,7 @@
 use super::EXPERIMENT;
 use super::party::trace_all;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Preset, Site};
-use bench::measure::Clock;
-use record::key::{CaseId, Value};
+use bench::prelude::*;
 use session::fixtures::{offered, skipped, smoke};
 
 fn of(cpu: impl Into<Value>) -> CaseId {

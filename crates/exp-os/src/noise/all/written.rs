@@ -5,18 +5,13 @@ use super::party::{Party, Seen};
 use crate::noise::attribution::Evidence;
 use crate::noise::moved;
 use crate::noise::trace::Traced;
-use anyhow::{Result, anyhow};
-use bench::experiment::Fields as _;
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 use stats::histogram::Histogram;
 use stats::phase::tick_by_length;
 use stats::quantile::median;
-use std::collections::BTreeMap;
 
 /// Gaps that are listed one by one of all CPUs together.
 const LISTED_MAX: usize = 20_000;
@@ -166,10 +161,7 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
             format!("{}: {runs} runs, {:.1} µs", of.name, ns as f64 / 1e3)
         })
         .collect();
-    let told = match ran.is_empty() {
-        true => format!("none of {}", threads.len()),
-        false => ran.join("; "),
-    };
+    let told = if ran.is_empty() { format!("none of {}", threads.len()) } else { ran.join("; ") };
     samples
         .notes
         .push(format!("plumb's other threads that ran from before to after the window: {told}"));
@@ -281,14 +273,11 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ByCause, Cause, Loss, causes};
+    use super::*;
     use crate::noise::all::party::Seen;
-    use crate::noise::attribution::{Evidence, OfCpu, OfThread, RowCount};
-    use crate::noise::trace::{Threshold, Traced};
-    use bench::measure::Clock;
+    use crate::noise::attribution::{OfCpu, OfThread, RowCount};
+    use crate::noise::trace::Threshold;
     use metal::gaps::Gap;
-    use record::case::Case;
-    use record::key::{CaseId, Value};
 
     /// 200 gaps of 2 ticks of a ns, the first `held` are stored individually.
     fn seen(held: u64) -> Seen {
@@ -343,8 +332,7 @@ mod tests {
     fn what_is_not_known_is_not_named() {
         let mut by_cause = ByCause::new();
         let mut case = Case::new(CaseId::new());
-        let likely = Value::Text("likely the hypervisor".to_owned());
-        case.at.insert("nobody".to_owned(), likely);
+        case.at.put("nobody", "likely the hypervisor".to_owned());
         assert_eq!(causes(&case, &by_cause, true), "no gap");
         by_cause.extend([
             (Cause::Timer, 0.03),

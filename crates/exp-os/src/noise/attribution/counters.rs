@@ -108,8 +108,7 @@ fn thread(root: &Root, tid: u32) -> OfThread {
 
 #[cfg(test)]
 mod tests {
-    use super::Reading;
-    use host::Root;
+    use super::*;
 
     const TREE: &str = "== proc/interrupts\n      CPU0 CPU2\n 36: 5 7 PCI-MSIX-0000:00:02.0 1-edge virtio1-req.0\n\
         LOC: 10 20 Local timer interrupts\nRES: 1 1 Rescheduling interrupts\n\

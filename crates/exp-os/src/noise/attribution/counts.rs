@@ -52,10 +52,7 @@ impl<'a> Matching<'a> {
     /// The part of a line's count that is these gaps'. The timer comes as often whether other gaps
     /// are many or few: its part is that of the time.
     fn counted(&self, row: &RowCount) -> u64 {
-        let part = match row.is_timer {
-            true => self.held.time,
-            false => self.held.gaps,
-        };
+        let part = if row.is_timer { self.held.time } else { self.held.gaps };
         (row.count as f64 * part).round() as u64
     }
 
@@ -202,10 +199,7 @@ impl<'a> Matching<'a> {
         rows.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
         let mut open = self.longest();
         for (row, left) in rows {
-            let cause = match row.is_timer {
-                true => Cause::Timer,
-                false => Cause::Interrupt,
-            };
+            let cause = if row.is_timer { Cause::Timer } else { Cause::Interrupt };
             for _ in 0..left {
                 let Some(gap) = open.pop() else {
                     return;

@@ -112,9 +112,10 @@ impl Shares {
     /// left.
     pub fn nobody(&self, machine: &Virtualisation) -> String {
         let share = self.by_cause.get(&Cause::Unattributed);
-        match share.is_some_and(|share| *share > 0.0) && self.outside <= 0.0 {
-            true => "unattributed (the evidence is not whole)".to_owned(),
-            false => unattributed(machine),
+        if share.is_some_and(|share| *share > 0.0) && self.outside <= 0.0 {
+            "unattributed (the evidence is not whole)".to_owned()
+        } else {
+            unattributed(machine)
         }
     }
 }
@@ -183,9 +184,8 @@ impl Evidence {
         match (self.level, &of_cpu.timeline) {
             (Level::Tracepoints, Some(_)) => {
                 let lost = self.why_lost(of_cpu);
-                let found = |gap| match is_whole(gap) {
-                    true => owner(gap),
-                    false => Some(Attributed::nobody(lost.clone())),
+                let found = |gap| {
+                    if is_whole(gap) { owner(gap) } else { Some(Attributed::nobody(lost.clone())) }
                 };
                 counts.found = gaps.iter().map(found).collect();
                 counts.throttled_under_others(throttling);
@@ -307,11 +307,10 @@ impl Evidence {
             return Attributed::outside("no kernel event overlaps it");
         }
         let unreadable = of_cpu.unreadable();
-        match unreadable.is_empty() {
-            true => Attributed::outside("more gaps than the counters counted"),
-            false => {
-                Attributed::nobody(format!("counters not readable: {}", unreadable.join(", ")))
-            }
+        if unreadable.is_empty() {
+            Attributed::outside("more gaps than the counters counted")
+        } else {
+            Attributed::nobody(format!("counters not readable: {}", unreadable.join(", ")))
         }
     }
 

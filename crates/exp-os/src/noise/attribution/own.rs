@@ -151,8 +151,7 @@ pub(super) fn plumb(
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, names, plumb, runs};
-    use host::Root;
+    use super::*;
 
     /// 12 (this one) and 11 were started by 10, 13 by 12; 14 is a stranger.
     const TREE: &str = "== proc/self -> 12\n\

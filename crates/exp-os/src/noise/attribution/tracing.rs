@@ -1,18 +1,16 @@
 //! The kernel's tracepoints and the threads' own switches, kept while the window runs and read as
 //! events after it.
 
-use std::collections::BTreeMap;
+use bench::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
 use metal::clock::monotonic_raw_ns;
 use metal::mount::Detached;
 use metal::perf::{Record, Ring};
 
 use super::Cause;
 use super::spans::{Event, Kind, Span, Threads, Timeline, What};
-use bench::measure::Clock;
 use host::Root;
 use host::interrupts::{is_timer, rows};
 use host::tracepoints::{Tracepoint, mounted, of_system};
@@ -138,10 +136,8 @@ pub(super) fn tie(clock: Clock) -> Tie {
 
 /// Ticks at a time of the events' clock, on the line through two moments.
 pub(super) fn ticks_at(ns: u64, (begin, end): (Tie, Tie)) -> u64 {
-    let ticks_per_ns = match end.1 > begin.1 {
-        true => (end.0 - begin.0) as f64 / (end.1 - begin.1) as f64,
-        false => 0.0,
-    };
+    let ticks_per_ns =
+        if end.1 > begin.1 { (end.0 - begin.0) as f64 / (end.1 - begin.1) as f64 } else { 0.0 };
     let since_ns = ns as f64 - begin.1 as f64;
     begin.0.saturating_add_signed((since_ns * ticks_per_ns).round() as i64)
 }
@@ -162,15 +158,14 @@ impl Tracing {
         let ring = |&cpu: &usize| {
             let ring = Ring::of_cpu(cpu, &catalogue.ids(), bytes).map_err(|error| {
                 let files = error.raw_os_error() == Some(EMFILE);
-                let context = match files {
-                    true => format!(
+                let context = if files {
+                    format!(
                         "{} tracepoints on {} CPUs need as many files: raise `ulimit -n`",
                         catalogue.0.len(),
                         cpus.len()
-                    ),
-                    false => {
-                        "the kernel refuses its tracepoints (needs root or CAP_PERFMON)".to_owned()
-                    }
+                    )
+                } else {
+                    "the kernel refuses its tracepoints (needs root or CAP_PERFMON)".to_owned()
                 };
                 anyhow::Error::from(error).context(context)
             })?;
@@ -272,10 +267,7 @@ impl Catalogue {
 fn handler(point: &Tracepoint, bytes: &[u8]) -> What {
     let name = point.text(bytes, "name").unwrap_or_default();
     let number = point.number(bytes, "irq").unwrap_or_default();
-    let cause = match is_timer(&name) {
-        true => Cause::Timer,
-        false => Cause::Interrupt,
-    };
+    let cause = if is_timer(&name) { Cause::Timer } else { Cause::Interrupt };
     let who = format!("{name} (interrupt {number})");
     What::Enter(Kind::Handler, cause, who.into())
 }

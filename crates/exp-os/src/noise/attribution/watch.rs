@@ -1,16 +1,12 @@
 //! Evidence is gathered around a window.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use std::time::Duration;
-
-use anyhow::Result;
+use bench::prelude::*;
+use std::collections::BTreeSet;
 
 use super::counters::Reading;
 use super::spans::Threads;
 use super::tracing::{KEPT_MOST, Switches, Tie, Tracing, tie};
 use super::{Evidence, Level, OfCpu, own};
-use bench::measure::Clock;
 use host::kernel::virtualisation;
 use host::{Outside, Root};
 

@@ -1,8 +1,7 @@
 //! What a sleeper asks of the machine for the time of its sleeps: a real-time policy, and CPUs that
 //! do not go idle.
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Skip;
+use bench::prelude::*;
 use metal::place::{self, Policy};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -107,7 +106,7 @@ fn target_us(file: &mut File) -> io::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEVICE, Fifo, NoIdling, may_be_fifo, may_hold_off};
+    use super::*;
 
     #[test]
     fn another_ones_request_is_told_and_the_kernels_none_is_not() {
@@ -123,12 +122,12 @@ mod tests {
         match may_be_fifo() {
             Ok(()) => std::thread::spawn(|| {
                 // Whoever started plumb may have given it another policy than the normal one.
-                metal::place::batch().expect("needs no right");
-                let before = metal::place::policy().expect("is told");
+                place::batch().expect("needs no right");
+                let before = place::policy().expect("is told");
                 let fifo = Fifo::enter().expect("is allowed");
-                assert_ne!(metal::place::policy().expect("is told"), before);
+                assert_ne!(place::policy().expect("is told"), before);
                 drop(fifo);
-                assert_eq!(metal::place::policy().expect("is told"), before);
+                assert_eq!(place::policy().expect("is told"), before);
             })
             .join()
             .expect("does not panic"),

@@ -1,14 +1,13 @@
 //! Processes that keep CPUs busy while somebody sleeps.
 
-use anyhow::{Result, ensure};
 use bench::measure::party::{Board, processes};
+use bench::prelude::*;
 use metal::kernel::chain_rotate;
 use metal::process::Child;
 use metal::raw::{Scope, futex_wait, futex_wake};
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Rotations between two looks at whether to go on: some µs.
 const STEP: u64 = 20_000;
@@ -157,7 +156,7 @@ fn spin(cpu: usize, board: &Board, number: usize) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{DidNotRun, Loads, count};
+    use super::*;
     use metal::place;
 
     #[test]
@@ -170,11 +169,11 @@ mod tests {
             // Long enough for a step of each, whoever else runs.
             let before = loads.0[cpus].steps();
             while loads.0[cpus].steps().iter().zip(&before).any(|(now, before)| now == before) {
-                std::thread::sleep(super::LOOK);
+                std::thread::sleep(LOOK);
             }
             loads.stop(cpus).expect("rests");
             let rest = loads.0[cpus].steps();
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
             assert_eq!(loads.0[cpus].steps(), rest);
         }
     }

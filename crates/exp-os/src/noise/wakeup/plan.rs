@@ -1,13 +1,9 @@
 //! Which sleeps are measured where, and for how long.
 
 use super::{Wakeups, load};
-use bench::experiment::{Offer, Params, Preset, Site, Skip};
+use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
-use record::case::{Case, Series};
-use record::key::Value;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Sleeps of a case in a rehearsal.
 pub(super) const REHEARSAL_SLEEPS: usize = 3;
@@ -66,10 +62,10 @@ fn is_near(sleep: &Sleep) -> bool {
 /// Every case that the site allows, in series by the rights that they need.
 pub(super) fn offer(site: &Site, sleeps: Vec<Sleep>, params: &Params) -> Result<Offer, Skip> {
     let offer = Offer::sorted::<Wakeups>(site, sleeps, params, |sleep, case| {
-        case.at.insert("sleeps".to_owned(), Value::Int(count(params, sleep.spacing)));
+        case.at.put("sleeps", count(params, sleep.spacing));
         let cpus = cpus_of_load(site, sleep.load);
         if !cpus.is_empty() {
-            case.at.insert("load_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
+            case.at.put("load_cpus", format_cpus(&cpus));
         }
         let name = format!("{}-{}", sleep.policy.text(), sleep.idle_states.text());
         (name, BTreeMap::new())

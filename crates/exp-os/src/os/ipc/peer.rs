@@ -1,16 +1,14 @@
 //! The other party: a child process that answers messages or counts them.
 
 use super::party::Party;
-use anyhow::{Context, Result, anyhow, ensure};
-use bench::measure::Clock;
 use bench::measure::party::{Board, processes};
+use bench::prelude::*;
 use metal::deadline::Deadline;
 use metal::process::{Child, rusage_thread};
 use metal::{place, raw};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// A case that takes longer has lost its other party.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -50,7 +50,7 @@ fn talk<P: Party>(ends: [P; 2], bytes: usize) {
     let cpu = place::current_cpu();
     let mut peer = Peer::start(ends, bytes, cpu).expect("starts");
     peer.round_trips(3).expect("come back");
-    let clock = bench::measure::Clock::Monotonic;
+    let clock = Clock::Monotonic;
     // A counter adds up what it is given before it is read.
     let counts: &[u64] = if bytes == COUNTER { &[] } else { &[1, 300] };
     for &count in counts {

@@ -2,17 +2,14 @@
 
 use super::LEAST_EVENTS;
 use super::reports::{Given, count_areas};
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::verify_pages;
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use host::refused;
 use laws::os::process::Call;
 use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};
 use metal::elf::{Machine, dynamic_program, linkage, static_program};
 use metal::memory::{Mapping, Pages};
 use metal::process::{Moments, Program, STATUS, Then, Watch};
-use record::case::{Case, Series};
-use record::key::Value;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -70,15 +67,14 @@ impl Parent {
     /// Makes processes for the case's time; the first, which fills caches, is not recorded.
     pub(super) fn measure(&mut self, case: &Case, call: Call, bench: &mut Bench) -> Result<()> {
         self.programs.prepare(call, &self.watch, bench.order().dir.as_deref())?;
-        let (least, most) = match bench.order().rehearsal {
-            true => (REHEARSAL_EVENTS, REHEARSAL_EVENTS),
-            false => (LEAST_EVENTS, EVENTS_MAX),
+        let (least, most) = if bench.order().rehearsal {
+            (REHEARSAL_EVENTS, REHEARSAL_EVENTS)
+        } else {
+            (LEAST_EVENTS, EVENTS_MAX)
         };
         self.create(call)?;
-        let (lead_in_ns, window_ns) = match bench.order().rehearsal {
-            true => (0, 0),
-            false => (self.lead_in_ns, self.window_ns),
-        };
+        let (lead_in_ns, window_ns) =
+            if bench.order().rehearsal { (0, 0) } else { (self.lead_in_ns, self.window_ns) };
         let (mut led_in, from) = (0_u64, monotonic_raw_ns());
         let mut until = from;
         while until - from < lead_in_ns {

@@ -1,11 +1,8 @@
 //! Slopes over the parent's resident memory, and the ratio of a process to a thread.
 
 use super::{CARD, Creation, Kept};
-use bench::case;
-use bench::experiment::{DerivedValue, Fields, Known, Site};
+use bench::prelude::*;
 use laws::os::process::{Call, resident_pages, thread_ns};
-use record::case::Series;
-use record::key::CaseId;
 
 /// Slopes and what they are slopes of.
 const SLOPES: [(&str, &str); 2] = [("return_per_page", "return"), ("reaped_per_page", "reaped")];
@@ -98,7 +95,7 @@ fn relative_slope(points: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::relative_slope;
+    use super::*;
 
     #[test]
     fn a_line_is_found_and_small_values_count_as_much_as_large_ones() {

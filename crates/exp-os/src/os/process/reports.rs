@@ -2,10 +2,8 @@
 //! run-up. `fork_calls` is theirs too, a call like the others.
 
 use super::apparatus::resident;
-use anyhow::{Context, Result};
-use bench::experiment::{Domain, Param, Params};
+use bench::prelude::*;
 use metal::memory::{Mapping, Pages};
-use record::case::{Case, Series};
 use std::io;
 
 /// Settings of a series.
@@ -91,7 +89,7 @@ fn more_areas(least: usize) -> io::Result<Vec<Mapping>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{count_areas, more_areas};
+    use super::*;
 
     #[test]
     fn a_parent_has_the_areas_that_are_asked_for() {

@@ -73,7 +73,7 @@ fn a_steady_sequence_costs_its_time_twice_and_keeps_its_key() {
         let [case] = series.cases.as_slice() else {
             panic!("one call has one case");
         };
-        let at = case.at.get("steady").and_then(record::key::Value::int);
+        let at = case.at.get("steady").and_then(Value::int);
         (case.id.clone(), at, EXPERIMENT.round_cost(&site, series))
     };
     let (id, at, cost) = of(&[]);

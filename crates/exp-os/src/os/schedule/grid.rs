@@ -119,7 +119,7 @@ fn crowd(starts_ns: &[f64], period_ns: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grid, crowd};
+    use super::*;
 
     fn sorted(mut starts: Vec<f64>) -> Vec<f64> {
         starts.sort_unstable_by(f64::total_cmp);

@@ -1,15 +1,14 @@
 //! Processes that do nothing but read the counter, all on one CPU.
 
 use super::line::Log;
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::party::{Board, processes};
+use bench::prelude::*;
 use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place::current_cpu;
 use metal::process::{Child, Ending, rusage_thread};
 use metal::raw::{Scope, futex_wait_for, futex_wake};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::time::Duration;
 
 /// Word at which the processes wait for the common start.
 const GO: usize = 0;
@@ -153,9 +152,8 @@ fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: D
 #[cfg(test)]
 mod tests {
     use super::super::line::merged;
-    use super::{Spin, body, made, spin};
+    use super::*;
     use metal::place;
-    use std::time::Duration;
 
     #[test]
     fn processes_on_one_cpu_never_run_at_once() {

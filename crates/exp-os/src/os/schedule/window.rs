@@ -4,11 +4,10 @@ use super::grid::Grid;
 use super::line::{self, Line, Run, Switch};
 use super::spin::Spun;
 use crate::noise::trace::Threshold;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Declared, Values, raw_ns};
+use bench::measure::raw_ns;
+use bench::prelude::*;
 use host::counters::Snapshot;
 use metal::gaps::Gap;
-use record::case::Case;
 use stats::quantile::median;
 
 /// Kind of the trace with a lane for each process.
@@ -113,9 +112,10 @@ fn write_shares(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
 }
 
 fn pattern(rotation: f64) -> String {
-    match rotation == 1.0 {
-        true => "round robin in some rounds: each waits until all others have run".to_owned(),
-        false => "not round robin in some rounds: some come again before others".to_owned(),
+    if rotation == 1.0 {
+        "round robin in some rounds: each waits until all others have run".to_owned()
+    } else {
+        "not round robin in some rounds: some come again before others".to_owned()
     }
 }
 
@@ -164,9 +164,10 @@ impl<'spun> Seen<'spun> {
             counted.filter_map(|of| Some(self.clock.ns(of.ticks?))).collect()
         };
         let settled = lengths(false);
-        match settled.is_empty() {
-            true => (lengths(true), Some("it includes leaving the wait for the start".to_owned())),
-            false => (settled, None),
+        if settled.is_empty() {
+            (lengths(true), Some("it includes leaving the wait for the start".to_owned()))
+        } else {
+            (settled, None)
         }
     }
 
@@ -238,10 +239,7 @@ impl<'spun> Seen<'spun> {
             .take(NAMED_MAX)
             .map(|(share, ..)| format!("{:.1}", 100.0 * share))
             .collect();
-        let more = match each.len() > NAMED_MAX {
-            true => " …",
-            false => "",
-        };
+        let more = if each.len() > NAMED_MAX { " …" } else { "" };
         format!(
             "processes in the first round: first run after fork {}; in the window {}; shares of the time \
              {}{more} %",
@@ -304,22 +302,21 @@ impl<'spun> Seen<'spun> {
     fn trace(&self, bench: &mut Bench, case: &Case) -> Result<()> {
         let processes = self.line.processes;
         let states = (1..=processes).map(|number| format!("process {number}"));
-        let states = states.chain(NOT_RUNNING.map(str::to_owned)).collect();
+        let states: Vec<String> = states.chain(NOT_RUNNING.map(str::to_owned)).collect();
         let columns = ["start_ns", "duration_ns", "state"];
         let trace = bench.trace(case, TIMELINE, &columns, self.timeline())?;
-        trace.names.insert("state".to_owned(), states);
+        trace.names.put("state", states);
         let columns = ["at_ns", "from", "to", "switch_ns", "slice_ns", "slice_ticks", "on_tick"];
         let rows = self.switches.iter().filter_map(|of| self.row(of)).collect();
         let trace = bench.trace(case, SWITCHES, &columns, rows)?;
         let names: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
         for column in ["from", "to"] {
-            trace.names.insert(column.to_owned(), names.clone());
+            trace.names.put(column, names.clone());
         }
-        let answers = ["no", "yes"].map(str::to_owned).to_vec();
-        trace.names.insert("on_tick".to_owned(), answers);
+        trace.names.put("on_tick", ["no", "yes"].map(str::to_owned));
         let columns = ["process", "first_run", "slices", "slice_ns", "share_ratio"];
         let trace = bench.trace(case, PROCESSES, &columns, self.processes())?;
-        trace.names.insert("process".to_owned(), names);
+        trace.names.put("process", names);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use super::Parties;
 use super::token::{self, Ends};
-use anyhow::{Context, Result, bail, ensure};
 use bench::measure::party;
+use bench::prelude::*;
 use host::refused;
 use laws::os::switch::Via;
 use metal::deadline::Deadline;
@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A party that is not ready by then will not be.
 const READY_WITHIN: Duration = Duration::from_secs(10);

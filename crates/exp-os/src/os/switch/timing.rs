@@ -1,9 +1,8 @@
 //! The hand-over and its one-party cost, timed in turn, and the scheduler's account of both.
 
 use super::circle::{Circle, Switches};
-use anyhow::{Result, ensure};
-use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba, samples};
-use record::case::Case;
+use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples};
+use bench::prelude::*;
 
 /// Share of a case's time that goes to the hand-overs; the rest to the one party.
 const HANDOVER_SHARE: f64 = 0.75;
@@ -117,9 +116,10 @@ impl Counted {
              hand-overs: {}",
             self.voluntary,
             self.involuntary,
-            match switches > handovers {
-                true => "other programs ran in between",
-                false => "parties found the token there without waiting",
+            if switches > handovers {
+                "other programs ran in between"
+            } else {
+                "parties found the token there without waiting"
             }
         );
         Ok(())
@@ -135,10 +135,8 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
     let (handovers, alone) = (part(HANDOVER_SHARE), part(1.0 - HANDOVER_SHARE));
     let laps_batch = handovers.search(&mut |n| laps(&timer, circle, n))?;
     let alone_batch = alone.search(&mut |n| timer.timed(n, &mut |n| circle.alone(n)))?;
-    let least = match bench.order().rehearsal {
-        true => 1,
-        false => least_laps(goal.quartets_min, circle.size()),
-    };
+    let least =
+        if bench.order().rehearsal { 1 } else { least_laps(goal.quartets_min, circle.size()) };
     let (short, times) = (laps_batch.operations.max(least).max(row), alone_batch.operations);
     let mut is_handover_first = false;
     let turns = timer.repeat(&mut |watch| {
@@ -186,8 +184,7 @@ fn of_one_party(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, HANDOVERS_MIN, Timed, least_laps};
-    use bench::measure::Turns;
+    use super::*;
 
     fn counted(voluntary: u64, involuntary: u64) -> Counted {
         Counted { handovers: 10_000, voluntary, involuntary, involuntary_here: involuntary }

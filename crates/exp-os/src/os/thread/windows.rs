@@ -1,12 +1,10 @@
 //! Windows over many threads each.
 
 use super::{Beside, Faults, Made, TRIALS, began_early, maker, watch};
-use anyhow::{Context, Result, bail};
-use bench::measure::{Bench, Declared, Values};
+use bench::prelude::*;
 use metal::clock::{self, monotonic_raw_ns};
 use metal::process;
 use metal::thread::{Maker, Work};
-use record::case::Case;
 
 /// Least slice of the scheduler, in ns: its base of 0.75 ms, which grows with the CPUs.
 const SLICE_NS: f64 = 0.75e6;
@@ -39,9 +37,8 @@ pub(super) fn measure_batches(
         Some(Beside::Stress) => Work::Stress,
         None => Work::Nothing,
     };
-    let window = |maker: &mut Maker| match together {
-        true => maker.together(count, work),
-        false => maker.in_sequence(count),
+    let window = |maker: &mut Maker| {
+        if together { maker.together(count, work) } else { maker.in_sequence(count) }
     };
     let clock = bench.order().clock();
     if together {

@@ -1,14 +1,15 @@
 //! What is derived from ladders: levels, their sizes and latencies, translation.
 
-use super::{GUEST, HOSTS, MIB, offer, points, site, with_caches};
+use super::{GUEST, HOSTS, MIB, points, site, with_caches};
 use crate::memory::latency::{EXPERIMENT, ID};
-use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset, Site};
+use bench::experiment::AnyExperiment;
+use bench::prelude::*;
 use laws::memory::{Load, On, Pattern, Point};
-use record::key::{CaseId, Key};
+use session::fixtures::offered;
 
 /// Figures of a hierarchy on the cases of the standard preset.
 fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> f64) -> Known {
-    let offer = offer(site, Preset::Standard, &[]).expect("an offer");
+    let offer = offered(&EXPERIMENT, site, Preset::Standard, &[]);
     let mut known = Known::default();
     for case in offer.series.iter().flat_map(|series| &series.cases) {
         let point = Point::of(&case.id).expect("a walk");
@@ -26,6 +27,15 @@ fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> 
         known.insert(Key::new(ID, &case.id, "latency"), ns);
     }
     known
+}
+
+/// What is derived from such figures.
+fn derived(
+    site: &Site,
+    random: impl Fn(f64) -> f64,
+    base_adds: impl Fn(f64) -> f64,
+) -> Vec<DerivedValue> {
+    EXPERIMENT.derive(site, &Known::default(), &figures(site, random, base_adds))
 }
 
 fn hierarchy(levels: &'static [(f64, f64)], memory: f64) -> impl Fn(f64) -> f64 {
@@ -79,8 +89,8 @@ fn a_plain_hierarchy_is_found_whole() {
     assert!(value(&found, "level=DRAM", "level_size").is_none());
     near(&found, "", "line_size", 64.0, 1.001);
     near(&found, "", "prefetch_gain", 14.0, 1.4);
-    let offered = offer(&site, Preset::Standard, &[]).expect("an offer");
-    let offered = EXPERIMENT.derivable(&site, &offered.series);
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
+    let offered = EXPERIMENT.derivable(&site, &offer.series);
     assert!(found.iter().all(|value| offered.contains(&value.case)));
     assert!(found.iter().all(|value| value.notes.is_empty()), "{found:?}");
 }
@@ -92,15 +102,13 @@ fn translation_is_found_where_base_pages_cost_more() {
     let tlbs = |size: f64| {
         2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
     };
-    let found =
-        EXPERIMENT.derive(&site, &Known::default(), &figures(&site, hierarchy(levels, 90.0), tlbs));
+    let found = derived(&site, hierarchy(levels, 90.0), tlbs);
     near(&found, "tlb=L2", "tlb_reach", 8.0 * M, 1.5);
     near(&found, "tlb=L2", "tlb_miss", 12.0, 1.3);
     let gain = (90.0 + tlbs(256.0 * M)) / 90.0;
     near(&found, "footprint=268435456", "huge_gain", gain, 1.01);
     near(&found, "footprint=1048576", "huge_gain", (4.4 + 2.2 * 0.625) / 4.4, 1.01);
-    let same = figures(&site, hierarchy(levels, 90.0), |_| 0.0);
-    let found = EXPERIMENT.derive(&site, &Known::default(), &same);
+    let found = derived(&site, hierarchy(levels, 90.0), |_| 0.0);
     assert!(found.iter().all(|value| value.case.get("tlb").is_none()), "{found:?}");
 }
 
@@ -109,8 +117,7 @@ fn the_part_of_the_last_cache_that_a_guest_gets_is_the_last_cache() {
     // 480 MiB described, 8 MiB given: as recorded there.
     let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45), (9.0 * M, 38.0)];
     let site = site(GUEST);
-    let values = figures(&site, hierarchy(levels, 170.0), |_| 0.0);
-    let found = EXPERIMENT.derive(&site, &Known::default(), &values);
+    let found = derived(&site, hierarchy(levels, 170.0), |_| 0.0);
     near(&found, "level=L2", "level_latency", 4.45, 1.05);
     near(&found, "level=L3", "level_latency", 38.0, 1.1);
     near(&found, "level=L3", "level_size", 9.0 * M, 1.3);
@@ -136,7 +143,7 @@ const ZEN3_GUEST: [f64; 85] = [
 fn the_levels_of_a_zen_3_guest_are_found_from_its_figures() {
     let site = with_caches([32 * 1024, 512 * 1024, 32 * MIB]);
     let mut known = Known::default();
-    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+    let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
     let mut ladder = points(&offer, "random-huge");
     ladder.retain(|point| point.load == Load::Pointer);
     for (point, ns) in ladder.iter().zip(ZEN3_GUEST) {
@@ -161,11 +168,7 @@ fn the_levels_of_a_zen_3_guest_are_found_from_its_figures() {
 fn a_ladder_that_ends_inside_the_last_cache_says_so() {
     let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45)];
     let site = Site { memory_bytes: 300 * MIB, ..site(GUEST) };
-    let found = EXPERIMENT.derive(
-        &site,
-        &Known::default(),
-        &figures(&site, hierarchy(levels, 25.0), |_| 0.0),
-    );
+    let found = derived(&site, hierarchy(levels, 25.0), |_| 0.0);
     let last = value(&found, "level=L3", "level_latency").expect("the last plateau");
     assert_eq!(last.notes.len(), 1);
     assert!(value(&found, "level=L3", "level_size").is_none());
@@ -177,11 +180,7 @@ fn a_level_that_is_missing_is_not_shifted() {
     // The second cache does not show: its neighbours keep their names.
     let levels = &[(48.0 * K, 1.4), (30.0 * M, 22.0)];
     let site = site(HOSTS[1]);
-    let found = EXPERIMENT.derive(
-        &site,
-        &Known::default(),
-        &figures(&site, hierarchy(levels, 90.0), |_| 0.0),
-    );
+    let found = derived(&site, hierarchy(levels, 90.0), |_| 0.0);
     assert!(value(&found, "level=L2", "level_latency").is_none());
     near(&found, "level=L3", "level_latency", 22.0, 1.05);
     near(&found, "level=DRAM", "level_latency", 90.0, 1.1);
@@ -191,6 +190,6 @@ fn a_level_that_is_missing_is_not_shifted() {
 fn too_few_rungs_show_nothing() {
     let site = site(GUEST);
     assert_eq!(EXPERIMENT.derive(&site, &Known::default(), &Known::default()), []);
-    let few = offer(&site, Preset::Quick, &[("footprint", "512,1024")]).expect("an offer");
+    let few = offered(&EXPERIMENT, &site, Preset::Quick, &[("footprint", "512,1024")]);
     assert!(EXPERIMENT.derivable(&site, &few.series).is_empty());
 }

@@ -1,37 +1,36 @@
 //! What is done where there is less memory, or less of it in huge pages, than was asked for.
 
 use super::super::memory_of;
-use super::{GUEST, MIB, answered, offer, points, site};
+use super::{EXPERIMENT, GUEST, MIB, answered, points, site};
 use crate::memory::latency::walks::without_huge_pages;
 use crate::memory::rehearsal;
-use anyhow::Result;
-use bench::experiment::{Fields, Preset, Site};
-use bench::measure::Bench;
+use bench::experiment::fixtures::on_a_thread;
 use bench::measure::placed::{Placed, TooFewHuge, place};
+use bench::prelude::*;
 use laws::memory::{Load, On, Pattern, Point};
 use metal::memory::Pages;
-use record::case::{Case, Order, Series};
 use record::event::FailedCase;
+use session::fixtures::{offered, refused};
 use std::io;
 
 #[test]
 fn what_memory_does_not_allow_is_skipped_with_the_limit() {
     let small = Site { memory_bytes: 100 * MIB, ..site(GUEST) };
-    let offered = offer(&small, Preset::Standard, &[]).expect("an offer");
-    assert!(!offered.skipped.is_empty());
-    assert!(offered.skipped.iter().all(|(case, _)| case.int("footprint") > Some(64 * MIB)));
+    let offer = offered(&EXPERIMENT, &small, Preset::Standard, &[]);
+    assert!(!offer.skipped.is_empty());
+    assert!(offer.skipped.iter().all(|(case, _)| case.int("footprint") > Some(64 * MIB)));
     let nothing = Site { memory_bytes: MIB, ..site(GUEST) };
-    offer(&nothing, Preset::Quick, &[]).expect_err("huge pages are larger");
+    refused(&EXPERIMENT, &nothing, Preset::Quick, &[]);
 }
 
 #[test]
 fn without_huge_pages_base_pages_are_the_reference() {
     let none = site("");
     assert!(without_huge_pages(&none).is_some());
-    let quick = offer(&none, Preset::Quick, &[]).expect("an offer");
+    let quick = offered(&EXPERIMENT, &none, Preset::Quick, &[]);
     assert!(quick.skipped.is_empty());
     assert_eq!(points(&quick, "random-base").len(), 20);
-    let standard = offer(&none, Preset::Standard, &[]).expect("an offer");
+    let standard = offered(&EXPERIMENT, &none, Preset::Standard, &[]);
     assert_eq!(points(&standard, "random-base").len(), 85 + 9);
     assert!(standard.skipped.iter().all(|(case, _)| case.text("pages") == Some("huge")));
     assert!(!standard.skipped.is_empty());
@@ -54,7 +53,7 @@ fn huge_pages_that_are_switched_off_are_skipped_with_the_way_to_switch_them_on()
             assert!(needed.contains(way), "{needed}");
         }
         // Base pages take the part of the huge ones, under their own name.
-        let quick = offer(&site, Preset::Quick, &[]).expect("an offer");
+        let quick = offered(&EXPERIMENT, &site, Preset::Quick, &[]);
         assert_eq!(points(&quick, "random-base").len(), 20);
         assert_eq!(quick.series.len(), 1);
     }
@@ -72,27 +71,20 @@ fn kept(mut place: impl FnMut(u64) -> Result<Placed> + Send) -> Result<Kept> {
     let cases: Vec<Case> = [4, 1, 8, 2].map(case_of).to_vec();
     let order = rehearsal(Series::new("memory.latency", Order::Ladder, cases.clone()));
     let mut asked = Vec::new();
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            let mut bench = Bench::new(order).expect("the CPU is allowed");
-            let walks = cases.iter().map(|case| {
-                let point = Point::of(&case.id).expect("a walk");
-                (case, point)
-            });
-            let memory = memory_of(walks.collect(), &mut bench, |bytes| {
-                asked.push(bytes / MIB);
-                place(bytes)
-            })?;
-            let walks = memory.map_or(Vec::new(), |(_, walks)| walks);
-            let (.., done) = bench.finish().expect("nothing is sent");
-            Ok(Kept {
-                footprints: walks.iter().map(|walk| walk.1.footprint / MIB).collect(),
-                failed: done.failed,
-                asked,
-            })
-        });
-        work.join().expect("does not panic")
+    on_a_thread(|| {
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        let walks = cases.iter().map(|case| (case, Point::of(&case.id).expect("a walk")));
+        let memory = memory_of(walks.collect(), &mut bench, |bytes| {
+            asked.push(bytes / MIB);
+            place(bytes)
+        })?;
+        let walks = memory.map_or(Vec::new(), |(_, walks)| walks);
+        let (.., done) = bench.finish().expect("nothing is sent");
+        Ok(Kept {
+            footprints: walks.iter().map(|walk| walk.1.footprint / MIB).collect(),
+            failed: done.failed,
+            asked,
+        })
     })
 }
 
