@@ -4,7 +4,7 @@ use super::prelude::*;
 use std::os::unix::process::CommandExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A user that nobody else is, whose processes alone count for its limit.
+/// A user whom nothing else uses: its processes alone count for its limit.
 pub struct Stranger {
     user: u32,
 }

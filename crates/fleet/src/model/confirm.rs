@@ -65,16 +65,16 @@ impl Again {
         Again { count, distance, z, p, half, partners, least, sought, is_evidence }
     }
 
-    /// No p below how likely a healthy one is half as far in as many of its repetitions, by how often
-    /// the `others` are (ascending; none say nothing): disturbances are no normal noise, and a few of
-    /// them may meet in one of many.
-    fn among(self, others: &[f64], own: &[f64]) -> Again {
-        let far = self.distance / 2.0;
-        let seen = others.len() - others.partition_point(|distance| *distance < far);
-        let share = (seen + 1) as f64 / (others.len() + 1) as f64;
-        let times = own.iter().filter(|distance| **distance >= far).count() as u64;
+    /// Half of its distance.
+    fn half_way(&self) -> f64 {
+        self.distance / 2.0
+    }
+
+    /// No p below how likely a healthy one is half as far in as many of its repetitions, where this
+    /// `share` of others is: disturbances are no normal noise, and a few of them may meet in one of many.
+    fn among(self, share: f64, own: &[f64]) -> Again {
+        let times = own.iter().filter(|distance| **distance >= self.half_way()).count() as u64;
         let rare = match (Binomial::new(share, own.len() as u64), times.checked_sub(1)) {
-            _ if others.is_empty() => 0.0,
             (Ok(chance), Some(fewer)) => chance.sf(fewer),
             _ => 1.0,
         };
@@ -231,7 +231,8 @@ impl<'a> Second<'a> {
         let lasting = self.lasting.get(&like(self.first, test.field));
         let error = lasting.and_then(|of| repeated.error(distances.len(), others, *of));
         let again = Again::new(distances, error.unwrap_or(once), effects);
-        let again = again.among(&repeated.beside, distances);
+        let share = repeated.share_beyond(again.half_way());
+        let again = again.among(share, distances);
         // Six rounds of a device or of the system scatter as others let them, for as long as these
         // stay: that confirms nothing about the node (docs/notes, the fleet's model).
         let is_evidence = match (topic.subject.is_scatter, topic.kind) {
@@ -289,10 +290,8 @@ impl<'a> Second<'a> {
         let pairs = fit.variance / distances.len().max(1) as f64;
         let variance = peers.squared_error() + pairs + fit.alone.1;
         let again = Again::new(&distances, Variance { variance, freedom: peers.freedom }, effects);
-        Again {
-            partners: partners(&found),
-            ..again.among(&fit.residuals_without(&[rank]), &distances)
-        }
+        let share = fit.share_beyond(again.half_way(), &[rank]);
+        Again { partners: partners(&found), ..again.among(share, &distances) }
     }
 
     /// How much worse a link is than its two ends explain. If one end became worse with all
@@ -317,8 +316,8 @@ impl<'a> Second<'a> {
         let error = Variance { variance, freedom: fit.freedom.max(1.0) };
         let again = Again::new(&distances, error, (LEAST_LINK.ln(), 2.0 * LEAST_LINK.ln()));
         let all: Vec<(u32, f64)> = near.into_iter().chain(far).collect();
-        let others = fit.residuals_without(&link.ends());
-        Again { partners: partners(&all), ..again.among(&others, &distances) }
+        let share = fit.share_beyond(again.half_way(), &link.ends());
+        Again { partners: partners(&all), ..again.among(share, &distances) }
     }
 
     /// The distances of one path from the level of its class and what its ends add.
@@ -377,6 +376,14 @@ impl Repeated {
             repeated.beside = sorted(&beside.flat_map(|(_, of)| of.clone()).collect::<Vec<f64>>());
         }
         repeated
+    }
+
+    /// The share of the peers' repetitions that are so far, and one more; 0 where no peers were
+    /// measured.
+    fn share_beyond(&self, far: f64) -> f64 {
+        let count = self.beside.len();
+        let seen = count - self.beside.partition_point(|distance| *distance < far);
+        if count == 0 { 0.0 } else { (seen + 1) as f64 / (count + 1) as f64 }
     }
 
     /// What the peers add to the variance of a distance, as a factor.

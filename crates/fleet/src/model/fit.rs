@@ -67,6 +67,8 @@ pub(super) struct Fit {
     /// Variance of the residuals of good pairs, and its degrees of freedom.
     pub variance: f64,
     pub freedom: f64,
+    /// All residuals, ascending.
+    residuals: Vec<f64>,
     /// Typical variance of a pair's value by its own rounds.
     own: f64,
     /// What a pair gains with nothing else running, as a log, and the variance of that.
@@ -127,6 +129,7 @@ impl Fit {
             far: Ends::default(),
             variance: 0.0,
             freedom: 0.0,
+            residuals: Vec::new(),
             own: 0.0,
             alone: (0.0, 0.0),
         };
@@ -190,6 +193,8 @@ impl Fit {
             self.pass(&strata, Some(BIWEIGHT * self.variance.sqrt()));
         }
         self.measure(Some(BIWEIGHT * self.variance.sqrt()));
+        let residuals: Vec<f64> = self.links.iter().map(|link| self.residual(link)).collect();
+        self.residuals = sorted(&residuals);
     }
 
     /// One turn over classes, near ends and far ends: medians, or means that give no weight to
@@ -250,12 +255,20 @@ impl Fit {
         link.x - self.centres[link.class] - ends
     }
 
-    /// The residuals of all links but those that all of these ends have, ascending.
-    pub fn residuals_without(&self, ends: &[u32]) -> Vec<f64> {
-        let own = |link: &&Link| [link.from, link.to].map(|at| self.ranks[at]);
-        let others =
-            self.links.iter().filter(|link| !ends.iter().all(|end| own(link).contains(end)));
-        sorted(&others.map(|link| self.residual(link)).collect::<Vec<f64>>())
+    /// The share of links that are so far above what their ends explain, and one more; without those
+    /// that all of these ends have.
+    pub fn share_beyond(&self, far: f64, ends: &[u32]) -> f64 {
+        let of_node = |at: usize| self.near.links[at].iter().chain(&self.far.links[at]);
+        let ats: Vec<usize> = ends.iter().filter_map(|rank| self.at(*rank)).collect();
+        let is_own = |link: &&Link| ats.iter().all(|at| [link.from, link.to].contains(at));
+        let links = ats.first().into_iter().flat_map(|at| of_node(*at));
+        let own = links.map(|link| &self.links[*link]).filter(is_own);
+        let (own_count, own_seen) = own.fold((0, 0), |(count, seen), link| {
+            (count + 1, seen + usize::from(self.residual(link) >= far))
+        });
+        let count = self.residuals.len();
+        let seen = count - self.residuals.partition_point(|residual| *residual < far);
+        (seen - own_seen + 1) as f64 / (count - own_count + 1) as f64
     }
 
     /// What a pair of the class lets expect whose ends are as good as their peers.
