@@ -123,18 +123,13 @@ pub(super) fn like(first: &First, field: usize) -> Like {
 }
 
 /// What healthy nodes differ by for good, over all figures of a kind, one standard error more than it
-/// seems. Of what they differed by once the scatter of the repetitions explains a part; where nothing
-/// was repeated all counts.
-pub(super) fn lasting(
-    first: &First,
-    scatter: impl Fn(usize) -> Option<f64>,
-) -> HashMap<Like, Variance> {
+/// seems. The scatter of a figure explains a part of what the nodes differed by once.
+pub(super) fn lasting(first: &First, scatter: impl Fn(usize) -> f64) -> HashMap<Like, Variance> {
     let mut alike: HashMap<Like, Vec<(Variance, f64)>> = HashMap::new();
     for (at, field) in first.fields.iter().enumerate() {
         let is_alone = first.topic(at).is_alone();
         if let Some(once) = field.variance().filter(|of| is_alone && of.variance > 0.0) {
-            let scatter = scatter(at).unwrap_or(0.0);
-            alike.entry(like(first, at)).or_default().push((once, scatter));
+            alike.entry(like(first, at)).or_default().push((once, scatter(at)));
         }
     }
     alike.into_iter().filter_map(|(like, all)| Some((like, pooled_lasting(&all)?))).collect()
@@ -200,11 +195,11 @@ impl<'a> Second<'a> {
             Some((field, Repeated::new(first, field, figures, &suspects)))
         };
         let fields: HashMap<usize, Repeated> = chosen.into_iter().filter_map(repeated).collect();
-        let scatter = |field: usize| {
+        // Of a figure that was not repeated its own rounds say how much it scatters.
+        let lasting = lasting(first, |field| {
             let repeated = fields.get(&field).and_then(Repeated::scatter);
-            Some(repeated.unwrap_or(first.fields[field].own))
-        };
-        let lasting = lasting(first, scatter);
+            repeated.unwrap_or(first.fields[field].own)
+        });
         Second { sweep, first, fields, lasting, pairs }
     }
 

@@ -80,6 +80,7 @@ struct Case {
     at: At,
     key: Key,
     role: Role,
+    is_scatter: bool,
     /// The charge if it is confirmed.
     charge: Charge,
     /// Whether the first measurement alone made it a suspect.
@@ -106,6 +107,7 @@ impl Bench<'_> {
                 at: At::Node(row.rank),
                 key: subject.key.clone(),
                 role: subject.role,
+                is_scatter: subject.is_scatter,
                 charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
                 stands_out: first.stands_out(test),
                 first: (first.distance(test), test.z, test.p, half),
@@ -155,6 +157,7 @@ impl Bench<'_> {
             at,
             key: fit.key.clone(),
             role: if fit.is_shared { Role::Both } else { Role::Send },
+            is_scatter: false,
             charge,
             stands_out: test.stands_out(),
             first: (
@@ -193,6 +196,7 @@ impl Bench<'_> {
             at: case.at,
             key: case.key,
             role: case.role,
+            is_scatter: case.is_scatter,
             unit,
             better,
             kind,

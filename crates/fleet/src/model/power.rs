@@ -115,7 +115,7 @@ impl First {
     /// The least slowdowns that are found in 95 % of sweeps, figure by figure.
     pub fn detectable(&self) -> Vec<Detectable> {
         // Without repetitions all of the difference counts as lasting.
-        let lasting = lasting(self, |_| None);
+        let lasting = lasting(self, |_| 0.0);
         let of = |(at, field): (usize, &super::peers::Field)| {
             let topic = self.topic(at);
             let is_level = topic.subject.role == Role::Alone && !topic.subject.is_scatter;

@@ -1,6 +1,6 @@
 //! The model on small sweeps drawn here: what it finds, and what changes nothing.
 
-use super::{At, Charge, Judgement, Known, LOOKS, Role, Suspects, judge, suspects};
+use super::{At, Charge, Judgement, Known, LOOKS, Role, Suspects, Verdict, judge, suspects};
 use crate::matchings::{isolated, matchings, steps_for};
 use crate::read::Sweep;
 use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Purpose};
@@ -215,7 +215,8 @@ fn several_bad_paths_of_a_node_are_the_node_where_they_stay_bad() {
     let both = |from, to| if [(3, 9), (3, 12)].contains(&ends(from, to)) { 2.0 } else { 1.0 };
     let judged = Fleet { seed, path: both, ..HEALTHY }.judged();
     assert_eq!(charges(&judged), [(At::Node(3), Charge::Unstable)]);
-    assert!(judged.verdicts.iter().all(|of| of.evidence.partners == [9, 12]), "{judged:?}");
+    let is_by_links = |of: &Verdict| !of.is_scatter && of.evidence.partners == [9, 12];
+    assert!(judged.verdicts.iter().all(is_by_links), "{judged:?}");
     let one = |from, to| if ends(from, to) == (3, 9) { 2.0 } else { 1.0 };
     let fleet = Fleet { seed, path: one, ..HEALTHY };
     let mut sweep = fleet.sweep();
@@ -244,8 +245,7 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
     let judged = Fleet { path: |from, _| if from == 3 { 2.0 } else { 1.0 }, ..HEALTHY }.judged();
     let found = charges(&judged);
     assert!(found.iter().all(|(at, _)| *at == At::Node(3)), "{found:?}");
-    let sends =
-        |verdict: &super::Verdict| verdict.role == Role::Send && verdict.charge == Charge::Slower;
+    let sends = |verdict: &Verdict| verdict.role == Role::Send && verdict.charge == Charge::Slower;
     assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
 }
 
@@ -255,7 +255,7 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
 fn a_node_that_only_receives_badly_is_not_cleared_where_both_ends_share_an_effect() {
     let path = |_, to| if to == 3 { 4.0 } else { 1.0 };
     let judged = Fleet { size: 7, path, ..HEALTHY }.judged();
-    let named = |of: &super::Verdict| of.at == At::Node(3) && of.role == Role::Both;
+    let named = |of: &Verdict| of.at == At::Node(3) && of.role == Role::Both;
     assert_eq!(judged.verdicts.iter().filter(|of| named(of)).count(), 2, "{:?}", judged.verdicts);
     assert!(judged.cleared.is_empty(), "{:?}", judged.cleared);
 }
@@ -298,6 +298,7 @@ fn an_end_that_is_shown_is_not_measured_again_for_a_noisier_metric_of_the_case()
 fn scatter_is_a_charge_of_its_own() {
     let judged = Fleet { scatter: |rank| if rank == 2 { 9.0 } else { 1.0 }, ..HEALTHY }.judged();
     assert_eq!(charges(&judged), [(At::Node(2), Charge::Unstable)]);
+    assert!(judged.verdicts.iter().all(|of| of.is_scatter), "{:?}", judged.verdicts);
 }
 
 #[test]

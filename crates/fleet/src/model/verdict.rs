@@ -85,7 +85,8 @@ pub enum At {
 pub enum Charge {
     /// A node's level is worse than that of its peers, confirmed.
     Slower,
-    /// A node's rounds scatter more than those of its peers, confirmed.
+    /// A node's rounds scatter more than those of its peers, or several of its paths are worse than
+    /// their ends explain, confirmed.
     Unstable,
     /// A path is worse than its ends explain, confirmed.
     DegradedLink,
@@ -133,6 +134,8 @@ pub struct Verdict {
     pub key: Key,
     /// Which end of pairs, for a node.
     pub role: Role,
+    /// Whether the scatter of its rounds is worse, not its level.
+    pub is_scatter: bool,
     /// Unit of the evidence's values.
     pub unit: Unit,
     /// Direction of improvement.

@@ -4,7 +4,7 @@ use super::View;
 use super::answer::{by, by_place, charge, figure, interval, sure_of, tone, value};
 use super::names::{at, ends, span};
 use super::nodes::z;
-use crate::model::{At, Charge, Verdict};
+use crate::model::{At, Verdict};
 use report::document::{Block, Cell, Row, Section, Table};
 
 /// Nodes and links whose evidence is shown.
@@ -56,7 +56,7 @@ fn heading(view: &View, of: At) -> String {
 fn table(view: &View, own: &[&Verdict]) -> Table {
     let rows = own.iter().take(FIGURES).map(|verdict| {
         let evidence = &verdict.evidence;
-        let predicted = evidence.predicted.filter(|_| verdict.charge != Charge::Unstable);
+        let predicted = evidence.predicted.filter(|_| !verdict.is_scatter);
         Row::of(vec![
             Cell::plain(figure(view, verdict)),
             Cell::toned(charge(verdict.charge), tone(verdict.charge)),

@@ -212,9 +212,9 @@ pub(super) fn figure(view: &View, verdict: &Verdict) -> String {
 
 /// `1.41× slower`.
 pub(super) fn by(verdict: &Verdict) -> String {
-    match verdict.charge {
-        Charge::Unstable => times(verdict.factor, "the scatter"),
-        _ => times(verdict.factor, worse(verdict.unit, verdict.better)),
+    match verdict.is_scatter {
+        true => times(verdict.factor, "the scatter"),
+        false => times(verdict.factor, worse(verdict.unit, verdict.better)),
     }
 }
 
@@ -225,9 +225,9 @@ pub(super) fn interval(verdict: &Verdict) -> String {
 
 /// A value of the evidence; of scatter a share.
 pub(super) fn value(verdict: &Verdict, value: f64) -> String {
-    match verdict.charge {
-        Charge::Unstable => format!("± {}", percent(value)),
-        _ => shown(value, None, verdict.unit).value,
+    match verdict.is_scatter {
+        true => format!("± {}", percent(value)),
+        false => shown(value, None, verdict.unit).value,
     }
 }
 
@@ -312,7 +312,7 @@ fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String
 fn what_to_do(at: At, verdict: &Verdict) -> &'static str {
     match (verdict.charge, at) {
         (Charge::Suspect, _) => ADVICE_SUSPECT,
-        (Charge::Unstable, _) => ADVICE_UNSTABLE,
+        _ if verdict.is_scatter => ADVICE_UNSTABLE,
         (_, At::Link(..)) => ADVICE_LINK,
         (_, At::Node(_)) => {
             let own = |(start, _): &&(&str, &str)| verdict.key.experiment.starts_with(start);

@@ -3,7 +3,7 @@
 use super::View;
 use super::names::{node, stratum};
 use super::nodes::strata;
-use crate::model::{At, Charge, Role, Standing};
+use crate::model::{At, Role, Standing};
 use crate::sweep::{Estimate, Node, Purpose};
 use record::key::Key;
 use report::csv::table;
@@ -210,8 +210,7 @@ fn numbers(one: &One) -> [String; 9] {
 /// Speed beside the peers, z, verdict and its factor.
 fn judged(view: &View, one: &One) -> [String; 6] {
     let verdict = view.judgement.verdicts.iter().find(|verdict| {
-        let is_level = verdict.charge != Charge::Unstable;
-        Some(verdict.at) == one.verdict && verdict.key == *one.key && is_level
+        Some(verdict.at) == one.verdict && verdict.key == *one.key && !verdict.is_scatter
     });
     [
         number(one.standing.map(|standing| 1.0 / standing.factor)),

@@ -5,7 +5,7 @@ use super::names::Titles;
 use super::{View, build, compared, csv, json, openmetrics};
 use crate::compare::compare;
 use crate::fixture::Fleet;
-use crate::model::{At, Charge};
+use crate::model::{At, Charge, Verdict};
 use crate::read::{Sweep, read};
 use record::plain::steers;
 use report::document::Document;
@@ -122,6 +122,24 @@ fn figures_of_pairs_that_hide_half_a_path_are_named() {
     let text = markdown::whole(&build(&view, true));
     let count = format!("paths at half the rate in 1 of {all} figures of pairs: net.");
     assert!(text.contains(&count) && text.contains("(from 2.4 times worse)"), "{text}");
+}
+
+/// A node is unstable by its links at a level of these, and a suspect by its scatter at a scatter.
+#[test]
+fn what_scatters_is_stated_as_scatter_and_what_is_slower_as_a_level() {
+    let sweep = sweep(&Fleet::planted());
+    let mut view = view(&sweep);
+    let link = |of: &&mut Verdict| of.charge == Charge::DegradedLink;
+    let verdict = view.judgement.verdicts.iter_mut().find(link).unwrap();
+    (verdict.charge, verdict.at) = (Charge::Unstable, At::Node(3));
+    (verdict.factor, verdict.evidence.value) = (2.25, 0.125);
+    let text = markdown::whole(&build(&view, true));
+    assert!(text.contains("2.25× slower") && !text.contains("± 12"), "{text}");
+    let unstable = |of: &&mut Verdict| of.charge == Charge::Unstable;
+    let verdict = view.judgement.verdicts.iter_mut().find(unstable).unwrap();
+    (verdict.charge, verdict.is_scatter) = (Charge::Suspect, true);
+    let text = markdown::whole(&build(&view, true));
+    assert!(text.contains("2.25× the scatter") && text.contains("± 12"), "{text}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn drained(sweep: &Sweep) -> Vec<Drained> {
 /// In a line that Slurm keeps with the node.
 fn reason(verdict: &Verdict) -> String {
     let figure = &verdict.key.experiment;
-    if verdict.charge == Charge::Unstable {
+    if verdict.is_scatter {
         return format!(
             "plumb: {figure} scatters {:.1} times as much as that of peers",
             verdict.factor
