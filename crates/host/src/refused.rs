@@ -24,7 +24,7 @@ struct Limits {
 /// or a sandbox; any other error as it is.
 ///
 /// Reads files: for errors alone, never inside a timed window.
-pub fn told(error: impl Into<Error>) -> Error {
+pub fn explained(error: impl Into<Error>) -> Error {
     let error = error.into();
     let reason = match refusal(&error) {
         Some(Refusal::Number) => format!(
@@ -121,7 +121,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, is_limit, told};
+    use super::{Limits, explained, is_limit};
     use crate::Root;
     use anyhow::Context;
     use std::io;
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_the_kernels_word() {
-        let chain = |number| format!("{:#}", told(io::Error::from_raw_os_error(number)));
+        let chain = |number| format!("{:#}", explained(io::Error::from_raw_os_error(number)));
         for (number, words) in [
             (11, ["may be made", "os error 11"]),
             (12, ["overcommit", "os error 12"]),
@@ -186,14 +186,14 @@ mod tests {
             let chain = chain(number);
             assert!(words.iter().all(|word| chain.contains(word)), "{chain}");
         }
-        assert_eq!(format!("{:#}", told(io::Error::other("odd"))), "odd");
-        assert_eq!(format!("{:#}", told(anyhow::anyhow!("another"))), "another");
+        assert_eq!(format!("{:#}", explained(io::Error::other("odd"))), "odd");
+        assert_eq!(format!("{:#}", explained(anyhow::anyhow!("another"))), "another");
         let wrapped = io::Error::new(io::ErrorKind::WouldBlock, "thread 7 of 10 at once");
-        let chain = format!("{:#}", told(wrapped));
+        let chain = format!("{:#}", explained(wrapped));
         assert!(chain.contains("may be made") && chain.contains("7 of 10"), "{chain}");
         // What was said of the error before stands.
         let context = Err::<(), _>(io::Error::from_raw_os_error(11)).context("a party");
-        let error = context.map_err(told).expect_err("is an error");
+        let error = context.map_err(explained).expect_err("is an error");
         assert!(is_limit(&error));
         let chain = format!("{error:#}");
         assert!(chain.contains("may be made"), "{chain}");

@@ -164,7 +164,7 @@ impl Worker {
             .stderr(Stdio::piped());
         let child = metal::process::in_new_session(&mut command)
             .spawn()
-            .map_err(refused::told)
+            .map_err(refused::explained)
             .context("cannot start a worker from /proc/self/exe")?;
         Ok(Worker {
             child,
@@ -364,9 +364,9 @@ impl FarWorker for Worker {
         send(stdin, message).map_err(|_| self.last_words())
     }
 
-    /// Messages that say what memory is taken for and what may hang are kept. Once its files may
-    /// hang, the deadline is that of the worker's signs, of which every message is one, and so is in
-    /// the last part of its time that it reads or writes. Errors: also [`Hung`]; a worker that died
+    /// Messages about memory to take and files that may hang are kept. Once its files may hang, the
+    /// deadline counts from the worker's last sign of life: a message, or, in the last part of its
+    /// time, input or output. Errors: also [`Hung`]; a worker that died
     /// has its status and last words, or [`OutOfMemory`].
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         loop {

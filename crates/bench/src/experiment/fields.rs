@@ -222,9 +222,9 @@ macro_rules! experiment {
     };
 }
 
-/// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it
-/// says; `derived` where it follows from several cases, `over` where it is of other rounds,
-/// `was` what an earlier version called it.
+/// A card's metrics, a row each: name, unit, better direction, class and explanation. `derived`
+/// marks one that follows from several cases, `over` one with its own statistic of rounds, and `was`
+/// gives its earlier name.
 #[macro_export]
 macro_rules! metrics {
     ($($name:expr $(, was $old:literal)? => $($how:ident)+: $doc:expr;)+) => {

@@ -58,7 +58,7 @@ pub fn case(text: &str) -> CaseId {
     })
 }
 
-/// What a user chooses, as it is written (`op=read mode=cold,cached`).
+/// The values of `--set`, separated by spaces (`op=read mode=cold,cached`).
 pub fn set(text: &str) -> Vec<(&str, &str)> {
     text.split_whitespace().filter_map(|one| one.split_once('=')).collect()
 }
@@ -72,8 +72,8 @@ pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
     known
 }
 
-/// What an experiment says of a metric of a case, before its widths are scaled.
-pub fn told(
+/// An experiment's prediction for a metric of a case, before its widths are scaled.
+pub fn predicted(
     experiment: &dyn AnyExperiment,
     site: &Site,
     known: Option<&Known>,

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_micros(50);
 pub fn processes(numbers: Range<usize>, mut body: impl FnMut(usize) -> i32) -> Result<Vec<Child>> {
     let last = numbers.end;
     let make = |number| {
-        let made = Child::fork(|| body(number)).map_err(refused::told);
+        let made = Child::fork(|| body(number)).map_err(refused::explained);
         made.with_context(|| format!("making process {} of {last}", number + 1))
     };
     numbers.map(make).collect()

@@ -119,7 +119,7 @@ pub fn beside<T: Send, P, R: Send, C>(
             };
             let all = move || gate.member(index, prepare, work);
             let made = thread::Builder::new().spawn_scoped(scope, all);
-            let made = made.map_err(refused::told);
+            let made = made.map_err(refused::explained);
             threads.push(made.with_context(|| format!("making thread {index}"))?);
         }
         let conducted = conduct(gate);

@@ -64,7 +64,7 @@ pub fn offset(clock: Clock, first: usize, second: usize, exchanges: usize) -> Re
             }
             Ok::<_, anyhow::Error>(least)
         });
-        let far = far.map_err(refused::told)?;
+        let far = far.map_err(refused::explained)?;
         let near = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(first).with_context(|| format!("pinning to CPU {first}"))?;
             let mut least = i64::MAX;
@@ -78,7 +78,7 @@ pub fn offset(clock: Clock, first: usize, second: usize, exchanges: usize) -> Re
             forth.0.store(GONE, Ordering::Release);
         }
         // A far end that is left alone otherwise gives up after its patience.
-        let near = near.map_err(refused::told)?.join();
+        let near = near.map_err(refused::explained)?.join();
         let near = near.expect("the exchange does not panic");
         let far = far.join().expect("the exchange does not panic");
         Ok::<_, anyhow::Error>((near?, far?))

@@ -148,7 +148,7 @@ mod places;
 mod workloads;
 mod written;
 
-use super::offered::{common_clock, cost, settled, standard_first, told};
+use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, Files};
@@ -332,7 +332,7 @@ impl Experiment for Io {
                 clock: common_clock(bench, &cpus, window_ns)?,
                 window_ns,
                 is_rate: window::rate_ns(case).is_some(),
-                number: told(case, "device_number"),
+                number: text_at(case, "device_number"),
                 is_written_through: is_written_through(case),
                 is_free: bench.order().is_free(),
             };
@@ -352,8 +352,8 @@ impl Experiment for Io {
 /// Whether writes into the page cache go on at once: the mount asks for it, or the program or
 /// machine that answers may do so.
 fn is_written_through(case: &Case) -> bool {
-    let stays = matches!(told(case, "ground"), Some("device" | "memory"));
-    let options = told(case, "mount_options").unwrap_or_default();
+    let stays = matches!(text_at(case, "ground"), Some("device" | "memory"));
+    let options = text_at(case, "mount_options").unwrap_or_default();
     let is_sync = |option: &str| option == "sync" || option == "dirsync";
     !stays || options.split(',').any(is_sync)
 }

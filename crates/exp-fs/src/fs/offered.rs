@@ -59,7 +59,7 @@ pub(super) fn rounds(preset: Preset) -> u64 {
 }
 
 /// A text among what a case resolved to.
-pub(super) fn told<'case>(case: &'case Case, name: &str) -> Option<&'case str> {
+pub(super) fn text_at<'case>(case: &'case Case, name: &str) -> Option<&'case str> {
     case.at.get(name).and_then(Value::text)
 }
 

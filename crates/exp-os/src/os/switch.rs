@@ -350,9 +350,11 @@ fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Re
 fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     let clock = counter(bench)?;
     let words = SharedWords::new(1)?;
-    first_run(&words).map_err(refused::told).context("the first child, which is not counted")?;
+    first_run(&words)
+        .map_err(refused::explained)
+        .context("the first child, which is not counted")?;
     let events = Events::of(bench, CHILDREN, || {
-        let run = first_run(&words).map_err(refused::told)?;
+        let run = first_run(&words).map_err(refused::explained)?;
         let handover = run.child_begins.checked_sub(run.parent_waits);
         Ok((handover, clock.ns(handover.unwrap_or(0))))
     })?;

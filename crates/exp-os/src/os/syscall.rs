@@ -338,7 +338,7 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
     let clock = counter(bench)?;
     let first = process::first_syscall_in_vfork_child;
-    let child = || anyhow::Ok(clock.ns(first().map_err(refused::told).context("a child")?));
+    let child = || anyhow::Ok(clock.ns(first().map_err(refused::explained).context("a child")?));
     // Not timed: the first child pays for what all share.
     child()?;
     let events = Events::of(bench, CHILDREN, || child().map(|ns| (Some(ns), ns)))?;

@@ -262,7 +262,7 @@ fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
     if !refused::is_limit(&error) {
         return error;
     }
-    refused::told(error).context(format!(
+    refused::explained(error).context(format!(
         "threads with stacks of {bytes} bytes; lower os.thread.alive or os.thread.stack_bytes"
     ))
 }

@@ -70,8 +70,9 @@ impl Again {
         self.distance / 2.0
     }
 
-    /// No p below how likely a healthy one is half as far in as many of its repetitions, where this
-    /// `share` of others is: disturbances are no normal noise, and a few of them may meet in one of many.
+    /// Raises p to the probability that a healthy node or link is half as far in as many repetitions,
+    /// if a `share` of the others' is: disturbances are not normal noise, and several may meet in one
+    /// node of many.
     fn among(self, share: f64, own: &[f64]) -> Again {
         let times = own.iter().filter(|distance| **distance >= self.half_way()).count() as u64;
         let rare = match (Binomial::new(share, own.len() as u64), times.checked_sub(1)) {
@@ -373,8 +374,8 @@ impl Repeated {
         repeated
     }
 
-    /// The share of the peers' repetitions that are so far, and one more; 0 where no peers were
-    /// measured.
+    /// The share of the peers' repetitions at least so `far` away, with one added to both counts; 0
+    /// where no peers were measured.
     fn share_beyond(&self, far: f64) -> f64 {
         let count = self.beside.len();
         let seen = count - self.beside.partition_point(|distance| *distance < far);

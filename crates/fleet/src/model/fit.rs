@@ -255,8 +255,8 @@ impl Fit {
         link.x - self.centres[link.class] - ends
     }
 
-    /// The share of links that are so far above what their ends explain, and one more; without those
-    /// that all of these ends have.
+    /// The share of links at least `far` above what their ends explain: one is added to both counts, and
+    /// the links that all of `ends` have are left out.
     pub fn share_beyond(&self, far: f64, ends: &[u32]) -> f64 {
         let of_node = |at: usize| self.near.links[at].iter().chain(&self.far.links[at]);
         let ats: Vec<usize> = ends.iter().filter_map(|rank| self.at(*rank)).collect();

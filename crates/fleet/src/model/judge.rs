@@ -127,7 +127,7 @@ impl Bench<'_> {
         median(&others.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     }
 
-    /// Links, and nodes of which several links are bad: the second worst of these decides.
+    /// Judges links, and nodes with several bad links by the second worst of these.
     fn links(&mut self, inquiry: &Inquiry) {
         let first = self.first;
         let mut left: Vec<(&LinkTest, &Found)> =
@@ -217,7 +217,7 @@ impl Bench<'_> {
     }
 }
 
-/// The node that most shown links with different partners share, if it has two, and these partners.
+/// The node with the most partners over shown links, if it has two, and these partners.
 fn several_bad(links: &[(&LinkTest, &Found)]) -> Option<(u32, Vec<u32>)> {
     let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (link, _) in links.iter().filter(|(_, found)| found.outcome == Outcome::Shown) {

@@ -249,8 +249,8 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
     assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
 }
 
-/// With few nodes both ends of a pair share one effect. What is bad at one end alone is bad in half of the
-/// pairs: too little to accuse the node, and too much to clear it.
+/// With few nodes both ends of a pair share one effect. A node that is bad at one end is bad in half of
+/// its pairs: too few to accuse it, and too many to clear it.
 #[test]
 fn a_node_that_only_receives_badly_is_not_cleared_where_both_ends_share_an_effect() {
     let path = |_, to| if to == 3 { 4.0 } else { 1.0 };

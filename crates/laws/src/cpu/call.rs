@@ -11,7 +11,7 @@ pub struct CallWork {
     pub instructions: f64,
     /// Stores, the return address included.
     pub stores: f64,
-    /// Those of them that are of floating point.
+    /// How many of the stores are floating point.
     pub float_stores: f64,
     /// Loads, the return address included.
     pub loads: f64,

@@ -225,7 +225,7 @@ impl Remote {
         let _ = self.with(|connection| connection.channel.send(&message, stop));
     }
 
-    /// What the record's header says of it.
+    /// Its entry in the record's header.
     pub fn header(&self) -> PeerHeader {
         PeerHeader {
             name: self.url.name.clone(),

@@ -379,7 +379,7 @@ impl Sharer {
     fn fork() -> Result<Sharer> {
         let (mut ready, said) = pipe().context("a pipe")?;
         let (waits, hold) = pipe().context("a pipe")?;
-        let child = Child::fork(|| wait_in_child(said, waits)).map_err(refused::told)?;
+        let child = Child::fork(|| wait_in_child(said, waits)).map_err(refused::explained)?;
         // The child closed neither of these: the read ends by its byte.
         ready.read_exact(&mut [0]).context("the child that shares the pages has ended")?;
         Ok(Sharer { _child: child, _hold: hold })

@@ -218,10 +218,10 @@ enum Side {
     Unsure,
 }
 
-/// Share of what is read in order that a kernel with another order than the oldest first may keep.
+/// The share of a file read in order that a kernel may keep if it does not drop the oldest pages first.
 const KEPT: f64 = 0.8;
-/// What other processes' files may come and go by while one is read, as a share of its size and at
-/// most in bytes.
+/// By how much other processes' files may grow or shrink in the cache while one is read: a share of
+/// its size, and at most so many bytes.
 const COMPANY: (f64, f64) = (0.6, 1e9);
 
 /// The limit in bytes, and the part that files get; that of a measured case stands in it.

@@ -5,7 +5,7 @@ use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
 use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
-use crate::fs::offered::told;
+use crate::fs::offered::text_at;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Fields;
 use bench::measure::{Bench, Settled, Values, settle};
@@ -66,7 +66,7 @@ impl Sweep {
             Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
             Limit::Memory => None,
         };
-        let counter = match (&group, told(first, "memory_stat")) {
+        let counter = match (&group, text_at(first, "memory_stat")) {
             (Some(group), _) => Counter::Group(group.memory_stat()),
             (None, Some(stat)) => Counter::Group(PathBuf::from(stat)),
             (None, None) => Counter::Machine,
@@ -78,9 +78,9 @@ impl Sweep {
             case_ns,
             pass_ns,
             until,
-            device: told(first, "device_number").map(str::to_owned),
+            device: text_at(first, "device_number").map(str::to_owned),
             // Until the first that is read in after it was evicted.
-            counts: told(first, "ground") == Some("device"),
+            counts: text_at(first, "ground") == Some("device"),
             counter,
             rungs: Vec::new(),
             settled,

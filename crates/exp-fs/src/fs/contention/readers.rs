@@ -154,7 +154,7 @@ fn beside_processes(
     let mut children = Vec::with_capacity(readers.len());
     for (number, reader) in readers.iter().enumerate().skip(1) {
         let child = Child::fork(|| meeting.compete(number, reader) as i32);
-        children.push(child.map_err(|error| refused::told(error).context(name(number)))?);
+        children.push(child.map_err(|error| refused::explained(error).context(name(number)))?);
     }
     let own = meeting.measured(&readers[0], latencies);
     let ended = children.into_iter().map(|child| {
@@ -177,7 +177,7 @@ fn beside_threads(
             // Those that were made must not wait for one that was not.
             let made = thread::Builder::new().spawn_scoped(scope, work);
             let made = made.inspect_err(|_| meeting.fail());
-            threads.push(made.map_err(|error| refused::told(error).context(name(number)))?);
+            threads.push(made.map_err(|error| refused::explained(error).context(name(number)))?);
         }
         let own = meeting.measured(&readers[0], latencies);
         let joined = |thread: thread::ScopedJoinHandle<'_, End>| {

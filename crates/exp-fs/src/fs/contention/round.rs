@@ -4,7 +4,7 @@
 use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::offered::{common_clock, describe_place, told};
+use crate::fs::offered::{common_clock, describe_place, text_at};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Site};
@@ -110,7 +110,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
             is_free: bench.order().is_free(),
         };
         let readers = of_files(files, &cpus, &competing, bench.order().seed);
-        let number = told(case, "device_number");
+        let number = text_at(case, "device_number");
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
         // Processes have been reaped, and with that the kernel has added their counts to this

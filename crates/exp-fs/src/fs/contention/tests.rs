@@ -1,7 +1,7 @@
 use super::round::{Files, cpus, sizes};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
-use bench::experiment::fixtures::{bare_site, known, recorded, set, told, with_dir};
+use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
 use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::fs::Pattern;
 use record::case::Case;
@@ -101,8 +101,8 @@ fn figures_of_the_same_run_narrow_what_is_said() {
     let pattern = Pattern::Sequential;
     let competing = Competing { readers: As::Processes, size: 64 << 10, pattern, competitors: 9 };
     let predict = |id: CaseId, known: &Known, name: &str| {
-        let told = told(&EXPERIMENT, &site, Some(known), &Case::new(id), name);
-        told.map(|told| told.range.expect("an interval"))
+        let found = predicted(&EXPERIMENT, &site, Some(known), &Case::new(id), name);
+        found.map(|found| found.range.expect("an interval"))
     };
     assert!(predict(competing.id(), &Known::default(), "latency").is_none());
     let known = known(&[

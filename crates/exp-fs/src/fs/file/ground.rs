@@ -1,6 +1,6 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
-use crate::fs::offered::told;
+use crate::fs::offered::text_at;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
 use bench::experiment::{Field, Site, Skip};
 use bench::symbols;
@@ -113,7 +113,7 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
 /// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it:
 /// where it is no device that answers for itself.
 pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
-    let text = |name| told(case, name);
+    let text = |name| text_at(case, name);
     let kind = <Kind as Field>::of(case.at.get("ground"))?;
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;

@@ -191,8 +191,8 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     notes
 }
 
-/// A share of bytes that no device took which is not worth a word.
-const SHARE_UNTOLD: f64 = 0.01;
+/// Below this share, bytes that no device took are not mentioned.
+const SHARE_IGNORED: f64 = 0.01;
 
 pub(super) struct Watch {
     work: Work,
@@ -252,9 +252,8 @@ impl Watch {
     }
 }
 
-/// Demands of the blocks that were written last at `offsets` that they are on the device, as the
-/// case says of itself: past the page cache nothing of them is in it; after a sync nothing is
-/// dirty.
+/// Checks that the blocks written last at `offsets` are on the device, as the case promises: a direct
+/// write leaves none in the page cache, a sync leaves none dirty.
 pub(super) fn demand_written_down(
     plain: &File,
     work: Work,
@@ -278,7 +277,7 @@ pub(super) fn demand_written_down(
     // A journal of data has it on the device before its page is clean.
     let share = watch.moved.as_ref().and_then(Moved::cache_share);
     let is_taken = watch.moved.as_ref().is_some_and(|moved| moved.device.is_some())
-        && share.is_some_and(|share| share <= SHARE_UNTOLD);
+        && share.is_some_and(|share| share <= SHARE_IGNORED);
     ensure!(
         unwritten == 0 || is_taken,
         "cache: the sync is faked here: {unwritten} pages of the last written and synced blocks \

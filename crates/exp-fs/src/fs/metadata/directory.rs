@@ -210,8 +210,7 @@ fn name(number: u64, seed: u64, name_bytes: u64) -> CString {
     CString::new(name).expect("digits and a dash have no zero byte")
 }
 
-/// Names in the short batch of a call that changes the directory: this share of its entries, one
-/// over …
+/// The short batch of a call that changes the directory has one name for so many of its entries, …
 const SHARE: u64 = 8;
 /// … at least, and at most: what is opened must not reach the limit of open files.
 const NAMES_MIN: u64 = 16;
@@ -219,7 +218,7 @@ const NAMES_MAX: u64 = 128;
 /// Calls in the short batch of one that leaves no trace.
 const CALLS_MAX: u64 = 1 << 14;
 
-/// Times one call; the samples, for what is to be added.
+/// Times one call. The caller may add to the samples.
 pub(super) fn time<'bench>(
     call: Call,
     directory: &mut Directory,

@@ -1,6 +1,6 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::rehearsed;
-use bench::experiment::fixtures::{bare_site, case, known, told, with_dir};
+use bench::experiment::fixtures::{bare_site, case, known, predicted, with_dir};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
@@ -31,7 +31,7 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it_and_moves_the_rest() {
     let site = site(1 << 40);
     let of = |call: &str, known: Option<&Known>| {
         let id = case(&format!("call={call},entries=1000"));
-        told(&EXPERIMENT, &site, known, &Case::new(id), "latency")
+        predicted(&EXPERIMENT, &site, known, &Case::new(id), "latency")
     };
     assert!(of("stat", Some(&Known::default())).is_none());
     let measured = |getpid| {

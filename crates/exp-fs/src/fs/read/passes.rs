@@ -2,7 +2,7 @@
 
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
-use crate::fs::offered::{LISTED, describe_place, in_ns, told};
+use crate::fs::offered::{LISTED, describe_place, in_ns, text_at};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
@@ -56,7 +56,7 @@ pub(super) fn time(
     let seeds =
         Seeds { round: bench.order().round, mode, order: order_seed(bench.order().seed, &case.id) };
     let blocks = Blocks::of(bytes, random, seeds);
-    let number = told(case, "device_number");
+    let number = text_at(case, "device_number");
     let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
     let look = Look {
         opened: &opened,

@@ -138,7 +138,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 assert!(!ns.is_empty() && !latency.is_empty() && !cpu.is_empty(), "{id}");
                 assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()), "{id}");
                 for ((ns, iops), bandwidth) in ns.iter().zip(&iops).zip(&bandwidth) {
-                    // What is recorded is rounded.
+                    // The record has rounded values.
                     assert!((ns * iops / 1e9 - 1.0).abs() < 1e-3);
                     assert!((bandwidth / iops / BLOCK_BYTES as f64 - 1.0).abs() < 1e-3);
                 }

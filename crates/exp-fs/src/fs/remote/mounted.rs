@@ -9,7 +9,7 @@ use super::passes::{Reader, drive};
 use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
-use crate::fs::offered::told;
+use crate::fs::offered::text_at;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Values};
 use host::block::{is_mounted, mount_with_id};
@@ -127,7 +127,7 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
 /// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the
 /// place is a directory of this machine again.
 fn demand_mount(case: &Case) -> Result<()> {
-    let Some(target) = told(case, "mount_point") else {
+    let Some(target) = text_at(case, "mount_point") else {
         return Ok(());
     };
     let mounts = read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
@@ -163,7 +163,7 @@ fn mount_id(fdinfo: &str) -> Option<u64> {
 }
 
 fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
-    let fact = |name| told(case, name).unwrap_or_default();
+    let fact = |name| text_at(case, name).unwrap_or_default();
     let (planned, fs, server) = (fact("mount_point"), fact("file_system"), fact("server"));
     let mount = mount_with_id(mountinfo, id).context("the mount table does not list its mount")?;
     let now = server_of(&mount);

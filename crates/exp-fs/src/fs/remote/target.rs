@@ -2,7 +2,7 @@
 //! library reads in the process, without a mount.
 
 use crate::fs::file::{Ground, Kind, ground};
-use crate::fs::offered::told;
+use crate::fs::offered::text_at;
 use bench::experiment::{Field, Site, Skip};
 use host::block::Mount;
 use laws::fs::remote::{Client, Link, Way};
@@ -142,7 +142,7 @@ pub(super) fn server_of(mount: &Mount) -> Option<String> {
 
 /// What lies between this machine's reader and the server, as the case's facts say.
 pub(super) fn way(case: &Case) -> Way<'_> {
-    let text = |name| told(case, name);
+    let text = |name| text_at(case, name);
     let file_system = text("file_system").unwrap_or("an unknown file system");
     let library = LIBRARIES.iter().find(|library| library.name == file_system);
     let client = match file_system {

@@ -2,7 +2,7 @@
 
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
-use crate::fs::offered::{describe_place, told};
+use crate::fs::offered::{describe_place, text_at};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Field;
 use bench::measure::{Bench, Clock, Settled, Values};
@@ -363,8 +363,8 @@ impl Seen {
 
 /// What a reader must know of the ground.
 fn describe(case: &Case, party: &Party, samples: &mut Samples) {
-    let device = told(case, "device").unwrap_or_default();
-    if told(case, "file_system") == Some("ext4")
+    let device = text_at(case, "device").unwrap_or_default();
+    if text_at(case, "file_system") == Some("ext4")
         && is_without_journal(device, &names_in("/proc/fs/ext4"), &names_in("/proc/fs/jbd2"))
     {
         samples.notes.push(NO_JOURNAL.to_owned());
@@ -413,7 +413,7 @@ fn power(
     if write == Write::Nothing {
         return None;
     }
-    let text = |name| told(case, name);
+    let text = |name| text_at(case, name);
     let medium = Medium::of(case.at.get("medium"));
     let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
     if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {

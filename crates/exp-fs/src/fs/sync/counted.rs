@@ -1,6 +1,6 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
-use crate::fs::offered::told;
+use crate::fs::offered::text_at;
 use bench::device::{Written, device_written, process_written_bytes};
 use record::case::Case;
 use record::event::Samples;
@@ -56,7 +56,7 @@ impl Count<'_> {
 }
 
 fn device_of(case: &Case) -> Option<Written> {
-    device_written(told(case, "device_number")?, told(case, "disk_number"))
+    device_written(text_at(case, "device_number")?, text_at(case, "disk_number"))
 }
 
 impl Counted {

@@ -323,7 +323,7 @@ pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64)
     ]
 }
 
-/// Whether counts that nothing ties to one another are of one and the same transfer.
+/// Whether the counts of both ends belong to the same transfer.
 pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
     let ended = datagrams.unique + datagrams.dropped;
     let more = datagrams.repeated + datagrams.strange;

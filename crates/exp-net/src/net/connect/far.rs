@@ -271,7 +271,7 @@ pub(super) struct Ask {
     pub(super) monotonic: bool,
 }
 
-/// A sequence has so many connections at most: what came of it fits a message.
+/// Most connections of a sequence: their results fit into one message.
 pub(super) const SEQUENCE_MAX: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -318,6 +318,6 @@ pub(super) struct Took {
     pub(super) ns: f64,
     /// CPU time of the acceptor within it, in ns.
     pub(super) cpu_ns: f64,
-    /// Whether all of them said their token.
+    /// Whether all of them sent their token.
     pub(super) all_right: bool,
 }

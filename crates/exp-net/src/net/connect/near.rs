@@ -192,7 +192,7 @@ impl TwoEnds<'_> {
         Ok((began, is_late))
     }
 
-    /// What the far end says of a failure, where it does, else the failure.
+    /// The far end's reason for a failure, or the failure itself.
     fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
         const SOON: Duration = Duration::from_millis(200);
         match self.line.hear::<Served>(SOON) {

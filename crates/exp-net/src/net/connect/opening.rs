@@ -1,5 +1,5 @@
-//! How a connection is opened and closed, and what its calls took: close(2), and when the other end
-//! has said that the FIN came.
+//! How a connection is opened and closed, and how long its calls took: close(2), and the time until
+//! the other end acknowledged the FIN.
 
 use super::far::CpuTime;
 use super::sources::{Sources, told};

@@ -1,7 +1,7 @@
 use super::EXPERIMENT;
 use crate::net::ends::tests::{complete, rehearse_both};
 use bench::experiment::fixtures::joined::joined;
-use bench::experiment::fixtures::{recorded, told};
+use bench::experiment::fixtures::{predicted, recorded};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, offered, params};
@@ -60,8 +60,8 @@ fn a_time_out_that_is_set_bounds_what_is_predicted() {
     let site = recorded("vm-granite-rapids");
     let high = |set: &[(&str, &str)]| {
         let offer = offered(&EXPERIMENT, &site, Preset::Standard, set);
-        let told = told(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "round_trip");
-        told.unwrap().range.unwrap().high
+        let found = predicted(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "round_trip");
+        found.unwrap().range.unwrap().high
     };
     assert!(high(&[]) > 1e6);
     assert!(high(&[("timeout", "1ms")]) <= 1e6);

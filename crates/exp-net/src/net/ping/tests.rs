@@ -59,7 +59,7 @@ fn case(far: &str, message: u64, arrivals: &str) -> Case {
 }
 
 fn told(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
-    fixtures::told(&EXPERIMENT, site, known, case, name)
+    fixtures::predicted(&EXPERIMENT, site, known, case, name)
 }
 
 /// A figure of a case as net.rtt has them.

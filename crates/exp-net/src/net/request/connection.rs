@@ -151,7 +151,7 @@ pub(super) fn stamp(message: &mut [u8], number: u64) {
     message[8..LEAST_BYTES].copy_from_slice(&(!number).to_le_bytes());
 }
 
-/// The number of a message; none of what is no message.
+/// The number of a message; `None` if the bytes are no message.
 pub(super) fn number(message: &[u8]) -> Option<u64> {
     let (number, rest) = message.split_first_chunk::<8>()?;
     let complement = rest.first_chunk::<8>()?;

@@ -6,7 +6,7 @@ use crate::net::ends::{Dial, Line, PATIENCE};
 use anyhow::{Result, ensure};
 use bench::experiment::contract::Experiment;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
-use bench::experiment::fixtures::{recorded, set, told};
+use bench::experiment::fixtures::{predicted, recorded, set};
 use bench::experiment::{AnyExperiment, Fields, Preset};
 use bench::measure::{Clock, FarEnd};
 use laws::net::Ends;
@@ -55,8 +55,8 @@ fn a_longer_pause_is_predicted_as_such() {
         let case = "receiver=polling arrivals=sparse protocol=tcp exchange=echo ends=other_cpu";
         let text = format!("pause={pause} {case}");
         let offer = offered(&EXPERIMENT, &site, Preset::Thorough, &set(&text));
-        let told = told(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "cpu_far");
-        told.unwrap().range.unwrap().likely
+        let found = predicted(&EXPERIMENT, &site, None, &offer.series[0].cases[0], "cpu_far");
+        found.unwrap().range.unwrap().likely
     };
     // A polling end works through the pause.
     assert!(likely("100ms") > 50.0 * likely("1ms"));
@@ -75,10 +75,10 @@ fn rehearse(set: &[(&str, &str)], least: usize) {
         let of = Exchange::of(&id).unwrap();
         let has_cpu = trips.at.contains_key("near_softirq_cpu");
         assert_eq!(has_cpu, of.protocol != Protocol::Unix, "{id}: {:?}", trips.at);
-        let told = |name: &str| trips.quantities.get(name).copied();
-        assert!(told("messages") >= Some(values.len() as f64), "{id}");
+        let named = |name: &str| trips.quantities.get(name).copied();
+        assert!(named("messages") >= Some(values.len() as f64), "{id}");
         if of.protocol == Protocol::Udp {
-            assert_eq!((told("lost_there"), told("lost_back")), (Some(0.0), Some(0.0)), "{id}");
+            assert_eq!((named("lost_there"), named("lost_back")), (Some(0.0), Some(0.0)), "{id}");
         }
     }
 }

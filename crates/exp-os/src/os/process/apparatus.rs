@@ -51,7 +51,7 @@ impl Parent {
             Clock::Monotonic => monotonic_ns,
         };
         let watch = Watch::new(now).context("memory that parent and child share")?;
-        let first = watch.fork(Then::Exit).map_err(refused::told)?;
+        let first = watch.fork(Then::Exit).map_err(refused::explained)?;
         Ok(Parent {
             _memory: memory,
             given,
@@ -123,7 +123,7 @@ impl Parent {
             (Call::Sh, .., Some(program)) => watch.spawn(program),
             _ => bail!("{} has no program to execute", call.text()),
         };
-        made.map_err(refused::told)
+        made.map_err(refused::explained)
     }
 
     fn record(&self, case: &Case, call: Call, events: &[Moments], bench: &mut Bench) -> Result<()> {
@@ -224,7 +224,7 @@ impl Programs {
                 }
                 // A limit on processes is no property of the file.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(refused::told(error));
+                    return Err(refused::explained(error));
                 }
                 Err(error) => reasons.push(format!("{}: {error}", home.name())),
             }

@@ -328,7 +328,7 @@ fn threads(
             Ok(handle) => handles.push(handle),
             Err(error) => {
                 end_threads(board, ends[0].as_ref(), handles);
-                return Err(refused::told(error))
+                return Err(refused::explained(error))
                     .with_context(|| format!("making thread {} of {size}", party + 1));
             }
         }
