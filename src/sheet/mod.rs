@@ -30,9 +30,10 @@ macro_rules! sheets {
         [$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".json.gz")))),*]
     };
 }
-const SHEETS: [(&str, &[u8]); 8] = sheets![
+const SHEETS: [(&str, &[u8]); 9] = sheets![
     "core-12700h",
     "core-8365u-wsl",
+    "emerald-rapids-guest",
     "ryzen-5600h-wsl",
     "ryzen-5950x",
     "ryzen-8540u-wsl",

@@ -40,7 +40,10 @@ pub(super) fn published(site: &Site, base_hz: Option<f64>) -> Option<(Range, Str
     let family = family.unwrap_or(core(site).name());
     let (name, all, most, source) = TABLE.iter().find(|(name, ..)| *name == family)?;
     let (low, high) = ((LOWERED * 1e9 * all).max(base_hz.unwrap_or(0.0)), 1e9 * most);
-    let likely = (1e9 * all * high).sqrt();
+    // Intel's parts have a highest clock for each number of busy cores, and a host's are busy; what
+    // AMD's and Arm's reach depends on power and heat alone.
+    let has_bins = site.host.cpu.vendor.as_deref() == Some("GenuineIntel");
+    let likely = if has_bins { 1e9 * all } else { (1e9 * all * high).sqrt() };
     (low < likely).then(|| {
         let from = format!(
             "{name}: from {all:.1} GHz with all cores at work to a boost of {most:.1} GHz {source}"
