@@ -354,15 +354,16 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
 /// Starting values from one machine of 2024 with ends that hold designs without the prefetcher.
 fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
+    let is_zen = matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5);
+    let is_golden = matches!(core, Core::GoldenCove | Core::RaptorCove);
     let shares = match (pattern, in_private) {
         (Pattern::Random, _) => return range(1.0, 1.0, 1.0),
         (Pattern::PageRandom, true) => range(0.9, 1.0, 1.05),
+        (Pattern::PageRandom, false) if is_zen => range(0.1, 0.8, 1.05),
         (Pattern::PageRandom, false) => range(0.1, 0.33, 0.85),
-        (Pattern::FourQuarter, true) => range(0.02, 0.3, 1.0),
-        (Pattern::FourQuarter, false) => range(0.01, 0.07, 0.5),
-        (Pattern::Forward | Pattern::Backward, _)
-            if stride >= FAR && matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5) =>
-        {
+        (Pattern::FourQuarter, true) => range(0.02, 0.1, 1.0),
+        (Pattern::FourQuarter, false) => range(0.01, 0.02, 0.5),
+        (Pattern::Forward | Pattern::Backward, _) if stride >= FAR && (is_zen || is_golden) => {
             range(0.1, 0.95, 1.1)
         }
         (Pattern::Forward | Pattern::Backward, true) => strided_private(stride),
@@ -371,7 +372,8 @@ fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f6
     scaled(shares, (stride / line).min(1.0))
 }
 
-/// Zen 3 to 5 hide no latency of strides from this one on, with few exceptions [plumb].
+/// Zen 3 to 5, Golden Cove and Raptor Cove hide no latency of strides from this one on, with few
+/// exceptions [plumb].
 const FAR: f64 = 192.0;
 
 fn strided_private(stride: f64) -> Range {
