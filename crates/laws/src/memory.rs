@@ -352,7 +352,8 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
 }
 
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
-/// Starting values from one machine of 2024 with ends that hold designs without the prefetcher.
+/// Starting values from one machine of 2024 with ends that hold designs without the prefetcher; the
+/// likely values of four quarters, and those of Zen, are from the guests of `data/sheets` [plumb].
 fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
     let is_zen = matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5);
     let is_golden = matches!(core, Core::GoldenCove | Core::RaptorCove);

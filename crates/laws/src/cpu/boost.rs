@@ -83,4 +83,18 @@ mod tests {
         assert_eq!(low(None), low(Some(1.0)));
         assert!(low(Some(6e9)).is_none());
     }
+
+    #[test]
+    fn busy_hosts_hold_intel_at_the_clock_of_all_cores_and_others_above_it() {
+        for (vendor, platform, likely) in [
+            ("GenuineIntel", "Emerald Rapids", 2.9e9),
+            ("AuthenticAMD", "Genoa", 1e9 * (3.3_f64 * 4.4).sqrt()),
+        ] {
+            let mut site = bare_site();
+            site.host.cpu.vendor = Some(vendor.to_owned());
+            site.host.cpu.microarchitecture.platform = Some(platform.to_owned());
+            let found = published(&site, None).map(|(range, _)| range.likely);
+            assert!(found.is_some_and(|hz| (hz - likely).abs() < 1e6), "{platform}: {found:?}");
+        }
+    }
 }
