@@ -53,14 +53,24 @@ pub struct Periodic {
     pub p: f64,
 }
 
-/// The period that most pairs of events keep; the shortest where whole multiples keep it too.
-/// `lengths_ns` has a length for every start.
+impl Periodic {
+    /// Time that its events take together: by their median, for some are others' that only came
+    /// at the right time.
+    fn taken_ns(&self) -> f64 {
+        self.length_ns * self.members.len() as f64
+    }
+}
+
+/// The period that most pairs of events keep; the shortest where whole multiples keep it too. Of
+/// several, each of events of like length, the one that takes most time: a host's tick of every
+/// millisecond is surer than a thread every seven, and takes less. `lengths_ns` has a length for
+/// every start.
 pub fn periodic(starts_ns: &[f64], lengths_ns: &[f64]) -> Option<Periodic> {
     let most = starts_ns.len().min(lengths_ns.len()).min(EVENTS);
     let groups = groups(&lengths_ns[..most]);
     let looks = groups.len() as f64;
     let span_ns = starts_ns[..most].last()? - starts_ns.first()?;
-    let mut best: Option<Periodic> = None;
+    let mut found: Vec<Periodic> = Vec::new();
     for group in groups {
         let starts: Vec<f64> = group.iter().map(|&index| starts_ns[index]).collect();
         let Some((period_ns, members, p)) = in_group(&starts, span_ns, looks) else { continue };
@@ -70,11 +80,9 @@ pub fn periodic(starts_ns: &[f64], lengths_ns: &[f64]) -> Option<Periodic> {
         }
         let members: Vec<usize> = members.into_iter().map(|member| group[member]).collect();
         let lengths = members.iter().map(|&index| lengths_ns[index]).collect::<Vec<_>>();
-        if best.as_ref().is_none_or(|best| p < best.p) {
-            best = Some(Periodic { period_ns, length_ns: median(&lengths)?, members, p });
-        }
+        found.push(Periodic { period_ns, length_ns: median(&lengths)?, members, p });
     }
-    best
+    found.into_iter().max_by(|a, b| a.taken_ns().total_cmp(&b.taken_ns()))
 }
 
 /// All events, and those of each range of lengths (a factor of four, half of it common with the

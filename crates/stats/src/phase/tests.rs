@@ -175,6 +175,22 @@ fn another_period_is_found_beside_the_tick() {
     }
 }
 
+/// A host's tick of 1000 Hz, as an Emerald Rapids guest saw it, is the surest period of all; what
+/// takes most time is another.
+#[test]
+fn of_two_periods_the_one_that_takes_most_time_is_found() {
+    let mut draw = Draw::new(13);
+    for (host_ns, expected_ms) in [(1e4, 7.2), (1e5, 1.0)] {
+        let host = ticks(&mut draw, 1.0 * MS, 300.0 * MS, 2_000.0, 0.1);
+        let other = ticks(&mut draw, 7.2 * MS, 300.0 * MS, 20_000.0, 0.0);
+        let starts = sorted(&[&host, &other]);
+        let length = |at: &f64| if other.contains(at) { 2e5 } else { host_ns };
+        let lengths: Vec<f64> = starts.iter().map(length).collect();
+        let found = periodic(&starts, &lengths).expect("a period");
+        assert!((found.period_ns / MS / expected_ms - 1.0).abs() < 0.01, "{found:?}");
+    }
+}
+
 #[test]
 fn another_period_is_no_tick_where_the_tick_is_hard_to_see() {
     let mut draw = Draw::new(10);
