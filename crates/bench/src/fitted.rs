@@ -67,19 +67,25 @@ pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Pre
     Prediction { range: Some(scaled(of, factor)), shares, because, ..prediction }
 }
 
-/// The names of the groups that a figure belongs to, narrowest first: of its metric those whose
-/// case has the same first symbol (what is called, or by what), all of the metric, of the
-/// experiment, of the family. Priors and predictions from earlier figures are apart.
-pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 4] {
-    let symbol = case.0.iter().find_map(|(name, value)| match value {
+/// The names of the groups that a figure belongs to, narrowest first: its case on all machines, those
+/// of its metric whose case has the same symbols, or the same first symbol (what is called, or by
+/// what), all of the metric, of the experiment, of the family. Priors and predictions from earlier
+/// figures are apart.
+pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 6] {
+    let symbols = case.0.iter().filter_map(|(name, value)| match value {
         Value::Text(text) if name != FAR => Some(text.as_str()),
         _ => None,
     });
+    let symbols: Vec<&str> = symbols.collect();
     let family = experiment.split('.').next().unwrap_or_default();
     let kind = if is_prior { "prior" } else { "derived" };
+    let of_metric = format!("{kind} {experiment} {metric}");
     [
-        format!("{kind} {experiment} {metric} {}", symbol.unwrap_or("-")),
-        format!("{kind} {experiment} {metric}"),
+        // A comma ends a cell of the table.
+        format!("{of_metric} {}", case.to_string().replace(',', ";")),
+        format!("{of_metric} ({})", symbols.join(" ")),
+        format!("{of_metric} {}", symbols.first().unwrap_or(&"-")),
+        of_metric,
         format!("{kind} {experiment}"),
         format!("{kind} {family}"),
     ]

@@ -2,9 +2,9 @@
 //! the figures of recorded machines set (METHOD §5). `scripts/fit` writes the table.
 //!
 //! The scale of a metric's priors, or of its predictions from earlier figures, is the quantile of
-//! the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten. A law that
-//! states four times the log width is wrong by less than twice as much, not by four times:
-//! [`POWERS`] leave the least interval score on machines that were left out.
+//! the residuals |ln (measured / likely)| / [`spread`] that holds nine figures in ten or a little
+//! more. A law that states four times the log width is wrong by less than twice as much, not by four
+//! times: [`POWERS`] leave the least interval score on machines that were left out.
 
 use crate::device::{disk_of, is_virtual, mount_of};
 use crate::experiment::Site;
@@ -20,8 +20,11 @@ const POWERS: [f64; 2] = [0.3, 0.4];
 /// No law that is not a limit is more certain than this: clocks and loops differ by so much.
 const LEAST: f64 = 1.02;
 
-/// The scales by metric ([`of_metric`]), experiment and family, of priors and of derived
-/// predictions.
+/// A range that is wide, high over low.
+const WIDE: f64 = 4.5;
+
+/// The scales by metric ([`of_metric`]) of priors, by [`of_class`] of derived predictions, and by
+/// experiment and family of both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Widths(pub BTreeMap<String, [Option<f64>; 2]>);
 
@@ -66,16 +69,20 @@ impl Widths {
         is_derived: bool,
         prediction: Prediction,
     ) -> Prediction {
-        let scale = self.scale(&group(site, experiment), &metric.name, is_derived);
+        let group = group(site, experiment);
+        let scale = match is_derived {
+            false => self.scale(&group, |of| of_metric(of, &metric.name), false),
+            true => self.scale(&group, |of| of_class(of, prediction.range), true),
+        };
         scaled(prediction, scale, is_derived, metric.unit)
     }
 
-    /// The scale of a metric of a [`group`], else of its experiment, else of the family; else those
-    /// on any disk.
-    fn scale(&self, group: &str, metric: &str, is_derived: bool) -> f64 {
+    /// The scale of a part of a [`group`], else of its experiment, else of the family; else those on
+    /// any disk.
+    fn scale(&self, group: &str, part: impl Fn(&str) -> String, is_derived: bool) -> f64 {
         let names = [group, group.trim_start_matches(VIRTUAL)].into_iter().flat_map(|of| {
             let family = of.split('.').next().unwrap_or_default();
-            [of_metric(of, metric), of.to_owned(), family.to_owned()]
+            [part(of), of.to_owned(), family.to_owned()]
         });
         let mut scales = names.filter_map(|name| self.0.get(&name)?[usize::from(is_derived)]);
         scales.next().unwrap_or(1.0)
@@ -99,6 +106,13 @@ pub fn group(site: &Site, experiment: &str) -> String {
 /// The name that a metric of an experiment has in the table.
 pub fn of_metric(experiment: &str, metric: &str) -> String {
     format!("{experiment} {metric}")
+}
+
+/// The same of predictions from earlier figures, whose laws state a narrow or a wide range: what
+/// follows closely from the figures, and what does not.
+pub fn of_class(experiment: &str, range: Option<Range>) -> String {
+    let is_wide = range.is_none_or(|range| range.high > WIDE * range.low);
+    format!("{experiment} {}", if is_wide { "wide" } else { "narrow" })
 }
 
 /// The width of one side of a range, by the factor between its end and the likely value.
@@ -141,7 +155,7 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
 
 #[cfg(test)]
 mod tests {
-    use super::{POWERS, Widths, group, residual, scaled, spread};
+    use super::{POWERS, Widths, group, of_class, residual, scaled, spread};
     use crate::experiment::DirFacts;
     use crate::experiment::fixtures::recorded;
     use record::event::{Prediction, Range};
@@ -193,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn a_law_of_a_wide_range_is_of_another_class_than_one_of_a_narrow_range() {
+        let class = |range| of_class("memory.latency", range);
+        assert_eq!(class(Some(range(1.0, 2.0, 4.5))), "memory.latency narrow");
+        for wide in [Some(range(1.0, 2.0, 4.6)), Some(range(0.0, 1.0, 2.0)), None] {
+            assert_eq!(class(wide), "memory.latency wide");
+        }
+    }
+
+    #[test]
     fn files_on_a_hypervisor_s_disk_are_a_group_of_their_own() {
         let mut site = recorded("vm-granite-rapids");
         let named = |site: &_, experiment| group(site, experiment);
@@ -208,9 +231,10 @@ mod tests {
     #[test]
     fn what_has_no_row_has_the_scale_of_what_it_belongs_to() {
         let widths = Widths::read("name,prior,derived\nos,2,\nos.ipc,3,4\nos.ipc bandwidth,5,\n");
-        let of = |metric, is_derived| widths.scale("os.ipc", metric, is_derived);
+        let part = |part| move |of: &str| format!("{of} {part}");
+        let of = |part_of, is_derived| widths.scale("os.ipc", part(part_of), is_derived);
         assert_eq!((of("bandwidth", false), of("bandwidth", true)), (5.0, 4.0));
-        let scale = |id, is_derived| widths.scale(id, "round_trip", is_derived);
+        let scale = |id, is_derived| widths.scale(id, part("round_trip"), is_derived);
         assert_eq!((scale("os.ipc", false), scale("os.ipc", true)), (3.0, 4.0));
         assert_eq!((scale("os.fork", false), scale("os.fork", true)), (2.0, 1.0));
         assert_eq!(scale("net.rtt", false), 1.0);

@@ -158,6 +158,13 @@ pub fn line_bytes(site: &Site) -> (u64, &'static str) {
     }
 }
 
+/// A walk comes back to a line after all others. Least recently used lines are the next to be needed,
+/// so a first-level cache that drops these keeps nothing of a footprint a little beyond its size …
+const CYCLIC: f64 = 24.0;
+/// … and one that drops lines at random keeps h = exp(-(1 - h) footprint / size) of it: 0.68 at 1.2
+/// times its size, 0.20 at 2.
+const RANDOM_REPLACEMENT: f64 = 2.3;
+
 impl Hierarchy {
     fn of(facts: Facts) -> Hierarchy {
         let site = facts.site;
@@ -201,9 +208,10 @@ impl Hierarchy {
                     level,
                     bytes,
                     described,
-                    ns: if guest && at >= 2 { shared_by_others(ns, 1.4) } else { ns },
+                    // Other tenants may queue there; on the guests of `data/sheets` they hardly do.
+                    ns: if guest && at >= 2 { range(ns.low, ns.likely, 1.4 * ns.high) } else { ns },
                     cycles: Some(cycles),
-                    sharpness: if at < 2 { 3.0 } else { 1.5 },
+                    sharpness: [CYCLIC, 3.0][..].get(at).copied().unwrap_or(1.5),
                 }
             })
             .collect();
@@ -241,7 +249,11 @@ impl Hierarchy {
         let blend = |bytes: fn(&Range) -> f64, ns: fn(&Range) -> f64, sharper: f64, even: bool| {
             let (mut covered, mut total) = (0.0, 0.0);
             for level in &self.levels {
-                let power = if even { 1.0 } else { sharper * level.sharpness };
+                let power = match level.level {
+                    Level::L1 | Level::L2 if even => RANDOM_REPLACEMENT,
+                    _ if even => 1.0,
+                    _ => sharper * level.sharpness,
+                };
                 let share = (bytes(&level.bytes) / footprint).min(1.0).powf(power);
                 let share = share.max(covered);
                 total += (share - covered) * ns(&level.ns);

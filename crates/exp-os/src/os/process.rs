@@ -137,7 +137,7 @@ static CARD: Card = Card {
             "a fork with its reaping, over creating and joining a thread";
     },
     params: params![Creation::PARAMS, reports::SETTINGS,],
-    after: &["os.syscall", "os.thread"],
+    after: &["os.syscall", "memory.fault", "os.thread"],
     views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],
     keys: &[
         KeyFigure::new("process,", "fork", "reaped", "call=fork,resident=1048576,pages=base"),

@@ -129,7 +129,7 @@ static CARD: Card = Card {
                 "size of a stack, guard included";
         },
     ],
-    after: &["os.syscall", "os.switch"],
+    after: &["os.syscall", "os.switch", "memory.fault"],
     views: &[ViewCard::bars("create_join")],
     keys: &[KeyFigure::new(
         "thread, create and join",

@@ -140,6 +140,12 @@ pub fn is_known(known: &Known, fault: Touch) -> bool {
         || fault == Touch::Protect && measured_fault(known).is_some()
 }
 
+/// What memory.fault measured of one kind, in ns.
+pub fn measured(known: &Known, fault: Touch) -> Option<f64> {
+    let case = CaseId::new().with("fault", fault.text());
+    known.get("memory.fault", &case, "latency").filter(|ns| *ns > 0.0)
+}
+
 /// The way in and out of an exception.
 fn way(facts: Facts) -> Law {
     os::call(facts, 0.05).by(EXCEPTION).and("exception entry and exit")

@@ -1,18 +1,29 @@
-//! What os.syscall teaches of the kernel: how many times the usual its work takes here.
+//! What os.syscall and memory.fault teach of the kernel: how many times the usual its work takes here.
 //!
 //! Kernel code is slow or fast as a whole: what a return costs under the mitigations in force, a
 //! configuration that checks more, a core that runs branchy code well. One factor over the usual cost
 //! carries that from the calls measured to all other work of the kernel (METHOD §5: on a Zen 3 guest
 //! it alone moved 207 figures from 52 to 96 % inside). The calls' own scatter about it says how far
 //! other work may lie from it.
+//!
+//! Making tasks and address spaces also takes what page faults take: fresh pages, page tables, and
+//! in a guest the host's. How far faults lie from what the calls let expect corrects that work.
 
 use super::{Service, Work, measured_call, stated_entry};
 use crate::cpu::usual_in_kernel;
+use crate::memory::fault::{Touch, measured, minor};
 use crate::{Facts, Law, range};
 use record::event::Range;
 
-/// Fewer calls than these say nothing of the scatter.
-const LEAST_CALLS: usize = 4;
+/// Fewer figures than these say nothing of the scatter.
+const LEAST: usize = 4;
+
+/// Other work of a kernel differs from what was measured by this much, in logarithms, even where that
+/// agrees.
+const UNLIKE: f64 = 0.15;
+
+/// Faults of one page of memory, each with little beside the kernel's work.
+const FAULTS: [Touch; 5] = [Touch::Anonymous, Touch::Zero, Touch::File, Touch::Shared, Touch::Copy];
 
 /// Calls that do nothing but kernel work, by their names in os.syscall.
 static CALLS: [(&str, Service); 15] = [
@@ -33,11 +44,26 @@ static CALLS: [(&str, Service); 15] = [
     ("fcntl_getfl", Service::FCNTL),
 ];
 
-/// The kernel's work as it usually is, in ns, corrected by what os.syscall measured. A term's own
-/// interval holds how machines differ and how well the term is known; the first is measured now.
+/// The kernel's work as it usually is, in ns, corrected by what os.syscall measured.
 pub fn corrected(facts: Facts, usual: Law) -> Law {
+    times(usual, factor(facts))
+}
+
+/// The same of work on tasks and address spaces, corrected by what memory.fault measured as well.
+pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
+    let faults = FAULTS.iter().filter_map(|fault| {
+        let ns = measured(facts.known?, *fault)?;
+        Some((ns / minor(facts, *fault).range.likely).ln())
+    });
+    let of_faults = mean(faults.collect(), "that, page faults here take", "kinds of fault");
+    times(corrected(facts, usual), of_faults)
+}
+
+/// Work that takes so many times the usual. A term's own interval holds how machines differ and how
+/// well the term is known; the first is measured now.
+fn times(usual: Law, factor: Option<Law>) -> Law {
     let Range { low, likely, high } = usual.range;
-    let Some(factor) = factor(facts).filter(|_| likely > 0.0) else { return usual };
+    let Some(factor) = factor.filter(|_| likely > 0.0) else { return usual };
     let middle = likely * factor.range.likely;
     let below = (factor.range.low / factor.range.likely).max(low / likely);
     let above = (factor.range.high / factor.range.likely).min(high / likely);
@@ -51,27 +77,27 @@ pub fn is_known(facts: Facts) -> bool {
 
 /// How many times the usual the kernel's work takes here; none where too few calls were measured.
 fn factor(facts: Facts) -> Option<Law> {
-    let logs: Vec<f64> = CALLS
-        .iter()
-        .filter_map(|(name, service)| {
-            let ns = measured_call(facts.known, name)?;
-            Some((ns / usual(facts, *service)).ln())
-        })
-        .collect();
+    let calls = CALLS.iter().filter_map(|(name, service)| {
+        let ns = measured_call(facts.known, name)?;
+        Some((ns / usual(facts, *service)).ln())
+    });
+    mean(calls.collect(), "kernel work here takes", "system calls")
+}
+
+/// The factor whose logarithm is the mean of some, with the interval of one more; none where they
+/// are too few.
+fn mean(logs: Vec<f64>, what: &str, of: &str) -> Option<Law> {
     let count = logs.len();
-    let free = (count.max(LEAST_CALLS) - 1) as f64;
+    let free = (count.max(LEAST) - 1) as f64;
     let mean = logs.iter().sum::<f64>() / count as f64;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / free;
     // Nine in ten of Student's distribution (Cornish and Fisher's series), for one more piece of work
     // of this kernel.
     let quantile = 1.645 + 1.524 / free + 1.42 / free.powi(2);
-    let half = quantile * (variance * (1.0 + 1.0 / count as f64)).sqrt();
+    let half = (quantile * (variance * (1.0 + 1.0 / count as f64)).sqrt()).max(UNLIKE);
     let [low, likely, high] = [mean - half, mean, mean + half].map(f64::exp);
-    let why = format!(
-        "kernel work here takes {likely:.1} times [{low:.1}, {high:.1}] the usual, by {count} system \
-         calls"
-    );
-    (count >= LEAST_CALLS).then(|| Law::software(range(low, likely, high), why))
+    let why = format!("{what} {likely:.1} times [{low:.1}, {high:.1}] the usual, by {count} {of}");
+    (count >= LEAST).then(|| Law::software(range(low, likely, high), why))
 }
 
 /// What a call usually takes on a core of this clock, in ns.
@@ -84,7 +110,7 @@ fn usual(facts: Facts, service: Service) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS, LEAST_CALLS, factor, usual};
+    use super::{CALLS, LEAST, UNLIKE, factor, usual};
     use crate::net::Ends;
     use crate::net::connect::{Connections, Listener};
     use crate::os::process::{Call, creation};
@@ -125,7 +151,7 @@ mod tests {
             assert!((2.0..=3.01).contains(&moved), "{moved}");
             assert!(three.high / three.low < 0.8 * prior.high / prior.low, "{three:?} {prior:?}");
             // Without system calls, nothing moves.
-            let few = known(&site, LEAST_CALLS - 1, 3.0);
+            let few = known(&site, LEAST - 1, 3.0);
             assert!(factor(Facts { site: &site, known: Some(&few) }).is_none());
             assert_eq!(law(Facts { site: &site, known: Some(&Known::default()) }).range, prior);
         }
@@ -137,7 +163,8 @@ mod tests {
         let mut known = known(&site, CALLS.len(), 2.0);
         let of = |known: &Known| factor(Facts { site: &site, known: Some(known) }).unwrap().range;
         let alike = of(&known);
-        assert!((alike.likely - 2.0).abs() < 1e-9 && alike.high / alike.low < 1.0 + 1e-6);
+        let width = (alike.high / alike.low).ln();
+        assert!((alike.likely - 2.0).abs() < 1e-9 && (width - 2.0 * UNLIKE).abs() < 1e-9);
         let stat = Key::new("os.syscall", &CaseId::new().with("call", "stat"), "latency");
         known.insert(stat, 8.0 * usual(Facts::prior(&site), super::Service::STAT));
         let scattered = of(&known);

@@ -4,9 +4,10 @@
 //! figures for Linux 5 and 6 and adjusted on one virtual machine; the intervals are meant to cover
 //! other kernels, allocators that are cold, and control groups that charge for kernel memory.
 
+use super::learnt::corrected_by_faults;
 use super::switch::{self, Parties, Via};
 use super::work::GUEST_WAKE;
-use super::{Service, call, kernel_work, measured_call, system_call, took};
+use super::{Service, Work, call, measured_call, system_call, took};
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known};
 use bench::pair::Class;
@@ -155,7 +156,8 @@ impl Prices<'_> {
     }
 
     fn kernel(&self, cycles: Range, what: &str) -> Law {
-        kernel_work(self.facts, cycles, what)
+        let work = Work::from(cycles).law(self.facts.site, what);
+        corrected_by_faults(self.facts, cpu::usual_in_kernel(self.facts, work))
     }
 
     /// A call with its service, as os.syscall measured it under that name where it did.
