@@ -60,6 +60,12 @@ fn a_file_for_which_there_is_no_room_is_no_attempt() {
     let here = Here::new();
     let dir = here.make_dir("files");
     let large = "fs.read.size=64GiB";
+    // A disk that has the room is filled for the while.
+    let filler = here.path("filler").to_str().unwrap().to_owned();
+    let fill = "free=$(df -B1 --output=avail . | tail -n 1); left=$((free - (32 << 30))); \
+                [ $left -le 0 ] || fallocate -l $left \"$1\"";
+    let filled = Command::new("sh").args(["-c", fill, "sh", &filler]).current_dir(&dir).status();
+    assert!(filled.unwrap().success());
     let answer = here.plumb(&["run", "fs.read", "--dir", &dir, "--set", large]);
     assert!(answer.code.is_some_and(|code| code != 0), "{answer:?}");
     let told = format!("{}{}", answer.out, answer.err);
