@@ -60,7 +60,7 @@ fn a_file_for_which_there_is_no_room_is_no_attempt() {
     let here = Here::new();
     let dir = here.make_dir("files");
     let large = "fs.read.size=64GiB";
-    // A disk that has the room is filled for the while.
+    // The test fills a disk that has so much room.
     let filler = here.path("filler").to_str().unwrap().to_owned();
     let fill = "free=$(df -B1 --output=avail . | tail -n 1); left=$((free - (32 << 30))); \
                 [ $left -le 0 ] || fallocate -l $left \"$1\"";

@@ -45,10 +45,11 @@
 //! near the tick's period means that hardly anything but the tick interrupted. `lost_unattributed`
 //! is time without a known cause: in a virtual machine probably the hypervisor, on bare metal the
 //! firmware (SMI). `other_period` exists only if another interruption is periodic; its note names
-//! it. Of several it is the one that takes most time. `gap_rate` counts from each round's own threshold, `gap_rate_1us` compares rounds and
-//! machines. Traces hold the gaps (`gaps`; `gaps_traced` of the second window; all of the first
-//! round up to 50,000, of others the first 4,000, of all the distribution of lengths), a timeline
-//! of 120 ms, the table, the causes, and the interrupt counters.
+//! it. Of several it is the one that takes most time. `gap_rate` counts from each round's own
+//! threshold, `gap_rate_1us` compares rounds and machines. Traces hold the gaps (`gaps`;
+//! `gaps_traced` of the second window; all of the first round up to 50,000, of others the first
+//! 4,000, of all the distribution of lengths), a timeline of 120 ms, the table, the causes, and the
+//! interrupt counters.
 //!
 //! ## Pitfalls
 //!
