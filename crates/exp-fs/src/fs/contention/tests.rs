@@ -110,9 +110,9 @@ fn figures_of_the_same_run_narrow_what_is_said() {
         ("fs.io", "pattern=random,op=read,block=4096,mode=direct,depth=64", "iops", 1e5),
     ]);
     let of = |name| predict(competing.id(), &known, name);
-    // Ten readers at 10 µs each, above 80 µs alone.
+    // Ten readers at 10 µs each, above 80 µs alone, and sooner than ten of these in turn.
     let latency = of("latency").expect("known");
-    assert!(latency.low < 1e5 && 1e5 < latency.high && latency.high < 4e5, "{latency:?}");
+    assert!(latency.low < 1e5 && 1e5 < latency.high && latency.high < 8e5, "{latency:?}");
     let bandwidth = of("bandwidth").expect("known");
     assert!(bandwidth.low < 4.1e8 && 4.1e8 < bandwidth.high, "{bandwidth:?}");
     assert!(of("fairness").is_none());
