@@ -19,9 +19,9 @@ use laws::os::work::{
     ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, GUEST_WORK, INSTRUCTIONS, NESTED, SAFE_RETURNS,
 };
 use record::key::CaseId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 /// Terms of laws that have a coefficient, each with how far from 1 it may be, as a share of how far
 /// a group's may. Machines differ in more than in the terms of the kernel's work, and they are few:
@@ -42,12 +42,12 @@ const TERMS: [(&str, f64); 10] = [
 /// How far from 1 the terms of the kernel's work may be.
 const FIRM: f64 = 0.1;
 
-/// How far the deviations of groups may be from 0, as a share of how far a machine's may: of
-/// families, experiments and metrics, and of symbols and cases.
-fn free(is_prior: bool) -> [f64; 2] {
+/// How far the deviations of groups may be from 0, as a share of how far a machine's may: one for each
+/// of the [`levels`] of a figure. That of all figures is as free as those of families.
+fn free(is_prior: bool) -> [f64; 6] {
     // What is predicted from earlier figures has shed most of what machines differ in: what is left
     // is the law's.
-    if is_prior { [0.7, 0.7] } else { [3.0, 1.5] }
+    if is_prior { [0.7; 6] } else { [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] }
 }
 
 /// A figure further off than this factor counts as if it were that far off.
@@ -232,17 +232,14 @@ fn solve<'a>(
         let moved: f64 = slopes.iter().zip(point).map(|(slope, at)| slope * at).sum();
         let most = FARTHEST.ln();
         values.push(here.clamp(-most, most) + moved);
-        let [own, symbols, symbol, metric, experiment, family] =
-            levels(experiment, case, metric, *is_prior);
-        for machines in ["", &family, &experiment, &metric] {
+        let (levels, free) = (levels(experiment, case, metric, *is_prior), free(*is_prior));
+        let [.., metric, experiment, family] = &levels;
+        for machines in ["", family, experiment, metric] {
             unknowns.add(format!("{machine} {is_prior} {machines}"), nth, 1.0);
         }
-        let [wide, narrow] = free(*is_prior);
-        for level in [format!("all {is_prior}"), family, experiment, metric] {
-            unknowns.add(level, nth, wide);
-        }
-        for level in [symbol, symbols, own] {
-            unknowns.add(level, nth, narrow);
+        unknowns.add(format!("all {is_prior}"), nth, free[5]);
+        for (level, free) in levels.into_iter().zip(free) {
+            unknowns.add(level, nth, free);
         }
         for ((term, share), slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
             unknowns.add((*term).to_owned(), nth, share * slope);
@@ -265,11 +262,8 @@ impl Seen {
         Seen { point, observed: observe(&point) }
     }
 
-    fn fit(&self, excluding: &[&str]) -> Fitted {
-        let is_left_out = |of: &&Observation| excluding.contains(&&*of.machine);
-        let left_out = self.observed.iter().filter(is_left_out);
-        let models: BTreeSet<&str> = left_out.map(|of| &*of.model).collect();
-        let kept = || self.observed.iter().filter(|of| !models.contains(&*of.model));
+    fn fit(&self, excluding: Option<&str>) -> Fitted {
+        let kept = || self.observed.iter().filter(|of| Some(&*of.model) != excluding);
         let found = solve(&self.point, kept());
         let of = |name: &str| found.get(name).copied().unwrap_or(0.0);
         let mut all: BTreeMap<String, f64> = TERMS
@@ -278,10 +272,10 @@ impl Seen {
             .collect();
         for observation in kept() {
             let Observation { experiment, case, metric, is_prior, .. } = observation;
-            let [wide, narrow] = free(*is_prior);
-            let (mut log, mut above) = (wide * of(&format!("all {is_prior}")), 0.0);
-            let levels = levels(experiment, case, metric, *is_prior).into_iter().rev();
-            for (level, free) in levels.zip([wide, wide, wide, narrow, narrow, narrow]) {
+            let free = free(*is_prior);
+            let (mut log, mut above) = (free[5] * of(&format!("all {is_prior}")), 0.0);
+            let levels = levels(experiment, case, metric, *is_prior);
+            for (level, free) in levels.into_iter().zip(free).rev() {
                 log += free * of(&level);
                 let name = level.split_once(' ').map_or("", |(_, name)| name);
                 if is_fitted(name) && (log - above).abs() > ALIKE {
@@ -304,7 +298,7 @@ static SEEN: LazyLock<(Fitted, Seen)> = LazyLock::new(|| {
     let mut fitted = Fitted::read(TABLE);
     loop {
         let seen = Seen::near(&fitted);
-        let found = seen.fit(&[]);
+        let found = seen.fit(None);
         if !is_updated() || are_same(&found, &fitted) {
             return (fitted, seen);
         }
@@ -315,10 +309,15 @@ static SEEN: LazyLock<(Fitted, Seen)> = LazyLock::new(|| {
     }
 });
 
-/// The coefficients without the figures of some machines (by name) and of all that have the same
-/// processors.
-pub(super) fn fit(excluding: &[&str]) -> &'static Fitted {
-    Box::leak(Box::new(SEEN.1.fit(excluding)))
+/// Fits without the figures of one model of processor, each found once.
+static FOUND: Mutex<BTreeMap<Option<&str>, &Fitted>> = Mutex::new(BTreeMap::new());
+
+/// The coefficients without the figures of a machine and of all that have the same processor.
+pub(super) fn fit(machine: &str) -> &'static Fitted {
+    let mut observed = SEEN.1.observed.iter();
+    let model = observed.find(|of| of.machine == machine).map(|of| &*of.model);
+    let mut found = FOUND.lock().expect("no fit has panicked");
+    found.entry(model).or_insert_with(|| Box::leak(Box::new(SEEN.1.fit(model))))
 }
 
 /// A line for each coefficient, with the figures that it moves: how many, of how many machines, the
@@ -369,7 +368,7 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
 
 #[test]
 fn the_committed_coefficients_are_what_the_machines_give() {
-    assert!(are_same(fit(&[]), &SEEN.0), "the sheets or the laws have changed: run scripts/fit");
+    assert!(are_same(&SEEN.1.fit(None), &SEEN.0), "the sheets or the laws have changed: run scripts/fit");
 }
 
 #[test]
@@ -391,10 +390,8 @@ fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
     let found = solve(&[0.0; TERMS.len()], observed.iter());
     let whole = |experiment: &str| {
         let levels = levels(experiment, &CaseId::new(), "latency", true);
-        let [wide, narrow] = free(true);
-        let free = [narrow, narrow, narrow, wide, wide, wide];
-        let own = levels.iter().zip(free).map(|(level, free)| free * found[level]).sum::<f64>();
-        wide * found["all true"] + own
+        let own = levels.iter().zip(free(true)).map(|(level, free)| free * found[level]);
+        free(true)[5] * found["all true"] + own.sum::<f64>()
     };
     let (calls, switches) = (whole("os.syscall"), whole("os.switch"));
     assert!((0.6..1.0).contains(&switches) && calls.abs() < 0.25, "{calls} {switches}");

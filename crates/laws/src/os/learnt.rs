@@ -9,6 +9,7 @@
 //! Making tasks and address spaces also takes what page faults take: fresh pages, page tables, and
 //! in a guest the host's. How far faults lie from what the calls let expect corrects that work.
 
+use super::work::{Guards, stated};
 use super::{Service, Work, measured_call, stated_entry};
 use crate::cpu::usual_in_kernel;
 use crate::memory::fault::{Touch, measured, minor};
@@ -77,9 +78,11 @@ pub fn is_known(facts: Facts) -> bool {
 
 /// How many times the usual the kernel's work takes here; none where too few calls were measured.
 fn factor(facts: Facts) -> Option<Law> {
+    facts.known?;
+    let usual = Usual::of(facts);
     let calls = CALLS.iter().filter_map(|(name, service)| {
         let ns = measured_call(facts.known, name)?;
-        Some((ns / usual(facts, *service)).ln())
+        Some((ns / usual.ns(*service)).ln())
     });
     mean(calls.collect(), "kernel work here takes", "system calls")
 }
@@ -100,17 +103,29 @@ fn mean(logs: Vec<f64>, what: &str, of: &str) -> Option<Law> {
     (count >= LEAST).then(|| Law::software(range(low, likely, high), why))
 }
 
-/// What a call usually takes on a core of this clock, in ns.
-fn usual(facts: Facts, service: Service) -> f64 {
-    let Service { ways, cycles, what } = service;
-    let served = Work::from(cycles).law(facts.site, what);
-    let served = usual_in_kernel(facts, served).range.likely;
-    ways * stated_entry(facts).range.likely + served
+/// What calls usually take on a core of this clock.
+struct Usual<'a> {
+    facts: Facts<'a>,
+    entry_ns: f64,
+    guards: Guards,
+}
+
+impl Usual<'_> {
+    fn of(facts: Facts) -> Usual {
+        let entry_ns = stated_entry(facts).range.likely;
+        Usual { facts, entry_ns, guards: Guards::of(facts.site) }
+    }
+
+    fn ns(&self, service: Service) -> f64 {
+        let Service { ways, cycles, what } = service;
+        let served = stated(Work::from(cycles).guarded(self.facts.site, self.guards), what);
+        ways * self.entry_ns + usual_in_kernel(self.facts, served).range.likely
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS, LEAST, UNLIKE, factor, usual};
+    use super::{CALLS, LEAST, UNLIKE, Usual, factor};
     use crate::net::Ends;
     use crate::net::connect::{Connections, Listener};
     use crate::os::process::{Call, creation};
@@ -121,10 +136,10 @@ mod tests {
 
     /// The first `count` calls at `times` the usual.
     fn known(site: &Site, count: usize, times: f64) -> Known {
-        let mut known = Known::default();
+        let (mut known, usual) = (Known::default(), Usual::of(Facts::prior(site)));
         for (name, service) in &CALLS[..count] {
             let key = Key::new("os.syscall", &CaseId::new().with("call", *name), "latency");
-            known.insert(key, times * usual(Facts::prior(site), *service));
+            known.insert(key, times * usual.ns(*service));
         }
         known
     }
@@ -166,7 +181,7 @@ mod tests {
         let width = (alike.high / alike.low).ln();
         assert!((alike.likely - 2.0).abs() < 1e-9 && (width - 2.0 * UNLIKE).abs() < 1e-9);
         let stat = Key::new("os.syscall", &CaseId::new().with("call", "stat"), "latency");
-        known.insert(stat, 8.0 * usual(Facts::prior(&site), super::Service::STAT));
+        known.insert(stat, 8.0 * Usual::of(Facts::prior(&site)).ns(super::Service::STAT));
         let scattered = of(&known);
         assert!(scattered.likely > 2.0 && scattered.low < 2.0 && scattered.high > 2.5);
     }

@@ -7,7 +7,7 @@
 //! functions, not counted: the kernel at hand refuses its function tracer. The coefficients of
 //! `bench::fitted` correct them, and so does each machine's own os.syscall once it is measured.
 
-use super::{Words, mitigations};
+use super::{FREE, Words, mitigations};
 use crate::{Law, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::Core;
@@ -62,13 +62,19 @@ impl From<Range> for Work {
 impl Work {
     /// Cycles that it takes here.
     pub fn cycles(self, site: &Site) -> Range {
+        self.guarded(site, Guards::of(site))
+    }
+
+    /// The same, with what the mitigations take.
+    pub fn guarded(self, site: &Site, guards: Guards) -> Range {
         let Work { instructions, returns, indirect_calls } = self;
         let fitted = site.fitted.of(INSTRUCTIONS) * in_guest(site, GUEST_WORK);
         let ipc = ipc(crate::cpu::core(site));
         let mut each = scaled(range(1.0 / IPC_DOUBT, 1.0, IPC_DOUBT), 1.0 / ipc);
-        let (of_return, of_indirect_call) = (guarded_return(site), guarded_indirect_call(site));
         let density = |count: f64| if count == 0.0 { 0.0 } else { count / instructions.likely };
-        for (cost, count) in [(of_return, returns), (of_indirect_call, indirect_calls)] {
+        for (cost, count) in
+            [(guards.at_return, returns), (guards.at_indirect_call, indirect_calls)]
+        {
             each = sum(each, scaled(cost, density(count)));
         }
         let each = scaled(each, fitted);
@@ -80,9 +86,18 @@ impl Work {
 
     /// The same as a law, in cycles.
     pub fn law(self, site: &Site, what: impl std::fmt::Display) -> Law {
-        let cycles = self.cycles(site);
-        Law::software(cycles, format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high))
+        stated(self.cycles(site), what)
     }
+}
+
+/// Cycles of the kernel as a law.
+pub fn stated(cycles: Range, what: impl std::fmt::Display) -> Law {
+    Law::software(cycles, format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high))
+}
+
+/// How many times as long as the reference core this one takes for kernel code.
+pub fn against_reference(site: &Site) -> f64 {
+    REFERENCE_IPC / ipc(crate::cpu::core(site))
 }
 
 /// How much longer memory management takes in a guest, whose page tables are nested.
@@ -95,18 +110,28 @@ fn in_guest(site: &Site, name: &str) -> f64 {
     if crate::cpu::is_guest(site) { site.fitted.of(name) } else { 1.0 }
 }
 
-/// Cycles that the mitigations in force take at a return within the kernel.
-pub fn guarded_return(site: &Site) -> Range {
-    let words = Words(&site.host);
-    let each = mitigations(&words).map(|of| scaled(of.at_return, site.fitted.of(of.name)));
-    each.fold(range(0.0, 0.0, 0.0), sum)
+/// Cycles that the mitigations in force take within the kernel.
+#[derive(Clone, Copy)]
+pub struct Guards {
+    /// At each return.
+    pub at_return: Range,
+    /// At each indirect call.
+    pub at_indirect_call: Range,
 }
 
-/// The same at an indirect call.
-pub fn guarded_indirect_call(site: &Site) -> Range {
-    let words = Words(&site.host);
-    let each = mitigations(&words).map(|of| scaled(of.at_indirect_call, site.fitted.of(of.name)));
-    each.fold(range(0.0, 0.0, 0.0), sum)
+impl Guards {
+    /// Those of this machine.
+    pub fn of(site: &Site) -> Guards {
+        let words = Words(&site.host);
+        let free = Guards { at_return: FREE, at_indirect_call: FREE };
+        mitigations(&words).fold(free, |all, one| {
+            let fitted = site.fitted.of(one.name);
+            Guards {
+                at_return: sum(all.at_return, scaled(one.at_return, fitted)),
+                at_indirect_call: sum(all.at_indirect_call, scaled(one.at_indirect_call, fitted)),
+            }
+        })
+    }
 }
 
 /// Instructions of kernel code per cycle. The ladder of a maker's cores is the makers' own
