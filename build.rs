@@ -44,22 +44,29 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_ANALYSIS={:016x}", fingerprint(&ANALYSIS));
     println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
-    pack(Path::new(SHEETS), Path::new(&var("OUT_DIR")));
+    let packed = Path::new(&var("OUT_DIR")).join("sheets.gz");
+    fs::write(packed, pack(Path::new(SHEETS))).expect("the build's directory can be written");
 }
 
-/// Every file of a directory, as `NAME.gz` in another.
-fn pack(from: &Path, to: &Path) {
+/// The figures of all sheets, without the machines' descriptions: for each a line `= NAME`, the line
+/// of its source, and the lines of its figures.
+fn pack(from: &Path) -> Vec<u8> {
     println!("cargo::rerun-if-changed={}", from.display());
-    for entry in fs::read_dir(from).expect("the data can be listed") {
-        let entry = entry.expect("its entries too");
-        let text = fs::read(entry.path()).expect("the data can be read");
-        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-        packed.write_all(&text).expect("memory can be written");
-        let mut name = entry.file_name();
-        name.push(".gz");
-        let packed = packed.finish().expect("memory can be written");
-        fs::write(to.join(name), packed).expect("the build's directory can be written");
+    let mut files = Vec::new();
+    list(from, &mut files);
+    files.sort();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    for file in files {
+        let text = fs::read_to_string(&file).expect("the data can be read");
+        let name = file.file_stem().expect("a file has a name").to_string_lossy();
+        writeln!(packed, "= {name}").expect("memory can be written");
+        // The first line opens the sheet.
+        let kept = text.lines().skip(1);
+        for line in kept.filter(|line| line.starts_with('{') || line.starts_with("  \"source\"")) {
+            writeln!(packed, "{line}").expect("memory can be written");
+        }
     }
+    packed.finish().expect("memory can be written")
 }
 
 /// FNV-1a over the names and contents of some files, and of all below some directories.

@@ -24,23 +24,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-/// The sheets of `data/sheets`: name and packed text (build.rs).
-macro_rules! sheets {
-    ($($name:literal),*) => {
-        [$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".json.gz")))),*]
-    };
-}
-const SHEETS: [(&str, &[u8]); 9] = sheets![
-    "core-12700h",
-    "core-8365u-wsl",
-    "emerald-rapids-guest",
-    "ryzen-5600h-wsl",
-    "ryzen-5950x",
-    "ryzen-8540u-wsl",
-    "zen3-guest",
-    "zen4-guest",
-    "zen5-guest"
-];
+/// The figures of `data/sheets`, packed by build.rs.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sheets.gz"));
 
 /// Version of the format of sheets.
 const FORMAT: u32 = 1;
@@ -128,26 +113,42 @@ struct Estimate {
     ci: Option<(f64, f64)>,
 }
 
-/// The sheets of `data/sheets`: name and text.
-fn sheets() -> impl Iterator<Item = (&'static str, String)> {
-    SHEETS.into_iter().map(|(name, packed)| {
-        let mut text = String::new();
-        GzDecoder::new(packed).read_to_string(&mut text).expect("a test unpacks every sheet");
-        (name, text)
-    })
+/// The machines of `data/sheets`, with their figures as reports print them.
+pub fn machines() -> Vec<Machine> {
+    let (mut text, mut all) = (String::new(), Vec::<Machine>::new());
+    GzDecoder::new(PACKED).read_to_string(&mut text).expect("a test unpacks them");
+    for line in text.lines() {
+        let line = line.trim_end_matches(',');
+        if let Some(name) = line.strip_prefix("= ") {
+            let name = format!("sheet/{name}");
+            all.push(Machine { name, source: String::new(), values: BTreeMap::new() });
+            continue;
+        }
+        let machine = all.last_mut().expect("a name comes first");
+        match line.split_once("\"source\": ") {
+            Some(("  ", source)) => {
+                machine.source = serde_json::from_str(source).expect("a test reads every source");
+            }
+            _ => {
+                let figure: Figure = serde_json::from_str(line).expect("a test reads every figure");
+                machine.values.insert(figure.key(), figure.printed());
+            }
+        }
+    }
+    all
 }
 
-/// The machines of `data/sheets`, with their figures as reports print them.
-pub fn machines() -> impl Iterator<Item = Machine> {
-    sheets().map(|(name, text)| {
-        let sheet = Sheet::read(&text).expect("a test reads every sheet");
-        let figures = sheet.figures.iter();
-        Machine {
-            name: format!("sheet/{name}"),
-            source: sheet.source,
-            values: figures.map(|figure| (figure.key(), figure.printed())).collect(),
-        }
-    })
+/// The sheets of `data/sheets`: name and text.
+#[cfg(test)]
+fn sheets() -> Vec<(String, String)> {
+    let sheets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sheets");
+    let files = std::fs::read_dir(sheets).expect("the sheets are in the repository");
+    let paths = files.map(|entry| entry.expect("it can be listed").path());
+    let sheet = |path: &std::path::PathBuf| {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(path).expect("it can be read"))
+    };
+    paths.collect::<BTreeSet<_>>().iter().map(sheet).collect()
 }
 
 impl Sheet {

@@ -1,4 +1,4 @@
-use super::{Refused, SHEETS, Sheet, export, machines};
+use super::{Refused, Sheet, export, machines, sheets};
 use analysis::figure::Condition;
 use analysis::figures;
 use record::run::Run;
@@ -11,16 +11,14 @@ fn stored(name: &str) -> Run {
 
 #[test]
 fn every_sheet_of_the_repository_is_a_machine_to_compare_with() {
-    let sheets = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sheets");
-    let mut files: Vec<String> = std::fs::read_dir(sheets)
-        .expect("the sheets are in the repository")
-        .map(|entry| entry.expect("it can be listed").path())
-        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
-        .collect();
-    files.sort();
-    assert_eq!(SHEETS.map(|(name, _)| name).as_slice(), files);
-    for machine in machines() {
-        assert!(!machine.values.is_empty() && !machine.source.is_empty(), "{}", machine.name);
+    let machines = machines();
+    let sheets = sheets();
+    assert_eq!(machines.len(), sheets.len());
+    for (machine, (name, text)) in machines.into_iter().zip(sheets) {
+        let sheet = Sheet::read(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert_eq!((machine.name, machine.source), (format!("sheet/{name}"), sheet.source));
+        let figures = sheet.figures.iter().map(|figure| (figure.key(), figure.printed()));
+        assert_eq!(machine.values, figures.collect());
     }
 }
 
