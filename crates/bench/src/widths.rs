@@ -8,6 +8,7 @@
 
 use crate::device::{disk_of, is_virtual, mount_of};
 use crate::experiment::Site;
+use host::Arch;
 use record::event::{Prediction, Range, Shares};
 use record::metric::Metric;
 use record::unit::Unit;
@@ -80,7 +81,8 @@ impl Widths {
     /// The scale of a part of a [`group`], else of its experiment, else of the family; else those on
     /// any disk.
     fn scale(&self, group: &str, part: impl Fn(&str) -> String, is_derived: bool) -> f64 {
-        let names = [group, group.trim_start_matches(VIRTUAL)].into_iter().flat_map(|of| {
+        let experiment = group.rsplit(APART).next().unwrap_or(group);
+        let names = [group, experiment].into_iter().flat_map(|of| {
             let family = of.split('.').next().unwrap_or_default();
             [part(of), of.to_owned(), family.to_owned()]
         });
@@ -89,18 +91,30 @@ impl Widths {
     }
 }
 
-/// What stands before experiments with files on a hypervisor's disk.
-const VIRTUAL: &str = "virtual-";
+/// What stands between the name of a group apart and the experiment.
+const APART: char = '-';
 
 /// The group in which a machine's figures of an experiment are judged: the experiment, with the
 /// figures of all machines. Files on a hypervisor's disk are judged by such files alone: what the
-/// laws of known devices miss by says nothing of them.
+/// laws of known devices miss by says nothing of them. So is the kernel's work on Arm.
 pub fn group(site: &Site, experiment: &str) -> String {
     let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
     let disk = mount.and_then(|mount| disk_of(site, mount));
     let is_virtual = disk.is_some_and(|(disk, _)| is_virtual(disk, site));
-    let prefix = if is_virtual && experiment.starts_with("fs.") { VIRTUAL } else { "" };
-    format!("{prefix}{experiment}")
+    match is_virtual && experiment.starts_with("fs.") {
+        true => format!("virtual{APART}{experiment}"),
+        false => of_kernel(site, experiment),
+    }
+}
+
+/// An experiment, or the same on Arm where it measures the kernel's work: the laws state that for
+/// x86-64, and what they miss by on one architecture says nothing of the other.
+pub fn of_kernel(site: &Site, experiment: &str) -> String {
+    let is_of_kernel = experiment.starts_with("os.") || experiment.starts_with("net.");
+    match is_of_kernel && site.host.cpu.arch == Arch::Aarch64 {
+        true => format!("arm{APART}{experiment}"),
+        false => experiment.to_owned(),
+    }
 }
 
 /// The name that a metric of an experiment has in the table.
@@ -216,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn files_on_a_hypervisor_s_disk_are_a_group_of_their_own() {
+    fn files_on_a_hypervisor_s_disk_and_kernels_on_arm_are_groups_of_their_own() {
         let mut site = recorded("vm-granite-rapids");
         let named = |site: &_, experiment| group(site, experiment);
         site.dir = None;
@@ -226,6 +240,9 @@ mod tests {
         site.dir = Some(DirFacts { path, file_system, allowance_bytes: 0, shares: 0 });
         assert_eq!(named(&site, "fs.read"), "virtual-fs.read");
         assert_eq!(named(&site, "os.ipc"), "os.ipc");
+        let arm = recorded("graviton3");
+        assert_eq!(named(&arm, "os.ipc"), "arm-os.ipc");
+        assert_eq!(named(&arm, "memory.latency"), "memory.latency");
     }
 
     #[test]

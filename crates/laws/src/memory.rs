@@ -12,6 +12,7 @@ pub mod loaded;
 pub mod measured;
 pub mod mlp;
 pub mod numa;
+mod prefetch;
 pub mod transfer;
 mod translation;
 
@@ -19,12 +20,14 @@ use super::cpu::{best_core_clock, core, is_guest, least_cycles};
 use super::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
-use cores::{costs, memory_ns};
+use cores::{costs, memory_ns, usual_sizes};
 use host::cache::CacheKind;
 use host::{Arch, Core};
+use prefetch::exposed;
 use record::event::{Bound, Condition, Range};
 use record::quantity::render;
 use record::unit::Unit;
+use std::collections::BTreeSet;
 pub use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
 
 const KIB: f64 = 1024.0;
@@ -164,6 +167,8 @@ const CYCLIC: f64 = 24.0;
 /// … and one that drops lines at random keeps h = exp(-(1 - h) footprint / size) of it: 0.68 at 1.2
 /// times its size, 0.20 at 2.
 const RANDOM_REPLACEMENT: f64 = 2.3;
+/// The same of each level, from the first; further ones are as the last of these.
+const SHARPNESS: [f64; 3] = [CYCLIC, 3.0, 1.5];
 
 impl Hierarchy {
     fn of(facts: Facts) -> Hierarchy {
@@ -173,19 +178,21 @@ impl Hierarchy {
         let cycle = inverse(1.0e9, clock.range);
         let guest = is_guest(site);
         let described = described_levels(site);
-        let sizes = match described.is_empty() {
-            true => vec![
-                (Level::L1, range(32.0 * KIB, 32.0 * KIB, 64.0 * KIB), 0.0),
-                (Level::L2, range(256.0 * KIB, MIB, 2.0 * MIB), 0.0),
-                (Level::L3, range(4.0 * MIB, 16.0 * MIB, 64.0 * MIB), 0.0),
-            ],
+        let unseen = |(level, bytes)| (level, bytes, 0.0);
+        let sizes: Vec<_> = match described.is_empty() {
+            true => {
+                let sizes = usual_sizes(core(site)).map(|of| scaled(of, KIB));
+                [Level::L1, Level::L2, Level::L3].into_iter().zip(sizes).map(unseen).collect()
+            }
             false => {
                 let sizes = described.iter().enumerate();
                 sizes
                     .map(|(at, (level, bytes))| {
                         let inner = at.checked_sub(1).map_or(0.0, |at| described[at].1 as f64);
-                        let shared = guest && at + 1 == described.len() && at >= 2;
-                        let bytes = *bytes as f64;
+                        let is_last = at + 1 == described.len() && at >= 2;
+                        let shared = guest && is_last;
+                        let nodes = if is_last { nodes_of_last(site) } else { 1.0 };
+                        let bytes = *bytes as f64 / nodes;
                         (*level, capacity(site, at, bytes, inner, shared), bytes)
                     })
                     .collect()
@@ -211,7 +218,7 @@ impl Hierarchy {
                     // Other tenants may queue there; on the guests of `data/sheets` they hardly do.
                     ns: if guest && at >= 2 { range(ns.low, ns.likely, 1.4 * ns.high) } else { ns },
                     cycles: Some(cycles),
-                    sharpness: [CYCLIC, 3.0][..].get(at).copied().unwrap_or(1.5),
+                    sharpness: SHARPNESS[at.min(2)],
                 }
             })
             .collect();
@@ -290,7 +297,24 @@ fn capacity(site: &Site, at: usize, bytes: f64, inner: f64, shared: bool) -> Ran
         let least = (bytes / 64.0).max(2.0 * inner).min(0.6 * likely);
         return range(least, likely, 1.1 * bytes);
     }
-    range(0.65 * bytes, 0.9 * bytes, 1.1 * bytes)
+    range(0.65 * bytes, USUAL * bytes, 1.1 * bytes)
+}
+
+/// The usual part of a cache that a walk finds in it.
+const USUAL: f64 = 0.9;
+
+/// Memory nodes that share the last cache's described size: where a package is split into nodes (SNC,
+/// Cluster on Die), the part beside a node holds its memory.
+fn nodes_of_last(site: &Site) -> f64 {
+    let host = &site.host;
+    let cpu = site.cpus.first().copied().unwrap_or(0);
+    let is_served = |other: usize| {
+        host.cache.last(cpu).is_some_and(|last| {
+            last.shared_by.iter().any(|group| group.contains(&cpu) && group.contains(&other))
+        })
+    };
+    let served = host.cpu.cpus.iter().filter(|other| is_served(other.id));
+    served.filter_map(|other| other.node).collect::<BTreeSet<_>>().len().max(1) as f64
 }
 
 fn behind_mesh(site: &Site) -> bool {
@@ -337,7 +361,10 @@ fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
 pub fn load_latency(facts: Facts, of: &Point) -> Law {
     let footprint = of.footprint as f64;
     let hierarchy = Hierarchy::of(facts);
-    let random = hierarchy.random(footprint);
+    // Huge pages of real memory fill the sets of a cache evenly, so that all of it is to be had.
+    let is_even = of.pages == On::Huge && !is_guest(facts.site);
+    let in_l1 = footprint <= 2.0 * hierarchy.levels[0].bytes.likely;
+    let random = hierarchy.random(if is_even && !in_l1 { USUAL * footprint } else { footprint });
     let l1 = hierarchy.l1();
     let in_private = footprint <= hierarchy.private_bytes();
     let line = line_bytes(facts.site).0 as f64;
@@ -361,54 +388,6 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
     let is_nested = is_guest(facts.site);
     let law = hierarchy.law(ns).and(format_args!("{size} in {place}"));
     law.counting_if(is_nested, Condition::NestedPaging)
-}
-
-/// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
-/// Starting values from one machine of 2024 with ends that hold designs without the prefetcher; the
-/// likely values of four quarters, and those of Zen, are from the guests of `data/sheets` [plumb].
-fn exposed(core: Core, pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
-    let is_zen = matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5);
-    let is_golden = matches!(core, Core::GoldenCove | Core::RaptorCove);
-    let shares = match (pattern, in_private) {
-        (Pattern::Random, _) => return range(1.0, 1.0, 1.0),
-        (Pattern::PageRandom, true) => range(0.9, 1.0, 1.05),
-        (Pattern::PageRandom, false) if is_zen => range(0.1, 0.8, 1.05),
-        (Pattern::PageRandom, false) => range(0.1, 0.33, 0.85),
-        (Pattern::FourQuarter, true) => range(0.02, 0.1, 1.0),
-        (Pattern::FourQuarter, false) => range(0.01, 0.02, 0.5),
-        (Pattern::Forward | Pattern::Backward, _) if stride >= FAR && (is_zen || is_golden) => {
-            range(0.1, 0.95, 1.1)
-        }
-        (Pattern::Forward | Pattern::Backward, true) => strided_private(stride),
-        (Pattern::Forward | Pattern::Backward, false) => strided_beyond(stride),
-    };
-    scaled(shares, (stride / line).min(1.0))
-}
-
-/// Zen 3 to 5, Golden Cove and Raptor Cove hide no latency of strides from this one on, with few
-/// exceptions [plumb].
-const FAR: f64 = 192.0;
-
-fn strided_private(stride: f64) -> Range {
-    match stride {
-        ..96.0 => range(0.0, 0.07, 0.5),
-        ..192.0 => range(0.02, 0.15, 0.8),
-        ..384.0 => range(0.04, 0.3, 1.0),
-        ..768.0 => range(0.2, 0.7, 1.05),
-        _ => range(0.5, 0.98, 1.05),
-    }
-}
-
-fn strided_beyond(stride: f64) -> Range {
-    match stride {
-        ..96.0 => range(0.008, 0.03, 0.12),
-        ..192.0 => range(0.02, 0.07, 0.25),
-        ..384.0 => range(0.03, 0.2, 1.05),
-        ..768.0 => range(0.04, 0.25, 1.05),
-        ..1536.0 => range(0.06, 0.3, 1.05),
-        ..3072.0 => range(0.12, 0.35, 1.05),
-        _ => range(0.18, 0.5, 1.05),
-    }
 }
 
 /// Latency of a level, in ns. Errors: why nothing can be said: the machine does not describe such a

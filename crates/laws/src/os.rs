@@ -155,12 +155,7 @@ fn stated_entry(facts: Facts) -> Law {
     let site = facts.site;
     let words = Words(&site.host);
     let kernel = &site.host.kernel;
-    // Arm's way in and out is code, which saves and restores 31 registers; that of x86-64 is mostly two
-    // instructions of microcode.
-    let bare = match site.host.cpu.arch {
-        Arch::X86_64 => BARE_ENTRY,
-        Arch::Aarch64 => scaled(BARE_ENTRY, work::against_reference(site)),
-    };
+    let bare = scaled(BARE_ENTRY, work::way_in(site));
     let what = format!("{:.0} to {:.0} cycles of entry and exit", bare.low, bare.high);
     let mut cycles = Law::hardware(bare, what).unsourced();
     for Mitigation { name, entry, at_return, .. } in mitigations(&words) {

@@ -8,6 +8,7 @@ use super::{
 use crate::fitted::applied;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
+use crate::widths::of_kernel;
 use anyhow::{Result, bail};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -231,7 +232,8 @@ impl<E: Experiment> AnyExperiment for E {
             true => E::derived_law(facts, &case.id, metric),
             false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
         };
-        let coefficient = site.fitted.group(E::CARD.id, &case.id, &metric.name, known.is_none());
+        let group = of_kernel(site, E::CARD.id);
+        let coefficient = site.fitted.group(&group, &case.id, &metric.name, known.is_none());
         Some(applied(coefficient, metric, by_law?))
     }
 

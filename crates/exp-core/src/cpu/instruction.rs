@@ -61,8 +61,8 @@
 //!
 //! Each figure in `crates/laws/src/cpu/instruction/` names its own: [instlatx64], and for what its
 //! dumps lack [uops], [uarch-bench], [llvm], [gcc], [amd-guides] and plumb's own runs [plumb] (x86);
-//! [llvm], which transcribes [arm-guides], and [applecpu] (Arm). What none of them says is predicted
-//! as the range of the designs that are known.
+//! [llvm], which transcribes [arm-guides], [applecpu], [insn-bench] and [cpufp] (Arm). What none of
+//! them says is predicted as the range of the designs that are known.
 
 mod mispredict;
 

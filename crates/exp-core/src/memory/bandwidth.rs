@@ -55,12 +55,14 @@
 //! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency; of
 //! a cache memory.latency's, once known; of main memory the usual one, because a stream waits
 //! neither for walks of the page tables nor for closed rows. All cores in main memory: 60 to 95 %
-//! of channels x MT/s x 8 B by DMI or `--set host.memory.…`, otherwise of the usual sockets of the
-//! core's generation. Where the channels are the limit, write-allocate makes a copy 2/3 of a read
-//! in program bytes, a triad 3/4, non-temporal stores 1. One thread is limited by its lines in
-//! flight: reads before stores take some of them, write-backs none, so its copy is 0.6 to 1.33 of
-//! its read. A virtual machine shares its memory, so its range is wider. Bound: instructions x
-//! bytes x the round's core clocks; the channels' rate only warns.
+//! of channels x MT/s x 8 B by DMI (modules are counted where slots name no channel) or `--set
+//! host.memory.…`, otherwise of the usual sockets of the core's generation; threads have the
+//! channels of their memory nodes. Many Arm cores store whole lines without reading them. Where the
+//! channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4,
+//! non-temporal stores 1. One thread is limited by its lines in flight: reads before stores take
+//! some of them, write-backs none, so its copy is 0.6 to 1.33 of its read. A virtual machine shares
+//! its memory, so its range is wider. Bound: instructions x bytes x the round's core clocks; the
+//! channels' rate only warns.
 //!
 //! ## Reading the result
 //! One thread reaches the limit of its lines in flight, mostly half or less of the rate of all

@@ -1,7 +1,7 @@
-//! Published boost clocks of server processors. A virtual machine sees the base clock only; its core
-//! clock lies in the range of its processor's family.
+//! Published boost clocks of server processors. A virtual machine sees the base clock only, and
+//! some descriptions have no other; the core clock lies in the range of the processor's family.
 
-use super::core;
+use super::{core, is_guest};
 use crate::range;
 use bench::experiment::Site;
 use record::event::Range;
@@ -40,9 +40,9 @@ pub(super) fn published(site: &Site, base_hz: Option<f64>) -> Option<(Range, Str
     let family = family.unwrap_or(core(site).name());
     let (name, all, most, source) = TABLE.iter().find(|(name, ..)| *name == family)?;
     let (low, high) = ((LOWERED * 1e9 * all).max(base_hz.unwrap_or(0.0)), 1e9 * most);
-    // Intel's parts have a highest clock for each number of busy cores, and a host's are busy; what
-    // AMD's and Arm's reach depends on power and heat alone.
-    let has_bins = site.host.cpu.vendor.as_deref() == Some("GenuineIntel");
+    // Intel's parts have a highest clock for each number of busy cores, and those of a virtual
+    // machine's host are busy; what AMD's and Arm's reach depends on power and heat alone.
+    let has_bins = site.host.cpu.vendor.as_deref() == Some("GenuineIntel") && is_guest(site);
     let likely = if has_bins { 1e9 * all } else { (1e9 * all * high).sqrt() };
     (low < likely).then(|| {
         let from = format!(
@@ -91,6 +91,7 @@ mod tests {
             ("AuthenticAMD", "Genoa", 1e9 * (3.3_f64 * 4.4).sqrt()),
         ] {
             let mut site = bare_site();
+            site.host.kernel.virtualisation.is_guest = Some(true);
             site.host.cpu.vendor = Some(vendor.to_owned());
             site.host.cpu.microarchitecture.platform = Some(platform.to_owned());
             let found = published(&site, None).map(|(range, _)| range.likely);

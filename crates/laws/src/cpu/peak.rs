@@ -298,7 +298,8 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
         (_, true) => 0.87,
         _ => 0.95,
     };
-    let likely = if composed { 0.95 } else { 0.993 };
+    let of_units = known.map_or(1.0, |range| range.likely / range.high);
+    let likely = if composed { 0.95 } else { 0.993 } * of_units;
     let law = match known.filter(|_| arithmetic.op == Op::Mix) {
         Some(Range { low, likely, high }) => Law::hardware(
             range(0.93 * low / high, 0.97 * likely / high, 1.015),
@@ -326,7 +327,7 @@ pub fn peak_rate(facts: Facts, arithmetic: Arithmetic, threads: usize) -> Law {
         .iter()
         .map(|cpu| starts(site.host.cpu.core_of(*cpu), arithmetic).map(|(range, _)| range))
         .collect();
-    let clock = clock_at_width(best_core_clock(facts), arithmetic);
+    let clock = clock_at_width(best_core_clock(facts), super::core(site), arithmetic);
     let one = mean_units(&designs, arithmetic).by(clock.range).with(&clock);
     share_of_cores(site, one, cores, threads).times(arithmetic.operations())
 }
@@ -357,11 +358,18 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     law(range(0.94 * low, 0.99 * likely, 1.005 * high), "published throughputs of the design")
 }
 
+/// Whether a design has no lower limit of its clock for 64-byte arithmetic: AMD's, and Intel's for
+/// clients (T. Downs, *Ice Lake AVX-512 Downclocking*, 2020; published runs of Cannon Lake).
+fn holds_its_clock(core: Core) -> bool {
+    use Core::*;
+    matches!(core, Zen4 | Zen5 | PalmCove | WillowCove | CypressCove)
+}
+
 /// The core clock while the kernel runs: wide instructions lower it on some processors.
-fn clock_at_width(clock: Law, arithmetic: Arithmetic) -> Law {
+fn clock_at_width(clock: Law, core: Core, arithmetic: Arithmetic) -> Law {
     let Range { low, likely, high } = clock.range;
     match arithmetic.width {
-        Width::Avx512 if !arithmetic.is_light() => clock
+        Width::Avx512 if !arithmetic.is_light() && !holds_its_clock(core) => clock
             .at(range(0.78 * low, 0.94 * likely, high))
             .and("up to 22 % lower under 64-byte arithmetic"),
         Width::Avx512 | Width::Avx2 => clock

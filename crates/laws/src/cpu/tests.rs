@@ -80,7 +80,7 @@ fn the_clock_follows_what_is_stated() {
     saving.governor = Some("powersave".to_owned());
     assert_eq!(core_clock(&site(Core::Zen3, saving.clone())).range.likely, 1e9);
     saving.driver = Some("intel_pstate".to_owned());
-    assert_eq!(core_clock(&site(Core::Zen3, saving)).range.likely, 0.97 * 4e9);
+    assert_eq!(core_clock(&site(Core::Zen3, saving)).range.likely, 0.99 * 4e9);
 
     let mut fixed = site(Core::Zen3, boosting(4_000_000_000));
     fixed.host.cpu.cpus[0].frequency.base_hz = Some(3_000_000_000);
@@ -136,13 +136,35 @@ fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
     let off = likely(|site| site.host.cpu.turbo.enabled = Some(false));
     assert_eq!(off, 2.45e9);
     let lowered = likely(|site| site.host.cpu.cpus[0].frequency.ceiling_hz = Some(2_000_000_000));
-    assert_eq!(lowered, 0.97 * 2e9);
+    assert_eq!(lowered, 0.99 * 2e9);
     // A kernel without CPPC knows nothing beyond the table.
     let table = likely(|site| {
         let frequency = &mut site.host.cpu.cpus[0].frequency;
         (frequency.base_hz, frequency.max_hz) = (None, Some(2_450_000_000));
     });
     assert!(table > 2.6e9, "{table}");
+}
+
+/// A description may have no driver: a table of few states ends at the base clock, which a slowest
+/// state above half of it tells; other drivers state the boost.
+#[test]
+fn a_table_of_states_is_told_by_its_slowest() {
+    let likely = |min_hz| {
+        let frequency = Frequency { min_hz: Some(min_hz), ..boosting(2_400_000_000) };
+        let mut site = site(Core::Zen, frequency);
+        site.host.cpu.turbo.enabled = Some(true);
+        core_clock(&site).range.likely
+    };
+    assert_eq!((likely(1_400_000_000), likely(600_000_000)), (1.35 * 2.4e9, 0.99 * 2.4e9));
+}
+
+#[test]
+fn a_description_of_a_base_clock_has_what_is_published_of_the_family() {
+    let mut epyc = site(Core::Zen4, Frequency::default());
+    epyc.host.cpu.cpus[0].frequency.base_hz = Some(3_200_000_000);
+    epyc.host.cpu.microarchitecture.platform = Some("Genoa".to_owned());
+    let clock = core_clock(&epyc).range;
+    assert_eq!((clock.low, clock.high), (3.2e9, 4.4e9));
 }
 
 #[test]

@@ -5,12 +5,12 @@
 //! The second gives a stream some bytes per cycle. What lies beyond answers a core no faster than
 //! its lines in flight x 64 B / latency, and main memory gives all of them no more than its
 //! channels do. A line that is stored regularly is read before (write-allocate), so that stores
-//! cost the bus twice.
+//! cost the bus twice, but for cores that stream their stores.
 
 use super::channels::{memory_peak, stated_peak};
-use super::designs::{Design, design, design_of};
+use super::designs::{Design, design, design_of, streams_stores};
 use super::measured::level_ns;
-use super::transfer::{Access, Op, STREAM, Stores, Transfer, cpus_of};
+use super::transfer::{Access, Op, STREAM, Stores, Threads, Transfer, cpus_of};
 use super::{LINE, Level, level_latency};
 use crate::cpu::peak::{CORES_HZ, distinct_cores};
 use crate::cpu::{best_core_clock, core, is_guest, knows_clock};
@@ -73,18 +73,31 @@ fn meet(a: Range, b: Range) -> Range {
     range(together(a.low, b.low, 2.0), together(a.likely, b.likely, 4.0), a.high.min(b.high))
 }
 
+/// Whether the cores store a kernel's lines without reading them first.
+fn streams(site: &Site, of: &Transfer) -> bool {
+    let is_whole = of.access == Access::Every && of.op != Op::Modify;
+    is_whole && streams_stores(site, core(site))
+}
+
 /// Program bytes of a kernel over those of a read by one thread that lines in flight hold back: a
-/// stored line takes the place of a loaded one on its way in, and leaves beside others.
-fn over_reading(of: &Transfer) -> Range {
+/// stored line takes the place of a loaded one on its way in, and leaves beside others. Lines that
+/// are stored without a read before (`streams`, non-temporal stores) wait for nothing.
+fn over_reading(of: &Transfer, streams: bool) -> Range {
+    let is_alone = matches!(of.threads, Threads::Number(1));
     let kind = match (of.op, of.stores) {
         (Op::Read, _) => range(1.0, 1.0, 1.0),
-        (Op::Write, Stores::Regular) => range(0.35, 0.62, 1.1),
-        (Op::Write, Stores::NonTemporal) => range(0.3, 0.85, 1.8),
         (Op::Modify, _) => range(1.0, 1.6, 2.15),
+        (Op::Write, _) if streams => range(0.4, 1.9, 4.0),
+        (Op::Copy | Op::Scale, _) if streams => range(0.6, 1.35, 2.1),
+        (_, _) if streams => range(0.65, 1.2, 1.8),
+        (Op::Write, Stores::Regular) => range(0.35, 0.65, 1.3),
+        (Op::Write, Stores::NonTemporal) if is_alone => range(0.3, 1.2, 2.4),
+        // Several threads meet the way out of their chip: Zen's is half as wide as the way in.
+        (Op::Write, Stores::NonTemporal) => range(0.3, 0.9, 2.0),
         (Op::Copy | Op::Scale, Stores::Regular) => range(0.6, 0.87, 1.33),
-        (Op::Copy | Op::Scale, Stores::NonTemporal) => range(0.45, 1.0, 1.7),
+        (Op::Copy | Op::Scale, Stores::NonTemporal) => range(0.45, 1.25, 2.1),
         (_, Stores::Regular) => range(0.65, 0.92, 1.33),
-        (_, Stores::NonTemporal) => range(0.5, 1.0, 1.5),
+        (_, Stores::NonTemporal) => range(0.5, 1.2, 2.0),
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out
     // less.
@@ -97,12 +110,15 @@ fn over_reading(of: &Transfer) -> Range {
 
 /// Program bytes over bus bytes where the memory is saturated: stores that announce whole lines may
 /// save the read before them on newer processors.
-fn over_bus(of: &Transfer) -> Range {
+fn over_bus(of: &Transfer, streams: bool) -> Range {
     let ratio = 1.0 / of.bus_ratio();
     match (of.op, of.stores) {
         (Op::Read, _) => range(1.0, 1.0, 1.0),
+        // Pure writes reach less, as said at `over_reading`.
+        (Op::Write, Stores::NonTemporal) if !streams => range(0.45, 0.78, 1.05),
         (_, Stores::NonTemporal) => range(0.6, 0.9, 1.05),
         (Op::Modify, _) => range(0.75, 0.95, 1.05),
+        _ if streams => range(0.8 * ratio, 0.95, 1.05),
         _ => range(0.8 * ratio, 0.97 * ratio, 1.0),
     }
 }
@@ -134,8 +150,9 @@ fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Resul
         None => level_latency(facts, level)?,
     };
     let lines = product(row.lines, inverse(LINE * 1e9, latency.range));
+    let path = if level.is_memory() { second } else { product(row.third, clock.range) };
     let why = format!("{:.0} to {:.0} lines in flight", row.lines.low, row.lines.high);
-    Ok(latency.at(meet(lines, second)).and(why).unsourced())
+    Ok(latency.at(meet(lines, path)).and(why).unsourced())
 }
 
 /// [`bandwidth`] at a core clock.
@@ -143,7 +160,8 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     let site = facts.site;
     let cpus = cpus_of(site, of.threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
-    let (row, is_known) = design(core(site));
+    let (row, is_known) = design(site, core(site));
+    let streams = streams(site, of);
     let design = if is_known { core(site).name() } else { "any core design" };
     let many = several(site, of.level, cores, cpus.len());
     let bytes = per_cycle(site, &row, of);
@@ -154,16 +172,17 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     }
     let read = one_core_reads(facts, of.level, &row, clock)?
         .and(format_args!("{design} in plumb's table"));
-    let one = meet(instructions.range, product(read.range, over_reading(of)));
+    let one = meet(instructions.range, product(read.range, over_reading(of, streams)));
     let mut all = read.at(product(one, many)).and(format_args!("on {cores} cores"));
     if of.level.is_memory() {
         let peak = memory_peak(site, &cpus);
-        let range = meet(all.range, product(peak.range, over_bus(of)));
+        let range = meet(all.range, product(peak.range, over_bus(of, streams)));
         all = all.at(range).and("at most").with(&peak);
     }
     all = match (of.op, of.stores) {
         (Op::Read, _) => all,
         (_, Stores::NonTemporal) => all.and("non-temporal stores"),
+        _ if streams => all.and("whole lines are stored without a read before"),
         (_, Stores::Regular) => all.and("each stored line is read first"),
     };
     Ok(match is_guest(site) && of.level != Level::L2 {
@@ -199,7 +218,9 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
         )?;
         let share = bandwidth(facts, of)?.times(of.bus_ratio() / peak);
         let Range { low, likely, high } = share.range;
-        return Ok(share.at(range(low, likely.min(0.98), high.min(1.02))));
+        // The figure counts a read before each store, also where the core leaves it out.
+        let whole = if streams(site, of) { of.bus_ratio() } else { 1.0 };
+        return Ok(share.at(range(low, likely.min(0.98 * whole), high.min(1.02 * whole))));
     }
     let cpus = cpus_of(site, of.threads);
     let (row, _) = design_of(site, &cpus).ok_or(

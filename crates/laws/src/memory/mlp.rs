@@ -6,6 +6,7 @@
 //! first) serve prefetchers too and are not reached by loads alone.
 
 use super::cores::{designs, row};
+use super::designs::is_old;
 use super::measured::walk_ns;
 use super::{Level, On, Point, load_latency};
 use crate::cpu::{core, is_guest};
@@ -67,7 +68,7 @@ fn knee(chains: f64, lines: f64) -> f64 {
 
 /// What follows from the share of the buffers that is reached at least, and from their number.
 fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range) -> Law {
-    let (lines, sure) = buffers(core(site));
+    let (lines, sure) = buffers(site, core(site));
     let is_nested = is_guest(site) && level.is_memory();
     let (least, why) = match level {
         // A line every two cycles and more from the second cache, whatever waits for it.
@@ -95,8 +96,9 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
 /// Miss buffers of the first data cache; for an unknown design, an interval over all, marked
 /// `false`. Written from memory of the makers' optimisation guides and of measurements that
 /// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
-fn buffers(core: Core) -> (Range, bool) {
-    row(BUFFERS, core).map_or((range(6.0, 14.0, 40.0), false), |lines| (lines, true))
+fn buffers(site: &Site, core: Core) -> (Range, bool) {
+    let unknown = if is_old(site) { range(4.0, 8.0, 12.0) } else { range(6.0, 14.0, 40.0) };
+    row(BUFFERS, core).map_or((unknown, false), |lines| (lines, true))
 }
 
 #[rustfmt::skip]
@@ -126,12 +128,13 @@ static BUFFERS: &[(&[Core], Range)] = designs! { range;
 #[cfg(test)]
 mod tests {
     use super::buffers;
+    use bench::experiment::fixtures::bare_site;
     use host::Core;
 
     #[test]
     fn every_design_has_buffers_in_order() {
         for core in Core::ALL {
-            let (lines, sure) = buffers(*core);
+            let (lines, sure) = buffers(&bare_site(), *core);
             assert!(lines.low <= lines.likely && lines.likely <= lines.high);
             assert_eq!(sure, *core != Core::Unknown);
         }

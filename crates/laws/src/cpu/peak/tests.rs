@@ -45,3 +45,21 @@ fn a_mix_is_as_fast_as_what_fills_its_row() {
     let wide = Arithmetic { op: Op::Mix, element: Element::F64, width: Width::Avx2 };
     assert!(!wide.exists());
 }
+
+/// Cannon Lake and later clients have one unit at 64 bytes, servers mostly two; additions of
+/// integers need neither.
+#[test]
+fn clients_have_one_wide_unit() {
+    let fma = Arithmetic { op: Op::Fma, element: Element::F64, width: Width::Avx512 };
+    let add = Arithmetic { op: Op::Add, element: Element::I64, width: Width::Avx512 };
+    let likely = |core, arithmetic| starts(core, arithmetic).map(|(range, _)| range.likely);
+    for (core, units) in [
+        (Core::PalmCove, 1.0),
+        (Core::WillowCove, 1.0),
+        (Core::CypressCove, 1.0),
+        (Core::SkylakeServer, 2.0),
+        (Core::SunnyCove, 2.0),
+    ] {
+        assert_eq!((likely(core, fma), likely(core, add)), (Some(units), Some(2.0)), "{core:?}");
+    }
+}

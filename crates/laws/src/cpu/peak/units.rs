@@ -93,9 +93,14 @@ pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)
     }
     let name = row(arithmetic, arithmetic.lanes());
     let Range { low, high, .. } = inverse(1.0, own(core, &name, Measure::Throughput)?);
-    // Products with one unit at 64 bytes; published are those with two.
-    let halved =
-        arithmetic.width == Width::Avx512 && matches!(core, Core::SkylakeServer | Core::PalmCove);
-    let low = if halved { 0.5 * high } else { low };
-    Some((range(low, high, high), is_firm(core)))
+    // Some products have one unit at 64 bytes; published are those with two.
+    let is_one = arithmetic.width == Width::Avx512 && !arithmetic.is_light();
+    let range = match core {
+        Core::SkylakeServer if is_one => range(0.5 * high, high, high),
+        Core::PalmCove if is_one => range(0.5 * high, 0.5 * high, high),
+        // The table has a server's two and a client's one, which all of these are.
+        Core::WillowCove | Core::CypressCove if is_one => range(low, low, high),
+        _ => range(low, high, high),
+    };
+    Some((range, is_firm(core)))
 }
