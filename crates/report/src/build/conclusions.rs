@@ -2,12 +2,12 @@
 
 use crate::document::{Block, Cell, Row, Section, Table, Tone};
 use crate::values::{self, counted};
-use analysis::among::{Machine, Standing, standings};
-use analysis::figure::Figure;
+use analysis::among::{Example, Machine, Standing};
 use analysis::gather::distinct;
 use analysis::names::around;
 use record::quantity::digits;
 use record::run::Run;
+use std::collections::BTreeSet;
 
 /// Closer factors are no difference between machines.
 const EQUAL: f64 = 1.05;
@@ -15,9 +15,11 @@ const EQUAL: f64 = 1.05;
 /// Experiments that a sentence names.
 const NAMED: usize = 4;
 
+/// Machines that a cell names beside a figure; of more it names the ends and the middle.
+const SHOWN: usize = 4;
+
 /// The conclusions; `None` where no other machine has any of the figures.
-pub fn section(figures: &[Figure], others: &[Machine]) -> Option<Section> {
-    let standings = standings(figures, others);
+pub fn section(standings: &[Standing]) -> Option<Section> {
     let figures: usize = standings.iter().map(|one| one.figures).sum();
     if standings.is_empty() {
         return None;
@@ -25,14 +27,14 @@ pub fn section(figures: &[Figure], others: &[Machine]) -> Option<Section> {
     let machines = distinct(standings.iter().flat_map(|one| &one.machines).cloned());
     let beside = format!(
         "{} of this run and of {} have the same key, so the operation is the same. The machines of \
-         published reports are from 2006 to 2015; plumb measured the others (Sources). The factor is \
-         the geometric mean over an experiment's figures, each compared with the median of the \
-         machines that have it.",
+         published reports are from 2006 to 2015; the figures of the others are from runs of plumb \
+         and from public collections. The factor is the geometric mean over an experiment's figures, \
+         each compared with the median of the machines that have it.",
         counted(figures, "figure"),
         counted(machines.len(), "other machine")
     );
     let blocks =
-        [Block::text(sentences(&standings)), Block::text(beside), Block::Table(table(&standings))];
+        [Block::text(sentences(standings)), Block::text(beside), Block::Table(table(standings))];
     let heading = "What this machine is good and bad at";
     Some(Section::new("conclusions", heading, blocks.map(Block::on_page).to_vec()))
 }
@@ -74,11 +76,12 @@ fn table(standings: &[Standing]) -> Table {
     let rows = standings.iter().map(|one| {
         let example = &one.example;
         let plain = |value: f64| values::plain(value, example.unit);
-        let others: Vec<String> = example
-            .others
-            .iter()
-            .map(|(name, value)| format!("{} {}", plain(*value), short(name)))
-            .collect();
+        let shown = shown(example);
+        let others = shown.iter().map(|(name, value)| format!("{} {}", plain(*value), short(name)));
+        let mut text = others.collect::<Vec<_>>().join(", ");
+        if shown.len() < example.others.len() {
+            text = format!("least, median and most of {}: {text}", example.others.len());
+        }
         let (factor, tone) = times(one.factor);
         Row::of(vec![
             Cell::plain(&one.experiment),
@@ -86,7 +89,7 @@ fn table(standings: &[Standing]) -> Table {
             Cell::toned(factor, tone),
             Cell::plain(example.label.replace(',', ", ")),
             Cell::plain(plain(example.value)),
-            Cell::plain(others.join(", ")),
+            Cell::plain(text),
         ])
     });
     let headings =
@@ -94,13 +97,23 @@ fn table(standings: &[Standing]) -> Table {
     Table::new("Compared with the other machines, best first", &headings, rows)
 }
 
+/// The machines that stand beside an example: all, or of many the least, the median and the most.
+fn shown(example: &Example) -> Vec<&(String, f64)> {
+    let mut others: Vec<_> = example.others.iter().collect();
+    if others.len() > SHOWN {
+        others.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        others = vec![others[0], others[(others.len() - 1) / 2], others[others.len() - 1]];
+    }
+    others
+}
+
 /// The name of a machine without its collection.
 fn short(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, name)| name)
 }
 
-/// What the report rests on.
-pub fn sources(run: &Run, others: &[Machine]) -> Section {
+/// What the report rests on: of the other machines those that the conclusions name.
+pub fn sources(run: &Run, standings: &[Standing], others: &[Machine]) -> Section {
     let header = &run.header;
     let build = around(", sources ", &header.build, "");
     let pair = |name: &str, text: String| (name.to_owned(), text);
@@ -119,15 +132,21 @@ pub fn sources(run: &Run, others: &[Machine]) -> Section {
             "recorded before the first sample of their case, each with its reason".to_owned(),
         ),
     ];
-    pairs.extend(others.iter().map(|machine| (machine.name.clone(), machine.source.clone())));
+    let named: BTreeSet<&str> = standings
+        .iter()
+        .flat_map(|one| shown(&one.example))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let named = others.iter().filter(|machine| named.contains(machine.name.as_str()));
+    pairs.extend(named.map(|machine| (machine.name.clone(), machine.source.clone())));
     Section::new("sources", "Sources", vec![Block::KeyValues(pairs).on_page()])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{section, sources};
+    use super::{SHOWN, section, shown, sources};
     use crate::document::{Block, Section, Tone};
-    use analysis::among::Machine;
+    use analysis::among::{Machine, standings};
     use analysis::figure::Figure;
     use analysis::{figures, sample};
     use std::collections::BTreeMap;
@@ -156,13 +175,40 @@ mod tests {
             table.expect("a table").rows.iter().map(|row| row.cells[2].tone).collect()
         };
         let published = [machine(call, 8.0), machine(ladder, 0.25)];
-        let found = section(&all, &published).expect("both are shared");
+        let beside = standings(&all, &published);
+        let found = section(&beside).expect("both are shared");
         assert_eq!(tones(&found), [Tone::Good, Tone::Warn]);
-        assert!(section(&all, &[]).is_none());
-        let sources = sources(&run, &published);
+        assert!(section(&[]).is_none());
+        let sources = sources(&run, &beside, &published);
         let Some((_, Block::KeyValues(pairs))) = sources.blocks.first() else {
             panic!("sources are named");
         };
         assert!(pairs.contains(&("published/old".to_owned(), "R9: a thesis".to_owned())));
+    }
+
+    #[test]
+    fn of_many_machines_the_ends_and_the_middle_are_named_and_have_their_sources() {
+        let run = sample::run();
+        let all = figures(&run);
+        let call = all.iter().find(|one| one.experiment == "os.syscall" && one.value.is_some());
+        let call = call.expect("was measured");
+        let of = |at: u32| {
+            let name = format!("sheet/{at}");
+            Machine { name, ..machine(call, f64::from(at)) }
+        };
+        for (count, names) in [(SHOWN as u32, vec![3, 1, 4, 2]), (5, vec![1, 3, 5])] {
+            let mut others: Vec<Machine> = [3, 1, 4, 2, 5].map(of).into();
+            others.truncate(count as usize);
+            let beside = standings(&all, &others);
+            let named: Vec<String> = names.iter().map(|at| format!("sheet/{at}")).collect();
+            let found: Vec<_> = shown(&beside[0].example).iter().map(|one| &one.0).collect();
+            assert_eq!(found, named.iter().collect::<Vec<_>>());
+            let sources = sources(&run, &beside, &others);
+            let Some((_, Block::KeyValues(pairs))) = sources.blocks.first() else {
+                panic!("sources are named");
+            };
+            let sheets = pairs.iter().filter(|(name, _)| name.starts_with("sheet/"));
+            assert_eq!(sheets.count(), named.len());
+        }
     }
 }

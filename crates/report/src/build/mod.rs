@@ -25,7 +25,7 @@ pub use experiment::METHOD;
 
 use super::document::{Document, Section};
 use super::values::{counted, percent};
-use analysis::among::Machine;
+use analysis::among::{Machine, standings};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
@@ -57,8 +57,9 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
         overview::findings(&findings),
         machine::environment(run),
     ]);
-    sections.extend(conclusions::section(&figures, others));
-    sections.push(conclusions::sources(run, others));
+    let standings = standings(&figures, others);
+    sections.extend(conclusions::section(&standings));
+    sections.push(conclusions::sources(run, &standings, others));
     bounds::bounded(Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),
