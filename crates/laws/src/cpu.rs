@@ -53,7 +53,7 @@ struct Bearing(Range, &'static str, &'static str);
 
 /// It stays there.
 const FIXED: Bearing = Bearing(range(0.9, 1.0, 1.1), "", "");
-/// It goes up to there, and one busy core does.
+/// It goes up to that, and one busy core reaches it.
 const AT_MOST: Bearing = Bearing(range(0.7, 0.99, 1.05), "at most ", "");
 /// It boosts beyond, nothing says how far: by AMD's data sheets 1.1 to 1.6 times, half of the parts
 /// 1.35 or more.

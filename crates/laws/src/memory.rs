@@ -167,7 +167,7 @@ const CYCLIC: f64 = 24.0;
 /// … and one that drops lines at random keeps h = exp(-(1 - h) footprint / size) of it: 0.68 at 1.2
 /// times its size, 0.20 at 2.
 const RANDOM_REPLACEMENT: f64 = 2.3;
-/// The same of each level, from the first; further ones are as the last of these.
+/// The sharpness of each level, from the first; levels beyond have the last.
 const SHARPNESS: [f64; 3] = [CYCLIC, 3.0, 1.5];
 
 impl Hierarchy {
@@ -297,11 +297,11 @@ fn capacity(site: &Site, at: usize, bytes: f64, inner: f64, shared: bool) -> Ran
         let least = (bytes / 64.0).max(2.0 * inner).min(0.6 * likely);
         return range(least, likely, 1.1 * bytes);
     }
-    range(0.65 * bytes, USUAL * bytes, 1.1 * bytes)
+    range(0.65 * bytes, USABLE * bytes, 1.1 * bytes)
 }
 
-/// The usual part of a cache that a walk finds in it.
-const USUAL: f64 = 0.9;
+/// The part of a cache that a walk on base pages usually finds in it.
+const USABLE: f64 = 0.9;
 
 /// Memory nodes that share the last cache's described size: where a package is split into nodes (SNC,
 /// Cluster on Die), the part beside a node holds its memory.
@@ -361,10 +361,10 @@ fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
 pub fn load_latency(facts: Facts, of: &Point) -> Law {
     let footprint = of.footprint as f64;
     let hierarchy = Hierarchy::of(facts);
-    // Huge pages of real memory fill the sets of a cache evenly, so that all of it is to be had.
+    // Huge pages on bare metal fill the sets of a cache evenly: a walk finds the whole cache.
     let is_even = of.pages == On::Huge && !is_guest(facts.site);
     let in_l1 = footprint <= 2.0 * hierarchy.levels[0].bytes.likely;
-    let random = hierarchy.random(if is_even && !in_l1 { USUAL * footprint } else { footprint });
+    let random = hierarchy.random(if is_even && !in_l1 { USABLE * footprint } else { footprint });
     let l1 = hierarchy.l1();
     let in_private = footprint <= hierarchy.private_bytes();
     let line = line_bytes(facts.site).0 as f64;

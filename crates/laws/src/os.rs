@@ -191,11 +191,8 @@ impl Words<'_> {
     /// before 6.9 part the clauses by commas (`Mitigation: Retpolines, …, IBRS_FW, …`).
     fn mode(&self, vulnerability: &str, word: &str) -> bool {
         let text = self.0.kernel.mitigations.get(vulnerability);
-        let ends = |byte: &u8| [b';', b','].contains(byte);
-        text.is_some_and(|text| {
-            let end = text.bytes().position(|byte| ends(&byte)).unwrap_or(text.len());
-            text[..end].contains(word)
-        })
+        let clause = text.and_then(|text| text.split([';', ',']).next());
+        clause.is_some_and(|clause| clause.contains(word))
     }
 
     /// IBRS written at each entry and exit, where it is not the enhanced or automatic kind.

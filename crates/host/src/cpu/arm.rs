@@ -15,7 +15,7 @@ macro_rules! parts {
 }
 
 /// Microsoft's Cobalt 100 reports its own implementer (6Dh) around a Neoverse-N2. Variants of a design
-/// (AE with lock-step, C for laptops, Apple's Pro and Max) are that design.
+/// (AE with lock-step, C for laptops, Apple's Pro and Max) count as that design.
 const PARTS: &[(u64, u64, Core)] = parts! {
     0x41: 0xd03 CortexA53, 0xd05 CortexA55, 0xd07 CortexA57, 0xd08 CortexA72, 0xd09 CortexA73,
         0xd0a CortexA75, 0xd0b CortexA76, 0xd0c NeoverseN1, 0xd0d CortexA77, 0xd0e CortexA76,

@@ -33,7 +33,7 @@ const DESKTOP_COMPLEXES_MAX: usize = 4;
 const DIE_COMPLEXES_MAX: usize = 2;
 
 /// Between siblings the line stays in the first-level cache that they share: cycles of two locked
-/// instructions. Zen 5 takes almost what another core takes; why is published nowhere.
+/// instructions. On Zen 5 siblings take almost as long as two cores; no source says why.
 fn siblings_cycles(core: Core) -> Range {
     match core {
         Core::Zen5 => range(26.0, 100.0, 125.0),

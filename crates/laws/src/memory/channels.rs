@@ -45,8 +45,8 @@ pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
 }
 
 /// Peak rate of a socket's memory by its modules where their slots name no channels: each most
-/// likely has a channel of its own, as far as a socket of the kind has channels. The modules of a
-/// virtual machine are made up.
+/// likely has a channel of its own, up to the channels of a socket of that kind. A hypervisor
+/// invents the modules of a virtual machine.
 fn counted_peak(site: &Site, packages: f64, most: impl Fn(f64) -> f64) -> Option<(f64, String)> {
     let modules = filled(site).count();
     let mts = transfers(site).filter(|_| modules > 0 && !is_guest(site))?;

@@ -38,9 +38,9 @@ pub(super) fn memory_ns(kind: &str) -> Option<Range> {
     MEMORY.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, range)| *range)
 }
 
-/// KiB of the first three caches that a core most likely has, where the machine does not describe them:
-/// Arm kernels without the firmware's tables do not, nor many guests on Arm. From the designs'
-/// reference manuals; implementers choose among sizes.
+/// KiB of the first three caches of a core, where the machine does not describe them: Arm kernels
+/// without the firmware's tables do not, nor do many guests on Arm. Written from memory of the
+/// designs' reference manuals, not looked up; implementers choose among sizes.
 pub(super) fn usual_sizes(core: Core) -> [Range; 3] {
     use Core::*;
     let third = range(4096.0, 16384.0, 65536.0);
@@ -64,8 +64,8 @@ pub(super) fn usual_sizes(core: Core) -> [Range; 3] {
     }
 }
 
-// The ends hold slow cores and small systems on a chip, whose controllers take as long again as those
-// of servers: sheets of such machines (`data/sheets`) show 100 to 160 ns.
+// Controllers of small systems on a chip take twice as long as those of servers: the sheets of such
+// machines (`data/sheets`) show 100 to 160 ns.
 const DDR2: Range = range(45.0, 65.0, 110.0);
 const DDR3: Range = range(38.0, 55.0, 110.0);
 const DDR4: Range = range(40.0, 60.0, 120.0);

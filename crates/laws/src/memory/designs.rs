@@ -68,8 +68,8 @@ pub(super) fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
 
 /// Whether cores store whole lines without reading them first. Arm's reference manuals call it
 /// write streaming mode, in Cortex-A53 read allocate mode; unknown cores are taken to have it, as
-/// published figures of eMAG and Carmel suggest. Those of ThunderX2 and A64FX show the reads; of
-/// the other makers' cores nothing is known here.
+/// published figures of eMAG and Carmel suggest. The figures of ThunderX2 and A64FX show the reads;
+/// those of the other makers' cores decide nothing.
 pub(super) fn streams_stores(site: &Site, core: Core) -> bool {
     use Core::*;
     let reads = matches!(
