@@ -1,4 +1,5 @@
-//! A machine of software: a kernel, an archive of files for it to start from, and what it printed.
+//! A machine of software: a kernel, an archive of files for it to start from, and what its script
+//! printed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +13,8 @@ use tempfile::TempDir;
 /// The machine is given up after this; it is expected to take a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(150);
 const EMULATOR: &str = "qemu-system-x86_64";
-/// On a busy host a kernel may find the emulated serial line's interrupt unhandled 100,000 times:
-/// it would say so in the middle of what a script prints, and no longer serve it (`noirqdebug`).
+/// On a busy host a kernel may find the emulated serial lines' interrupts unhandled 100,000 times:
+/// it would no longer serve them (`noirqdebug`).
 const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr noirqdebug";
 
 /// What a machine is made of beside what every one of them has.
@@ -69,14 +70,17 @@ fn kernel(name: &str) -> PathBuf {
 /// One machine at a time: beside another it would wait for the CPUs, in the middle of slices.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a shell script as the only work of a machine, and returns what its console showed. The
-/// binary is `plumb` there; `/tmp` can be written.
+/// Runs a shell script as the only work of a machine, and returns what it printed. The binary is
+/// `plumb` there; `/tmp` can be written. The script has a serial line of its own, because the
+/// kernel writes complaints (of a stalled CPU, on a busy host) into the middle of the console's
+/// lines.
 pub fn run(machine: &Machine, script: &str) -> String {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("files.cpio");
     let modules = machine.network.map(|_| kernel("modules/order"));
     fs::write(&archive, files(&dir, machine.programs, modules.as_deref(), script)).unwrap();
+    let printed = dir.path().join("printed");
     let mut command = match machine.network {
         Some(namespace) => {
             let mut command = Command::new("ip");
@@ -95,7 +99,8 @@ pub fn run(machine: &Machine, script: &str) -> String {
         .arg(&archive)
         .arg("-append")
         .arg(format!("{KERNEL_LINE} {}", machine.kernel_line))
-        .args(["-display", "none", "-serial", "stdio", "-monitor", "none"])
+        .args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-serial"])
+        .arg(format!("file:{}", printed.display()))
         .args(["-no-reboot", "-nodefaults"])
         .args(match machine.network {
             Some(_) => ["-nic", "user,model=virtio-net-pci"],
@@ -108,12 +113,11 @@ pub fn run(machine: &Machine, script: &str) -> String {
     let mut emulator = emulator.unwrap_or_else(|error| {
         panic!("{EMULATOR}: {error} (scripts/test installs qemu-system-x86)")
     });
-    let console = watch(&mut emulator);
-    console.replace('\r', "")
+    watch(&mut emulator, &printed)
 }
 
-/// The console until the machine is switched off; one that is not in time is ended.
-fn watch(machine: &mut Child) -> String {
+/// What the script printed until the machine was switched off; one that is not in time is ended.
+fn watch(machine: &mut Child, printed: &Path) -> String {
     let mut out = machine.stdout.take().unwrap();
     let reader = thread::spawn(move || {
         let mut console = Vec::new();
@@ -135,11 +139,15 @@ fn watch(machine: &mut Child) -> String {
     let console = reader.join().unwrap();
     let mut errors = String::new();
     let _ = machine.stderr.take().unwrap().read_to_string(&mut errors);
+    let printed = fs::read(printed).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&printed).replace('\r', "");
     match status {
-        Some(status) if status.success() => console,
-        Some(status) => panic!("{EMULATOR} ended with {status}: {errors}\n{console}"),
-        None => panic!("the machine was not done after {PATIENCE:?}:\n{console}"),
+        // What the kernel complained of belongs to a failed test's output.
+        Some(status) if status.success() => println!("console:\n{console}"),
+        Some(status) => panic!("{EMULATOR} ended with {status}: {errors}\n{console}{printed}"),
+        None => panic!("the machine was not done after {PATIENCE:?}:\n{console}{printed}"),
     }
+    printed
 }
 
 /// The archive that becomes the machine's root: busybox, plumb without its debug information,
@@ -203,7 +211,7 @@ fn files(dir: &TempDir, programs: &[&str], modules: Option<&Path>, script: &str)
     archive.file("run", script.as_bytes());
     let init = "#!/bin/sh\nexport PATH=/bin PLUMB_STORE=/tmp/store\n\
         mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev\n\
-        mount -t tmpfs tmp /tmp\nsh /run\npoweroff -f\n";
+        mount -t tmpfs tmp /tmp\nsh /run > /dev/ttyS1 2>&1\npoweroff -f\n";
     archive.file("init", init.as_bytes());
     archive.end()
 }

@@ -23,19 +23,19 @@ mod tickless;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What stands between the lines `[name` and `name]`.
-fn part<'console>(console: &'console str, name: &str) -> &'console str {
-    let (_, after) = console
+fn part<'printed>(printed: &'printed str, name: &str) -> &'printed str {
+    let (_, after) = printed
         .split_once(&format!("[{name}\n"))
-        .unwrap_or_else(|| panic!("no {name} in:\n{console}"));
+        .unwrap_or_else(|| panic!("no {name} in:\n{printed}"));
     let (part, _) = after
         .split_once(&format!("{name}]\n"))
-        .unwrap_or_else(|| panic!("no end of {name} in:\n{console}"));
+        .unwrap_or_else(|| panic!("no end of {name} in:\n{printed}"));
     part
 }
 
 /// The events of a record that stands between such lines.
-fn events(console: &str, name: &str) -> Vec<Value> {
-    part(console, name).lines().map(event).collect()
+fn events(printed: &str, name: &str) -> Vec<Value> {
+    part(printed, name).lines().map(event).collect()
 }
 
 /// A network namespace of a test's own, and a program in it; both end with their value.

@@ -78,10 +78,10 @@ fn check_times(events: &[Value]) -> usize {
 fn a_kernels_nfs_client_counts_what_plumb_reads() {
     let server = server();
     let machine = Machine::with_card(&server.namespace.0);
-    let console = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
-    println!("{}", part(&console, "report"));
-    assert!(console.contains("run=0\n"), "{console}");
-    let events = events(&console, "record");
+    let printed = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
+    println!("{}", part(&printed, "report"));
+    assert!(printed.contains("run=0\n"), "{printed}");
+    let events = events(&printed, "record");
     let latencies = samples_of(&events, "latency");
     assert_eq!(latencies.len(), 6);
     for one in latencies {
@@ -102,21 +102,21 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
     }
     check_times(&events);
     // However fast the server, the time of these cases is enough for the kernel's milliseconds.
-    assert!(console.contains("longer=0\n"), "{console}");
-    let longer = crate::events(&console, "longer");
+    assert!(printed.contains("longer=0\n"), "{printed}");
+    let longer = crate::events(&printed, "longer");
     assert!(check_times(&longer) > 0);
     // The server is behind a card that interrupts one CPU.
-    let taker = taker(part(&console, "interrupts"));
+    let taker = taker(part(&printed, "interrupts"));
     for (place, cpu) in [("interrupt", taker), ("other", 1 - taker)] {
         let at_place = |one: &&Value| one["case"]["placement"] == place;
         assert!(samples_of(&longer, "latency").iter().any(at_place));
         let told = of(&longer, "prediction").into_iter().find(at_place);
         assert_eq!(told.unwrap()["at"]["cpu"], cpu);
     }
-    let facts = part(&console, "record");
+    let facts = part(&printed, "record");
     for fact in ["\"file_system\":\"nfs4\"", "vers=4.2", "\"server\":\"10.0.2.2\""] {
         assert!(facts.contains(fact), "{fact}");
     }
-    assert_eq!(part(&console, "left"), "");
+    assert_eq!(part(&printed, "left"), "");
     assert!(names(&server.dir.path().join("export")).is_empty());
 }

@@ -46,11 +46,11 @@ fn pair(event: &Value) -> (u64, u64) {
 )]
 fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     let machine = Machine { hardware: HARDWARE, ..Machine::PLAIN };
-    let console = guest::run(&machine, SCRIPT);
-    assert!(console.contains("run=0\n"), "{console}");
-    let report = part(&console, "report");
+    let printed = guest::run(&machine, SCRIPT);
+    assert!(printed.contains("run=0\n"), "{printed}");
+    let report = part(&printed, "report");
     println!("{report}");
-    let events = events(&console, "record");
+    let events = events(&printed, "record");
 
     // Two rows and three columns, each cell with its rates, its latency and its distance.
     let all: BTreeSet<(u64, u64)> =
@@ -68,7 +68,7 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     for matrix in ["latency", "bandwidth", "node bandwidth"] {
         assert!(report.contains(&format!("  {matrix}\n  cpu_node \\ memory_node")), "{report}");
     }
-    check_plan(part(&console, "plan"));
+    check_plan(part(&printed, "plan"));
 }
 
 fn check_cell(cell: &Value) {

@@ -45,10 +45,10 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
         key.trim(),
         places.join(","),
     );
-    let console = guest::run(&machine, &script);
-    assert!(console.contains("run=0\n"), "{console}");
-    let taker = taker(part(&console, "interrupts"));
-    let events = events(&console, "record");
+    let printed = guest::run(&machine, &script);
+    assert!(printed.contains("run=0\n"), "{printed}");
+    let taker = taker(part(&printed, "interrupts"));
+    let events = events(&printed, "record");
     for place in places {
         let at_place = |of: &&Value| of["case"]["placement"] == place;
         assert!(of(&events, "samples").iter().any(at_place), "{place}");

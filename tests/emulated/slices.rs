@@ -39,12 +39,12 @@ struct Slice {
     median: f64,
 }
 
-fn slices(console: &str, name: &str) -> Vec<Slice> {
-    let events = events(console, name);
+fn slices(printed: &str, name: &str) -> Vec<Slice> {
+    let events = events(printed, name);
     let of = |kind: &str, processes: u64| {
         let mut of = of(&events, kind).into_iter();
         of.find(|one| one["metric"] == "slice" && one["case"]["processes"] == processes)
-            .unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
+            .unwrap_or_else(|| panic!("{kind} of {processes}: {printed}"))
     };
     let case = |processes: &u64| {
         let prediction = of("prediction", *processes);
@@ -88,16 +88,16 @@ struct Boot {
 }
 
 fn boot() -> Boot {
-    let console = guest::run(&MACHINE, SCRIPT);
-    assert!(console.contains("untold=0\n") && console.contains("told=0\n"), "{console}");
-    let (mut told, mut differs) = (part(&console, "report").to_owned(), None);
+    let printed = guest::run(&MACHINE, SCRIPT);
+    assert!(printed.contains("untold=0\n") && printed.contains("told=0\n"), "{printed}");
+    let (mut told, mut differs) = (part(&printed, "report").to_owned(), None);
     // Two CPUs: twice 6 ms. EEVDF has none.
-    let is_cfs = console.contains("latency=12000000\n");
-    assert!(is_cfs || console.contains("latency=\n"), "{console}");
+    let is_cfs = printed.contains("latency=12000000\n");
+    assert!(is_cfs || printed.contains("latency=\n"), "{printed}");
     let scheduler = if is_cfs { "CFS" } else { "EEVDF" };
     let words = [("untold", "sched_rr_get_interval"), ("told", "12.000 ms")];
     for (name, words) in words {
-        let found = slices(&console, name);
+        let found = slices(&printed, name);
         let mut inside = 0;
         for (slice, processes) in found.iter().zip(CASES) {
             told += &format!(

@@ -46,10 +46,10 @@ fn server() -> Served {
 fn files_of_a_share_that_the_kernel_mounts_are_read_past_and_through_its_cache() {
     let server = server();
     let machine = Machine::with_card(&server.namespace.0);
-    let console = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
-    println!("{}", part(&console, "report"));
-    assert!(console.contains("run=0\n"), "{console}");
-    let events = events(&console, "record");
+    let printed = guest::run(&machine, &format!("{CARD_UP}{SCRIPT}"));
+    println!("{}", part(&printed, "report"));
+    assert!(printed.contains("run=0\n"), "{printed}");
+    let events = events(&printed, "record");
     let latencies = samples_of(&events, "latency");
     assert_eq!(latencies.len(), 6);
     for one in latencies {
@@ -57,6 +57,6 @@ fn files_of_a_share_that_the_kernel_mounts_are_read_past_and_through_its_cache()
         assert_eq!(one["at"]["server"], "10.0.2.2");
     }
     // Each file was made there, and none is left.
-    assert_eq!(part(&console, "left"), "");
+    assert_eq!(part(&printed, "left"), "");
     assert!(names(&server.dir.path().join("export")).is_empty());
 }

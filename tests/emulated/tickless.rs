@@ -40,21 +40,21 @@ echo '[record'; cat /tmp/record.jsonl; echo 'record]'
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
-    let console = guest::run(&MACHINE, SCRIPT);
-    assert!(console.contains("tickless=3\n"), "{console}");
-    let (top, hist) = (part(&console, "top"), part(&console, "hist"));
+    let printed = guest::run(&MACHINE, SCRIPT);
+    assert!(printed.contains("tickless=3\n"), "{printed}");
+    let (top, hist) = (part(&printed, "top"), part(&printed, "hist"));
     println!("{top}{hist}");
     check_top(&read("top", top));
     check_hist(&read("hist", hist));
     // Isolation takes a CPU out of every process's mask: plumb says how it is had.
-    let refused = part(&console, "refused");
+    let refused = part(&printed, "refused");
     assert!(refused.contains("CPU 3 is isolated"), "{refused}");
     assert!(refused.contains("`taskset -c 0-3 plumb"), "{refused}");
 
-    assert!(console.contains("run=0\n"), "{console}");
-    println!("{}", part(&console, "report"));
-    let record = part(&console, "record");
-    let events = events(&console, "record");
+    assert!(printed.contains("run=0\n"), "{printed}");
+    println!("{}", part(&printed, "report"));
+    let record = part(&printed, "record");
+    let events = events(&printed, "record");
     check_activity(&events);
     check_all(&events);
     println!("{}", check_beside(record, top, hist));

@@ -336,7 +336,8 @@ pub fn whole_events(record: &Path) -> Vec<Value> {
 
 /// The event of a line, each sample in its `values`: a record lists many as multiples of a step.
 pub fn event(line: &str) -> Value {
-    let mut event: Value = serde_json::from_str(line).expect("a line of JSON");
+    let event = serde_json::from_str(line);
+    let mut event: Value = event.unwrap_or_else(|error| panic!("{error}: {line}"));
     event.as_object_mut().map(|members| members.remove("crc"));
     let Some(step) = event["step"].as_f64() else { return event };
     let own = event.as_object_mut().unwrap();
