@@ -7,6 +7,7 @@
 //! ([`Condition`]), never a sentence.
 
 use crate::experiment::{Known, Site};
+use crate::widths::of_kernel;
 use record::event::{Bound, Condition, Prediction, Range, Shares};
 use record::key::CaseId;
 use std::fmt::Display;
@@ -37,6 +38,13 @@ impl<'run> Facts<'run> {
     /// A positive figure of an earlier stage, in its metric's unit.
     pub fn figure(self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
         self.known?.get(experiment, case, metric).filter(|value| *value > 0.0)
+    }
+
+    /// The fitted coefficient of a figure. A ratio of two measured times has none of its own: its
+    /// law takes over those of the two.
+    pub fn coefficient(self, experiment: &str, case: &CaseId, metric: &str) -> f64 {
+        let group = of_kernel(self.site, experiment);
+        self.site.fitted.group(&group, case, metric, self.known.is_none())
     }
 }
 

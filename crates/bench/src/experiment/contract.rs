@@ -8,7 +8,6 @@ use super::{
 use crate::fitted::applied;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
-use crate::widths::of_kernel;
 use anyhow::{Result, bail};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -232,8 +231,7 @@ impl<E: Experiment> AnyExperiment for E {
             true => E::derived_law(facts, &case.id, metric),
             false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
         };
-        let group = of_kernel(site, E::CARD.id);
-        let coefficient = site.fitted.group(&group, &case.id, &metric.name, known.is_none());
+        let coefficient = facts.coefficient(E::CARD.id, &case.id, &metric.name);
         Some(applied(coefficient, metric, by_law?))
     }
 

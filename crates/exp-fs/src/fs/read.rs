@@ -291,8 +291,16 @@ impl Experiment for Read {
 
     fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
         let Gain { pattern, size } = Gain::of(id)?;
-        let law = law::readahead_gain(facts, below_law(facts.site), pattern, size);
-        law.map(Law::prediction)
+        let law = law::readahead_gain(facts, below_law(facts.site), pattern, size)?;
+        let of = |mode| {
+            let look = Look { pattern, mode, size };
+            facts.coefficient(CARD.id, &look.id(), "latency_per_block")
+        };
+        let fitted = match pattern {
+            Pattern::Sequential => of(Mode::ColdNoReadahead) / of(Mode::Cold),
+            Pattern::Random => 1.0,
+        };
+        Some(law.times(fitted).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

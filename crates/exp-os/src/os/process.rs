@@ -264,7 +264,9 @@ impl Experiment for Process {
         }
         if metric.name == "process_to_thread" {
             let ratio = law::process_to_thread(facts, case.int("resident")?)?;
-            return Some(ratio.prediction());
+            // The prior is a ratio as such; after the threads it is one fork over a measured time.
+            let fork = facts.known.map_or(1.0, |_| facts.coefficient(CARD.id, case, "reaped"));
+            return Some(ratio.times(fork).prediction());
         }
         let slope: derive::Slope = Fields::of(case).filter(|_| case.int("resident").is_none())?;
         let (returned, reaped) = law::per_page(facts, slope.call, slope.pages == Kept::Huge);

@@ -25,6 +25,9 @@ pub enum Arch {
     Aarch64,
 }
 
+/// What the kernel calls no idle driver.
+pub const NO_IDLE_DRIVER: &str = "none";
+
 /// The processor or processors of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
@@ -70,7 +73,7 @@ pub struct Cpu {
     pub counter_known_frequency: Option<bool>,
     /// Whether SMT is active: some core runs more than one online CPU.
     pub smt_active: Option<bool>,
-    /// Idle driver (`intel_idle`, `acpi_idle`, `haltpoll`).
+    /// Idle driver (`intel_idle`, `acpi_idle`, `haltpoll`, or [`NO_IDLE_DRIVER`]).
     pub idle_driver: Option<String>,
     /// Idle states of the first online CPU, shallowest first.
     pub idle_states: Vec<IdleState>,
@@ -252,9 +255,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
         smt_active: topology::smt_active(root, &cpus),
-        idle_driver: root
-            .line("sys/devices/system/cpu/cpuidle/current_driver")
-            .filter(|name| name != "none"),
+        idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
         idle_states: frequency::idle_states(root, &cpus),
         flags,
         cpus,

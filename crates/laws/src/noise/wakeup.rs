@@ -10,6 +10,7 @@ use crate::os::Work;
 use crate::os::learnt::corrected;
 use crate::os::schedule;
 use crate::os::switch::{self, Parties, Via};
+use crate::os::work::polled;
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
@@ -198,20 +199,21 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
     let spacing_ns = sleep.spacing as f64;
     if cpu::is_guest(facts.site) {
         let halt = match facts.known.and_then(measured_wake) {
-            Some(ns) => Law::hardware(
-                // A guest's wake-up by another CPU is an exit of both; here only one is left.
-                range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0),
-                format!(
+            Some(ns) => {
+                let why = format!(
                     "a halt exits to the hypervisor; waking another CPU took {ns:.0} ns (measured \
                      by os.switch)"
-                ),
-            ),
+                );
+                // A guest's wake-up by another CPU is an exit of both; here only one is left.
+                let ns = ns / polled(facts.site, 0.0);
+                Law::hardware(range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0), why)
+            }
             None => Law::hardware(
                 range(500.0, 10_000.0, 90_000.0),
                 "a halt exits to the hypervisor, which may or may not poll: 0.5 to 90 µs",
             ),
         };
-        let halt = halt.counting(Condition::Hypervisor);
+        let halt = halt.times(polled(facts.site, spacing_ns)).counting(Condition::Hypervisor);
         return match spacing_ns < HOST_SLEEPS_NS {
             true => halt,
             false => {

@@ -1,7 +1,7 @@
 //! Laws of messages between processes: calls, services, copies, and wake-ups.
 
 use super::switch::{self, Parties, Via::Pipe as PIPE};
-use super::work::GUEST_WAKE;
+use super::work::guest_wake;
 use super::{call, kernel_work, measured_call, measured_read};
 use crate::cpu::clocked;
 use crate::memory::measured::kernel_copy;
@@ -260,7 +260,7 @@ fn waking(site: &Site) -> Law {
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor if it has halted")
             .counting(Condition::Hypervisor)
-            .times(site.fitted.of(GUEST_WAKE)),
+            .times(guest_wake(site)),
         Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
         None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }

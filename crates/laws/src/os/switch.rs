@@ -4,7 +4,7 @@
 //! Cycles are starting values for Linux 6.x from memory of usual figures (`perf bench sched pipe`,
 //! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
-use super::work::GUEST_WAKE;
+use super::work::guest_wake;
 use super::{Service, Words, Work, call, kernel_work, measured_call, system_call, took};
 use crate::cpu::{clocked, in_kernel, is_guest};
 use crate::{Facts, Law, product, range, scaled, sum};
@@ -279,7 +279,7 @@ fn idle_exit(site: &Site) -> Law {
     if is_guest(site) {
         let halt = "a halt exits to the hypervisor, which may or may not poll";
         let law = Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
-        return law.times(site.fitted.of(GUEST_WAKE));
+        return law.times(guest_wake(site));
     }
     let states = &site.host.cpu.idle_states;
     let halted =

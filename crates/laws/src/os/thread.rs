@@ -6,7 +6,7 @@
 
 use super::learnt::corrected_by_faults;
 use super::switch::{self, Parties, Via};
-use super::work::GUEST_WAKE;
+use super::work::guest_wake;
 use super::{Service, Work, call, measured_call, system_call, took};
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known};
@@ -214,7 +214,7 @@ impl Prices<'_> {
             // A virtual machine leaves to its hypervisor, unless interrupts are posted.
             (None, true) => {
                 let law = Law::new(300.0, 6_000.0, 40_000.0, what).counting(Condition::Hypervisor);
-                law.times(self.facts.site.fitted.of(GUEST_WAKE))
+                law.times(guest_wake(self.facts.site))
             }
             (None, false) => Law::new(150.0, 700.0, 4_000.0, what),
         }
@@ -230,7 +230,7 @@ impl Prices<'_> {
             (None, _) if cpu::is_guest(self.facts.site) => {
                 let law = Law::new(1_000.0, 6_000.0, 90_000.0, what);
                 let law = law.counting(Condition::Hypervisor);
-                law.times(self.facts.site.fitted.of(GUEST_WAKE))
+                law.times(guest_wake(self.facts.site))
             }
             (None, _) => Law::new(500.0, 2_500.0, 60_000.0, what),
         }
