@@ -10,6 +10,7 @@ use record::case::Case;
 use record::event::{PlannedExperiment, Prediction};
 use record::key::CaseId;
 use record::metric::Metric;
+use record::order::Gather;
 use record::quantity::{render, render_bytes};
 use report::counted;
 use report::terminal::wrapped;
@@ -39,11 +40,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let setup = args.choice.setup(None, None, &AtomicBool::new(false))?;
     if args.json {
         let effects = effects(&setup).into_iter();
-        let effects: BTreeMap<&str, String> = effects.collect();
+        let effects: BTreeMap<&str, String> = effects.gather();
         let planned = setup.planned.plan.experiments.iter();
         let defaults: BTreeMap<&str, BTreeMap<&str, Option<String>>> = planned
-            .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().collect()))
-            .collect();
+            .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().gather()))
+            .gather();
         let object = json!({"plan": setup.planned.plan, "defaults": defaults, "effects": effects});
         return Ok(output::print(&format!("{object:#}\n"))?);
     }

@@ -11,6 +11,7 @@ use record::event::{
     PlannedExperiment, Prediction, PredictionEvent, PredictionKind, Range,
 };
 use record::key::{CaseId, Key, Value};
+use record::order::{Gather, InOrder};
 use record::run::Run;
 use record::unit::Unit;
 use record::view::View;
@@ -120,7 +121,7 @@ pub(super) fn ordered<'text>(
     let params = card.iter().flat_map(|card| card.params).map(|param| param.name);
     let order: Vec<&str> = params.chain(OWN.iter().map(|(name, ..)| *name)).collect();
     let mut parts: Vec<(&str, &str)> = parts.filter(|(_, value)| !value.is_empty()).collect();
-    parts.sort_by_key(|(name, _)| order.iter().position(|have| have == name));
+    parts.order_by_key(|(name, _)| order.iter().position(|have| have == name));
     let value = |text: &str| match text.parse::<u64>() {
         Ok(number) => Value::from(number),
         Err(_) => Value::from(text),
@@ -130,12 +131,12 @@ pub(super) fn ordered<'text>(
 }
 
 fn header(name: &str, report: &Report) -> Header {
-    let mut host = Host::read(&Root::tree(report.tree));
+    let mut host = Host::read(&Root::tree(&report.tree));
     // It was not searched for on that machine.
     for why in host.devices.unread.values_mut() {
         *why = NOT_READ.to_owned();
     }
-    let mut environment: BTreeMap<String, String> = report.environment.iter().cloned().collect();
+    let mut environment: BTreeMap<String, String> = report.environment.iter().cloned().gather();
     environment.insert("report".to_owned(), format!("{}: {}", report.report, report.work));
     environment.insert("clocks".to_owned(), report.clocks.clone());
     Header {
@@ -235,7 +236,7 @@ fn plan(report: &'static Report) -> Plan {
             manual: manual(report, card.id, &tables),
             metrics: metrics.collect(),
             params,
-            units: units.map(|(name, unit)| (name.to_owned(), unit)).collect(),
+            units: units.map(|(name, unit)| (name.to_owned(), unit)).gather(),
             view: views.next().unwrap_or(View::Table),
             views: views.collect(),
             keys: card.keys.to_vec(),

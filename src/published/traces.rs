@@ -4,6 +4,7 @@ use super::build::{ordered, parameters};
 use super::table::{Report, Row, Table, Timeline};
 use analysis::gather::distinct;
 use record::event::Trace;
+use record::order::{Gather, InOrder};
 use std::collections::BTreeMap;
 
 /// The kind of trace that experiments show as lanes.
@@ -35,7 +36,7 @@ fn lanes(report: &Report, of: &Timeline) -> Trace {
         each.filter_map(base).collect::<Vec<f64>>()
     };
     let mut names = distinct(of.turns.iter().flat_map(|turn| &turn.lanes));
-    names.sort();
+    names.order();
     let turns: Vec<(Vec<f64>, &Vec<String>)> =
         of.turns.iter().map(|turn| (lengths(&turn.metric), &turn.lanes)).collect();
     let most = turns.iter().map(|(lengths, _)| lengths.len()).max().unwrap_or(0);
@@ -70,7 +71,7 @@ fn trace(
         kind: kind.to_owned(),
         columns: columns.iter().map(|column| (*column).to_owned()).collect(),
         rows,
-        names: named.into_iter().collect::<BTreeMap<_, _>>(),
+        names: named.into_iter().gather::<BTreeMap<_, _>>(),
         dropped: 0,
     }
 }

@@ -21,6 +21,7 @@ use laws::os::work::{
     ALIASED_SAFE_RETURNS, ENTRY, GUEST_WAKE, GUEST_WORK, INSTRUCTIONS, NESTED, SAFE_RETURNS,
 };
 use record::key::CaseId;
+use record::order::Gather;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex};
@@ -250,7 +251,7 @@ fn solve<'a>(
         }
     }
     let found = unknowns.solved(&values);
-    unknowns.names.iter().map(|(name, at)| (name.clone(), found[*at])).collect()
+    unknowns.names.iter().map(|(name, at)| (name.clone(), found[*at])).gather()
 }
 
 /// The figures near a point.
@@ -273,7 +274,7 @@ impl Seen {
         let mut all: BTreeMap<String, f64> = TERMS
             .iter()
             .map(|(term, share)| ((*term).to_owned(), (share * of(term)).exp()))
-            .collect();
+            .gather();
         for observation in kept() {
             let Observation { experiment, case, metric, is_prior, .. } = observation;
             let free = free(*is_prior);

@@ -16,6 +16,7 @@ use record::case::Case;
 use record::event::{Prediction, Range};
 use record::key::{FAR, Key, PLACEMENT, Value};
 use record::metric::Metric;
+use record::order::{Gather, InOrder};
 use record::quantity::render;
 use session::site::Files;
 use std::collections::{BTreeMap, BTreeSet};
@@ -280,7 +281,7 @@ fn print_misses(all: &[Judged<'_>]) {
     for some in all.chunk_by(|one, other| one.machine.name == other.machine.name) {
         let factor = |of: &Judged| of.scored().missed_by();
         let mut missed: Vec<&Judged> = some.iter().filter(|of| factor(of) > 1.0).collect();
-        missed.sort_by(|one, other| factor(other).total_cmp(&factor(one)));
+        missed.order_by(|one, other| factor(other).total_cmp(&factor(one)));
         for of in missed.into_iter().take(LISTED) {
             let Some(range) = of.range else { continue };
             let shown = |value: f64| render(value, of.figure.metric.unit);
@@ -306,7 +307,7 @@ fn print_metrics(title: &str, all: &[Judged<'_>]) {
         (unpredicted, figures - in_range, figures, name)
     };
     let mut rows: Vec<_> = metrics.into_iter().map(row).collect();
-    rows.sort_by_key(|(unpredicted, outside, ..)| std::cmp::Reverse(unpredicted + outside));
+    rows.order_by_key(|(unpredicted, outside, ..)| std::cmp::Reverse(unpredicted + outside));
     for (unpredicted, outside, figures, name) in rows.into_iter().take(METRICS) {
         println!("| {name} | {figures} | {unpredicted} | {outside} |");
     }
@@ -315,11 +316,11 @@ fn print_metrics(title: &str, all: &[Judged<'_>]) {
 
 /// How many machines there are, and whether these are enough for a claim.
 fn print_case(machines: &[Machine]) {
-    let models: BTreeSet<&str> = machines.iter().map(|one| one.model.as_str()).collect();
-    let cores: BTreeSet<&str> = machines.iter().map(|one| core(&one.site).name()).collect();
+    let models: BTreeSet<&str> = machines.iter().map(|one| one.model.as_str()).gather();
+    let cores: BTreeSet<&str> = machines.iter().map(|one| core(&one.site).name()).gather();
     let known: Vec<&Machine> =
         machines.iter().filter(|one| one.figures.len() >= LEAST_FIGURES).collect();
-    let known_cores: BTreeSet<&str> = known.iter().map(|one| core(&one.site).name()).collect();
+    let known_cores: BTreeSet<&str> = known.iter().map(|one| core(&one.site).name()).gather();
     let is_enough = known.len() >= LEAST_MACHINES && known_cores.len() >= LEAST_CORES;
     let case = match is_enough {
         true => "enough to claim how predictions do on a machine that is not among them",

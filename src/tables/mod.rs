@@ -8,6 +8,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 
+use record::order::Gather;
 use record::plain::lines;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -160,7 +161,8 @@ fn plain(value: &Value) -> Value {
         Value::String(text) => Value::String(lines(text)),
         Value::Array(items) => items.iter().map(plain).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (lines(name), plain(value))).collect()
+            let fields = fields.iter().map(|(name, value)| (lines(name), plain(value)));
+            Value::Object(fields.gather())
         }
         other => other.clone(),
     }
@@ -183,7 +185,7 @@ impl<Out: Write> Writer<Out> {
     /// Begins the files of [`TABLES`], in that order. Errors: what writing reports.
     pub fn begin(mut files: Vec<Out>) -> io::Result<Writer<Out>> {
         for (file, table) in files.iter_mut().zip(TABLES) {
-            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).gather();
             writeln!(file, "{}", names.join(","))?;
         }
         Ok(Writer { files, rows: [0; TABLES.len()], ids: BTreeSet::new() })

@@ -4,6 +4,7 @@ use super::figure::Figure;
 use super::gather::{distinct, gathered};
 use record::key::Key;
 use record::metric::Better;
+use record::order::InOrder;
 use record::run::Run;
 use record::unit::Unit;
 use stats::quantile::median;
@@ -72,7 +73,7 @@ pub fn standings(figures: &[Figure], others: &[Machine]) -> Vec<Standing> {
     });
     let mut standings: Vec<Standing> =
         gathered(shared).into_iter().map(|(id, examples)| standing(id, examples)).collect();
-    standings.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    standings.order_by(|a, b| b.factor.total_cmp(&a.factor));
     standings
 }
 

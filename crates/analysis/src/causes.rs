@@ -3,6 +3,7 @@
 
 mod table;
 
+use record::order::InOrder;
 pub use table::{Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
 
 use super::figure::Figure;
@@ -51,7 +52,7 @@ fn once(found: impl Iterator<Item = (&'static Cause, Vec<usize>)>) -> Vec<&'stat
 /// The causes that explain some of the misses, the likeliest first, each with which ones.
 fn held(run: &Run, misses: &[&Miss]) -> Vec<(&'static Cause, Vec<usize>)> {
     let mut held = explaining(run, misses, CAUSES.iter());
-    held.sort_by_key(|(cause, explained)| {
+    held.order_by_key(|(cause, explained)| {
         let is_of_the_machine = !cause.fact.is_of_rounds();
         (is_of_the_machine, std::cmp::Reverse(explained.len()))
     });
@@ -123,7 +124,7 @@ fn by_limits(run: &Run, misses: &[&Miss]) -> Vec<String> {
         .filter_map(|miss| held::by(run, miss.figure))
         .map(|limit| format!("it is limited by {limit}"))
         .collect();
-    texts.sort();
+    texts.order();
     texts.dedup();
     texts
 }

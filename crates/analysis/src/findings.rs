@@ -13,6 +13,7 @@ use super::figure::Figure;
 use super::gather::{distinct, gathered};
 use super::names::Names;
 use record::event::Unusable;
+use record::order::{Gather, InOrder};
 use record::run::Run;
 use record::shown::shown;
 use serde::Serialize;
@@ -115,7 +116,7 @@ pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     all.extend(missed::findings(run, figures, &named));
     all.extend(beside::findings(run));
     // Of equals first what makes one run two: all else mixes both.
-    all.sort_by_key(|finding| (finding.severity, finding.cause != MOVED_CPUS));
+    all.order_by_key(|finding| (finding.severity, finding.cause != MOVED_CPUS));
     all
 }
 
@@ -141,7 +142,7 @@ impl<'run> Named<'run> {
             own.collect::<Vec<&Figure>>()
         };
         let each = planned.map(|planned| (planned.id.as_str(), planned));
-        Named(each.map(|(id, planned)| (id, Names::of(planned, &of_one(id)))).collect())
+        Named(each.map(|(id, planned)| (id, Names::of(planned, &of_one(id)))).gather())
     }
 
     /// Metric and case with the value, as the discussion names them, behind its experiment where
@@ -185,7 +186,7 @@ fn about<'run>(figures: &[&'run Figure]) -> &'run str {
 /// How many figures each experiment has of some, those with most first.
 fn spread(figures: &[&Figure]) -> String {
     let mut groups = gathered(figures.iter().map(|figure| (figure.experiment.as_str(), ())));
-    groups.sort_by_key(|(_, own)| std::cmp::Reverse(own.len()));
+    groups.order_by_key(|(_, own)| std::cmp::Reverse(own.len()));
     let first = groups.iter().take(LISTED + 1);
     let mut parts: Vec<String> = first.map(|(id, own)| format!("{id} {}", own.len())).collect();
     if groups.len() > parts.len() {

@@ -3,6 +3,7 @@
 use super::gather::ends;
 use super::moved::moved;
 use record::event::{Round, RoundStatus};
+use record::order::InOrder;
 use record::run::Run;
 use stats::width::Seen;
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ pub fn reasons(rounds: &[&Round]) -> Vec<(String, usize)> {
         *reasons.entry(kind(reason)).or_default() += 1;
     }
     let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
-    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    reasons.order_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     reasons
 }
 

@@ -11,6 +11,7 @@ use record::event::{
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
+use record::order::Gather;
 use record::run::Run;
 use record::unit::Unit;
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
@@ -219,7 +220,7 @@ fn resolved(rounds: &[(RoundSamples, f64)]) -> BTreeMap<String, Value> {
         1 => values.remove(0),
         _ => Value::Text(values.iter().map(Value::to_string).collect::<Vec<_>>().join("; ")),
     };
-    seen.into_iter().map(|(name, values)| (name, joined(values))).collect()
+    seen.into_iter().map(|(name, values)| (name, joined(values))).gather()
 }
 
 fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {

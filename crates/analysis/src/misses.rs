@@ -4,6 +4,7 @@ use super::figure::{Figure, Judged};
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
 use record::metric::Better;
+use record::order::InOrder;
 
 /// A figure outside of what was predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +48,7 @@ pub fn is_estimate(figure: &Figure) -> bool {
 
 /// Those that miss by most first, and before all others those that certainly miss.
 pub fn sort(misses: &mut [Miss]) {
-    misses.sort_by(|a, b| {
+    misses.order_by(|a, b| {
         let certain = b.is_certain.cmp(&a.is_certain);
         certain.then(b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)))
     });

@@ -12,6 +12,7 @@ use record::event::{
 };
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
+use record::order::Gather;
 use record::run::Run;
 use record::unit::Unit;
 use record::view::{Cases, View};
@@ -207,7 +208,7 @@ fn plan() -> Plan {
         ],
         ladder().iter().map(|(footprint, _)| rung(*footprint)).collect(),
     );
-    latency.units = BTreeMap::from([("footprint".to_owned(), Unit::B)]);
+    latency.units = [("footprint".to_owned(), Unit::B)].gather();
     latency.view = View::Line {
         over: "footprint".into(),
         metric: "latency".into(),
@@ -338,7 +339,7 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
 fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event {
     Event::Samples(Samples {
         core_hz: Some(CORE_HZ * (1.0 + 0.001 * wobble(u64::from(n)))),
-        at: BTreeMap::from([("cpu".to_owned(), 1.into())]),
+        at: [("cpu".to_owned(), 1.into())].gather(),
         ..Samples::new(series, n, case, metric, raw)
     })
 }

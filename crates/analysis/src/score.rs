@@ -9,6 +9,7 @@ use super::figure::Figure;
 use super::gather::ends;
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
+use record::order::Gather;
 use record::unit::Unit;
 use stats::quantile::median;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ static NAIVE: LazyLock<BTreeMap<(&str, &str), f64>> = LazyLock::new(|| {
         let (least, most) = (number()?, number()?);
         Some(((family, unit), (most / least).ln()))
     };
-    NAIVE_TABLE.lines().skip(1).filter_map(row).collect()
+    NAIVE_TABLE.lines().skip(1).filter_map(row).gather()
 });
 
 /// A figure with what was predicted of it.

@@ -1,5 +1,6 @@
 //! Figures over the runs of one machine, with the shifts of their level.
 
+use record::order::Gather;
 use stats::compare::multiple::benjamini_hochberg;
 use stats::quantile::median;
 use stats::shift::{RATE, Shift, p_value, shifts};
@@ -132,7 +133,7 @@ fn environment(
     let names: BTreeSet<&String> = over.points[first..end]
         .iter()
         .flat_map(|point| runs[point.run].environment.keys())
-        .collect();
+        .gather();
     names
         .into_iter()
         .filter_map(|name| {

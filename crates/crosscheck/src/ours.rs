@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use record::event::{Ending, Raw};
 use record::key::CaseId;
 use record::metric::Better;
+use record::order::InOrder;
 use record::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,7 +149,7 @@ fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64
 
 /// The median of counted values.
 fn middle(mut counted: Vec<(f64, f64)>) -> Option<f64> {
-    counted.sort_by(|one, other| one.0.total_cmp(&other.0));
+    counted.order_by(|one, other| one.0.total_cmp(&other.0));
     let half = counted.iter().map(|(_, count)| count).sum::<f64>() / 2.0;
     let mut below = 0.0;
     counted

@@ -5,6 +5,7 @@ use super::Output;
 use anyhow::{Context, Result, bail};
 use host::place::Place;
 use metal::process::{dying_with_parent, has_ended, in_new_session, kill, placed, reap_ended};
+use record::order::Gather;
 use record::plain::lines;
 use session::child::Interrupted;
 use std::collections::BTreeSet;
@@ -230,7 +231,7 @@ struct Process {
 /// The process `root`, its descendants, and those of its session, including unreaped dead ones,
 /// `root` itself only while it lives.
 fn family(root: u32, all: &[Process]) -> Vec<Process> {
-    let mut found: BTreeSet<u32> = BTreeSet::from([root]);
+    let mut found: BTreeSet<u32> = [root].gather();
     loop {
         let before = found.len();
         let of_it = |one: &&Process| found.contains(&one.parent) || found.contains(&one.session);

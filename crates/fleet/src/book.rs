@@ -4,6 +4,7 @@ use crate::read::{Sweep, read};
 use crate::sweep::{Absent, Event, Stage};
 use anyhow::{Context, Result, bail, ensure};
 use record::key::Key;
+use record::order::Gather;
 use record::seal::seal;
 use session::store::file;
 use std::collections::{BTreeSet, HashMap};
@@ -39,11 +40,11 @@ pub fn settle(sweep: &mut Sweep) {
     let pairs = std::mem::take(&mut sweep.pairs);
     sweep.pairs = last_of(pairs, |of| (of.from, of.to, of.step, of.key.clone()));
     let known: BTreeSet<(u32, u32, u32)> =
-        sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).collect();
+        sweep.pairs.iter().map(|pair| (pair.step, pair.from, pair.to)).gather();
     let again: BTreeSet<(u32, String)> =
-        sweep.figures.iter().map(|figure| (figure.rank, figure.key.experiment.clone())).collect();
+        sweep.figures.iter().map(|figure| (figure.rank, figure.key.experiment.clone())).gather();
     let measured: BTreeSet<u32> =
-        sweep.nodes.keys().copied().filter(|rank| has_measured(sweep, *rank)).collect();
+        sweep.nodes.keys().copied().filter(|rank| has_measured(sweep, *rank)).gather();
     let is_missing = |absent: &Absent| match (absent.phase, absent.step.zip(absent.to)) {
         (_, Some((step, to))) => !known.contains(&(step, absent.rank, to)),
         (Stage::Meet, None) => !sweep.nodes.contains_key(&absent.rank),

@@ -6,6 +6,7 @@
 //! distance between nodes.
 
 use fastrand::Rng;
+use record::order::InOrder;
 use std::collections::HashSet;
 
 /// The near end, which sends, and the far end.
@@ -213,7 +214,7 @@ fn oriented(mut steps: Vec<Vec<Edge>>, rng: &mut Rng) -> Vec<Vec<Edge>> {
     }
     let mut starts: Vec<usize> = (0..nodes).collect();
     rng.shuffle(&mut starts);
-    starts.sort_by_key(|node| pairs[*node].len().is_multiple_of(2));
+    starts.order_by_key(|node| pairs[*node].len().is_multiple_of(2));
     let mut done: Vec<Vec<bool>> = steps.iter().map(|step| vec![false; step.len()]).collect();
     for start in starts {
         let is_turned = rng.bool();

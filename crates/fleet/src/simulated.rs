@@ -11,6 +11,7 @@ use crate::relay::{Act as Does, Link, Relay};
 use crate::sweep::Event;
 use crate::tree::{Routes, has_children};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, OneTime, Order, Report, Up};
+use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -179,7 +180,7 @@ impl<'a> World<'a> {
             // The address is the rank: that is how a child finds its parent.
             address: IpAddr::from(rank.to_be_bytes()),
             port,
-            stratum: BTreeMap::from([("cpu".to_owned(), "drawn".to_owned())]),
+            stratum: [("cpu".to_owned(), "drawn".to_owned())].gather(),
             labels: BTreeMap::new(),
             simulated: true,
         }
@@ -439,7 +440,7 @@ impl<'a> World<'a> {
 
 /// The nodes whose figures by themselves are all in a record.
 pub fn measured(sweep: &Sweep) -> BTreeSet<u32> {
-    sweep.nodes.values().filter(|node| node.record.is_some()).map(|node| node.rank).collect()
+    sweep.nodes.values().filter(|node| node.record.is_some()).map(|node| node.rank).gather()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The tree over which reports reach rank 0: each node has at most [`DEGREE`] children, so that a
 //! message passes O(log N) nodes and rank 0 has few connections.
 
+use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Children of a node.
@@ -86,7 +87,7 @@ pub fn below(parents: &BTreeMap<u32, u32>, through: u32) -> BTreeSet<u32> {
         }
         false
     };
-    parents.keys().copied().filter(|rank| passes(*rank)).collect()
+    parents.keys().copied().filter(|rank| passes(*rank)).gather()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Caches, from sysfs and CPUID.
 
+use record::order::InOrder;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -130,7 +131,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Caches {
             cache.inclusive = twin.and_then(|twin| twin.inclusive);
         }
     }
-    levels.sort_by_key(|cache| (cache.level, cache.kind, cache.shared_by.first().cloned()));
+    levels.order_by_key(|cache| (cache.level, cache.kind, cache.shared_by.first().cloned()));
     Caches { levels, tlbs: tlb::read(outside), source: source.map(str::to_string) }
 }
 

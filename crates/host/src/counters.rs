@@ -1,5 +1,6 @@
 //! Counters of what disturbs a measurement, read before and after every round.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ impl Snapshot {
         });
         delta!(Snapshot, self, earlier, [throttled_ns, throttled_periods, run_delay_ns, migrations,
             cpu_pressure_us, memory_pressure_us, io_pressure_us],
-            cpus: cpus.collect(), load: self.load)
+            cpus: cpus.gather(), load: self.load)
     }
 
     /// Steal of all CPUs in the snapshot together; `None` if none reports it.
@@ -134,7 +135,7 @@ impl Snapshot {
 
 fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
     let mut found: BTreeMap<usize, CpuCounters> =
-        cpus.iter().map(|&cpu| (cpu, CpuCounters::default())).collect();
+        cpus.iter().map(|&cpu| (cpu, CpuCounters::default())).gather();
     read_times(&root.read("proc/stat").unwrap_or_default(), &mut found);
     read_interrupts(&root.read("proc/interrupts").unwrap_or_default(), &mut found);
     for (cpu, counters) in &mut found {

@@ -1,6 +1,7 @@
 //! Memory modules, their array and the caches, from the DMI table (SMBIOS structure types 17, 16
 //! and 7). Readable by root only.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,7 @@ pub(super) fn write_policies(root: &Root) -> BTreeMap<u32, String> {
             let is_same = policies.iter().all(|policy| *policy == Some(first));
             is_same.then(|| (level, first.to_owned()))
         })
-        .collect()
+        .gather()
 }
 
 /// An array of system memory (DSP0134, section 7.17).

@@ -2,6 +2,7 @@
 
 use super::Host;
 use super::net::shaping::Shaper;
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 /// The environment (METHOD §4), by name; facts that the machine does not report are absent.
@@ -55,7 +56,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("euid", kernel.euid.map(|euid| euid.to_string())),
     ];
     let known = tags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.chain(of_parts(host)).collect()
+    known.chain(of_parts(host)).gather()
 }
 
 /// What there is one of for each vulnerability, memory node or interface.

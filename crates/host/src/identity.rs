@@ -1,5 +1,6 @@
 //! What does not change from boot to boot.
 
+use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 
 use super::{Caches, Cpu, Kernel, Memory, Outside, Root};
@@ -52,7 +53,7 @@ pub(super) fn of(
     add("product", kernel.virtualisation.product.clone());
     add("vendor", kernel.virtualisation.system_vendor.clone());
     add("machine-id", machine_id(root));
-    parts.sort();
+    parts.order();
     let hash = format!("{:016x}", fnv1a(parts.join("\n").as_bytes()));
     Identity { hash, parts }
 }

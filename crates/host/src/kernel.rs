@@ -1,5 +1,6 @@
 //! Kernel, distribution, hypervisor, container, and the settings that disturb or protect.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -247,7 +248,7 @@ fn distribution(root: &Root) -> Option<String> {
 fn mitigations(root: &Root) -> BTreeMap<String, String> {
     const DIR: &str = "sys/devices/system/cpu/vulnerabilities";
     let names = root.list(DIR).into_iter();
-    names.filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?))).collect()
+    names.filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?))).gather()
 }
 
 /// The file says `(null)` if the kernel supports it and it was not requested.

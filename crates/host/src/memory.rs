@@ -1,5 +1,6 @@
 //! Main memory and how the kernel manages it.
 
+use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 
 use super::dmi::{self, Dimm};
@@ -136,6 +137,6 @@ fn pools(root: &Root) -> Vec<HugePagePool> {
         })
     };
     let mut pools: Vec<HugePagePool> = root.list(DIR).iter().filter_map(pool).collect();
-    pools.sort_by_key(|pool| pool.page_bytes);
+    pools.order_by_key(|pool| pool.page_bytes);
     pools
 }

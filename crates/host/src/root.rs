@@ -1,5 +1,6 @@
 //! Where the machine is read from: this machine, a recorded directory, or a recorded archive.
 
+use record::order::{Gather, InOrder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -152,11 +153,11 @@ impl Root {
                 let below = entries.range(prefix.clone()..);
                 let inside = below.take_while(|(name, _)| name.starts_with(&prefix));
                 let names: BTreeSet<&str> =
-                    inside.filter_map(|(name, _)| name[prefix.len()..].split('/').next()).collect();
+                    inside.filter_map(|(name, _)| name[prefix.len()..].split('/').next()).gather();
                 names.into_iter().map(str::to_string).collect()
             }
         };
-        names.sort_by(|a, b| natural_key(a).cmp(&natural_key(b)));
+        names.order_by(|a, b| natural_key(a).cmp(&natural_key(b)));
         names
     }
 

@@ -1,5 +1,6 @@
 //! Translation look-aside buffers, from CPUID.
 
+use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 
 use super::{CpuidLeaf, Outside};
@@ -49,7 +50,7 @@ pub(super) fn read(outside: &Outside) -> Vec<Tlb> {
         found = from_leaf_2(outside);
     }
     found.extend(from_amd(outside));
-    found.sort_by_key(|tlb| (tlb.level, tlb.kind, tlb.page_bytes));
+    found.order_by_key(|tlb| (tlb.level, tlb.kind, tlb.page_bytes));
     found
 }
 

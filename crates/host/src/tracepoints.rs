@@ -1,5 +1,6 @@
 //! The kernel's tracepoints: their numbers and the layout of their records, from tracefs.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::Root;
@@ -138,7 +139,7 @@ fn symbols(text: &str) -> BTreeMap<i64, String> {
         let name = rest.split('"').nth(1)?;
         Some((value.trim().parse().ok()?, name.to_owned()))
     });
-    pairs.collect()
+    pairs.gather()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod key_figure;
 pub mod lines;
 pub mod metric;
 pub mod note;
+pub mod order;
 pub mod plain;
 pub mod plan;
 mod prediction;

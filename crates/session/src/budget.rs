@@ -14,6 +14,7 @@ mod coverage;
 #[cfg(test)]
 mod tests;
 
+use record::order::InOrder;
 use stats::quantile::median;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -180,7 +181,7 @@ impl<'run> Budget<'run> {
                 (rounds, !claim.lacks_alone, u32::MAX - claim.least)
             }
         };
-        open.sort_by(|a, b| order(*a).cmp(&order(*b)).then(self.wider(*a, *b)));
+        open.order_by(|a, b| order(*a).cmp(&order(*b)).then(self.wider(*a, *b)));
         let Some((&widest, others)) = open.split_first() else { return Vec::new() };
         let shared = match level(widest) {
             u32::MAX => self.left / 2,

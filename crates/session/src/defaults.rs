@@ -5,6 +5,7 @@ use bench::experiment::{
     AnyExperiment, Domain, FAR, LOOPBACK, Param, Params, Preset, Role, Site, Unit,
 };
 use record::key::Value;
+use record::order::InOrder;
 use record::quantity::render_bytes;
 
 use crate::params::Settings;
@@ -62,7 +63,7 @@ fn values(param: &Param, params: &Params, offer: &bench::experiment::Offer) -> V
         }
     }
     if distinct.iter().all(|value| value.int().is_some()) {
-        distinct.sort();
+        distinct.order();
     }
     match (distinct.is_empty(), param.role) {
         (false, _) => distinct,

@@ -4,6 +4,7 @@ use bench::experiment::{AnyExperiment, DerivedValue, Known, Site};
 use record::event::{Derived, Repeat};
 use record::key::{Key, PLACEMENT, Value};
 use record::metric::{Better, Over};
+use record::order::Gather;
 use record::run::Run;
 use stats::estimate::{RoundValue, estimate};
 use stats::interval::Interval;
@@ -178,7 +179,7 @@ impl<'run> Inputs<'run> {
                 .iter()
                 .filter(|value| value.value.is_finite())
                 .map(|value| ((value.case.clone(), value.metric), value.value))
-                .collect::<BTreeMap<_, _>>();
+                .gather::<BTreeMap<_, _>>();
             // The resampler's first call is on the rounds as they are: facts and notes come from
             // there.
             first.get_or_insert(values);
@@ -226,7 +227,7 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let all = figures.values().flat_map(|figure| &figure.values);
-    let rounds: BTreeMap<u32, bool> = all.map(|valued| (valued.round, valued.disturbed)).collect();
+    let rounds: BTreeMap<u32, bool> = all.map(|valued| (valued.round, valued.disturbed)).gather();
     let quiet = rounds.values().filter(|disturbed| !**disturbed).count();
     let used: Vec<u32> = rounds
         .iter()
@@ -236,7 +237,7 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let mut table = Table { keys: Vec::new(), rounds: Vec::new() };
     for ((case, metric), figure) in figures {
         let by_round: BTreeMap<u32, f64> =
-            figure.values.iter().map(|valued| (valued.round, valued.value)).collect();
+            figure.values.iter().map(|valued| (valued.round, valued.value)).gather();
         // What one repetition has one value of holds for all of its blocks.
         let only = match (in_rounds, figure.values.as_slice()) {
             (false, [only]) => Some(only.value),

@@ -6,6 +6,7 @@ use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
 use record::metric::Better;
+use record::order::Gather;
 use record::run::Run;
 use stats::estimate::{RoundValue, estimate};
 use stats::interval::relative_half_width;
@@ -110,7 +111,7 @@ impl<'run> Live<'run> {
             if round.status == RoundStatus::Ok || !round.failed.is_empty() {
                 let failed = round.failed.iter().map(|failed| &failed.case);
                 let cases = measured.get(&round.n);
-                let cases = cases.map(|cases| cases.iter().chain(failed).cloned().collect());
+                let cases = cases.map(|cases| cases.iter().chain(failed).cloned().gather());
                 live.take(&round.status, &round.failed, cases);
             }
         }
@@ -231,7 +232,7 @@ impl<'run> Live<'run> {
     ) {
         match status {
             RoundStatus::Ok => {
-                let next = || self.next().map(|case| case.id.clone()).collect();
+                let next = || self.next().map(|case| case.id.clone()).gather();
                 for case in measured.unwrap_or_else(next) {
                     *self.counts.entry(case).or_default() += 1;
                 }

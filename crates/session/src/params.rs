@@ -4,6 +4,7 @@ use crate::select::{domain_text, near, nearest, parted};
 use crate::setup::Usage;
 use bench::experiment::{Card, Catalogue, Domain, Param, Params, Preset, Role, find};
 use record::key::Value;
+use record::order::Gather;
 use record::quantity::parse_integer;
 use record::unit::Unit;
 use std::collections::BTreeSet;
@@ -75,7 +76,7 @@ impl Settings {
                     .map(|(_, _, values)| values.clone());
                 (param.name, set.unwrap_or_else(|| default_values(param, preset)))
             })
-            .collect();
+            .gather();
         Params { preset, values, only: None }
     }
 }

@@ -11,6 +11,7 @@ use anyhow::Result;
 use bench::link::Done;
 use bench::measure::clock_step;
 use record::event::{Event, Learnt, Round, RoundStatus, Unusable, Width};
+use record::order::Gather;
 use stats::width::{self, Learned, TOO_FAST};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -131,7 +132,7 @@ impl<'run> Session<'run> {
     /// The other plumbs that measure on this machine now.
     fn others(&self) -> BTreeSet<String> {
         let machine = self.setup.machine.as_ref();
-        machine.into_iter().flat_map(Machine::others).collect()
+        machine.into_iter().flat_map(Machine::others).gather()
     }
 
     /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is

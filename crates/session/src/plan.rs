@@ -15,6 +15,7 @@ use bench::experiment::{
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
 use record::key::{CaseId, PLACEMENT, Value};
+use record::order::Gather;
 use record::view::View;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -359,7 +360,7 @@ fn derivable(experiment: &dyn AnyExperiment, site: &Site, series: &[Series]) -> 
     let mut all = of(None);
     let unplaced = all.clone();
     let cases = series.iter().flat_map(|series| &series.cases);
-    let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).collect();
+    let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).gather();
     for place in places {
         let more = of(Some(place)).into_iter();
         let more = more.filter(|case| !unplaced.contains(case));
@@ -392,7 +393,7 @@ fn offer(
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
         let wanted: BTreeSet<CaseId> =
-            wanted.filter(|case| is_wanted(case)).map(CaseId::unplaced).collect();
+            wanted.filter(|case| is_wanted(case)).map(CaseId::unplaced).gather();
         if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {

@@ -19,6 +19,7 @@ use host::{Host, Outside, Root};
 use record::FORMAT;
 use record::case::{Case, Series};
 use record::event::{Options, PeerHeader, REPORTS};
+use record::order::Gather;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -230,9 +231,8 @@ impl Setup {
     pub fn make_dirs(&mut self, store: &Store, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
         let mut made = Vec::new();
         let works = self.planned.work.iter();
-        let groups: BTreeSet<PathBuf> = works
-            .filter_map(|work| work.experiment.group_below(&self.site, &work.series))
-            .collect();
+        let groups: BTreeSet<PathBuf> =
+            works.filter_map(|work| work.experiment.group_below(&self.site, &work.series)).gather();
         let groups: Vec<PathBuf> = groups.into_iter().collect();
         if let Some(dir) = &mut self.site.dir {
             let work = WorkDir::make(store, &dir.path, &self.name, &groups, stop)?;

@@ -1,6 +1,7 @@
 //! How long a series remembers.
 
 use super::moments::mean;
+use record::order::InOrder;
 
 /// Longest series whose autocorrelation is computed value by value; longer ones are averaged in
 /// equal bins first, which can only lengthen the result.
@@ -50,7 +51,7 @@ fn windowed(values: &[f64]) -> Option<f64> {
 /// The rank of every value from 0; ties share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    order.order_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut rank = 0.0;
     for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {

@@ -2,6 +2,7 @@
 
 use super::interval::Interval;
 use super::quantile::{median, quantile};
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 /// How many resamples are drawn.
@@ -60,7 +61,7 @@ pub fn derived<K: Ord + Clone>(
             };
             (key, derived)
         })
-        .collect()
+        .gather()
 }
 
 /// The estimates on the rounds as they are.

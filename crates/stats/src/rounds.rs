@@ -9,6 +9,7 @@ use crate::width::{LEAST_ALONE, is_alone};
 use record::event::{Histogram, Repeat, Samples};
 use record::key::CaseId;
 use record::metric::Over;
+use record::order::Gather;
 use record::run::Run;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -144,7 +145,7 @@ pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, Str
             };
             ((case.clone(), metric.to_owned()), values)
         })
-        .collect()
+        .gather()
 }
 
 fn of_rounds(

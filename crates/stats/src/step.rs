@@ -2,6 +2,7 @@
 
 use super::ladder::Rung;
 use super::quantile::median;
+use record::order::InOrder;
 
 /// A smaller rise is no step: what no longer fits comes from something that is slower by far.
 const RISE: f64 = 1.5;
@@ -32,7 +33,7 @@ pub struct Step {
 pub fn step(rungs: &[Rung]) -> Option<Step> {
     let mut rungs: Vec<Rung> =
         rungs.iter().copied().filter(|rung| rung.size > 0.0 && rung.value > 0.0).collect();
-    rungs.sort_by(|a, b| a.size.total_cmp(&b.size));
+    rungs.order_by(|a, b| a.size.total_cmp(&b.size));
     let logs: Vec<f64> = rungs.iter().map(|rung| rung.value.ln()).collect();
     let cost = |at: usize| squares(&logs[..at]) + squares(&logs[at..]);
     let at = (1..rungs.len()).min_by(|a, b| cost(*a).total_cmp(&cost(*b)))?;

@@ -2,6 +2,7 @@
 
 use crate::cmd::{Failure, output};
 use fleet::kubernetes::{Pods, Sweep, Watch, sweep, valid, watch, yaml};
+use record::order::Gather;
 use session::agent::key::Key;
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             .map_err(|error| Failure::Usage(format!("--name {}: {error}", args.name)))?,
         namespace: args.namespace,
         image: args.image,
-        node_selector: args.node_selector.into_iter().collect(),
+        node_selector: args.node_selector.into_iter().gather(),
         memory,
         host_network: args.host_network,
     };

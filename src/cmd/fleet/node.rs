@@ -11,6 +11,7 @@ use fleet::engine;
 use fleet::place::Place;
 use fleet::secret::secret;
 use fleet::serve::{self, Ended, Lead, Options};
+use record::order::Gather;
 use session::agent::key::Key;
 use session::child::STOPPING;
 use session::store::{Store, journal};
@@ -183,7 +184,7 @@ impl PlaceArgs {
     fn place(&self, size: Option<u32>) -> Result<Place> {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
+            .gather();
         let is_whole = self.rank.is_some() && self.meet.is_some();
         let found = if is_whole { None } else { engine::place(&environment)? };
         let is_engines = found.is_some();

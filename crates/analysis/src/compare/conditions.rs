@@ -4,6 +4,7 @@
 use crate::health::{Health, health};
 use crate::names::around;
 use record::event::End;
+use record::order::{Gather, InOrder};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -125,7 +126,7 @@ pub fn differences(base: &Run, new: &Run, same_machine: bool) -> Vec<Condition> 
         all.state(&health(base), &health(new));
     }
     let mut all = all.0;
-    all.sort_by_key(|condition| condition.class);
+    all.order_by_key(|condition| condition.class);
     all
 }
 
@@ -137,7 +138,7 @@ pub fn settings(environment: &BTreeMap<String, String>) -> BTreeMap<&str, &str> 
         .iter()
         .filter(|(name, _)| !moves(name))
         .map(|(name, text)| (name.as_str(), text.as_str()))
-        .collect()
+        .gather()
 }
 
 /// Shares of rounds or of time that differ by less are no news.
@@ -290,7 +291,7 @@ impl Found {
         new: &BTreeMap<String, String>,
     ) {
         let mut names: Vec<&String> = base.keys().chain(new.keys()).collect();
-        names.sort();
+        names.order();
         names.dedup();
         for name in names {
             let of = |map: &BTreeMap<String, String>| map.get(name).cloned().unwrap_or_default();

@@ -23,6 +23,7 @@ pub use join::Incomparable;
 #[cfg(test)]
 pub use join::Why;
 pub use nearest::Near;
+use record::order::InOrder;
 
 use super::figure::{Figure, Interval};
 use super::history::{History, used_rounds};
@@ -226,7 +227,7 @@ impl<'a> Against<'a> {
     pub fn findings(&self) -> Vec<&Compared<'a>> {
         let found = self.figures.iter().filter(|one| one.finding().is_some());
         let mut found: Vec<&Compared> = found.collect();
-        found.sort_by(|a, b| b.size().total_cmp(&a.size()));
+        found.order_by(|a, b| b.size().total_cmp(&a.size()));
         found
     }
 
@@ -235,7 +236,7 @@ impl<'a> Against<'a> {
         let quiet = self.figures.iter().filter(|one| one.outcome == Outcome::Quiet);
         let mut quiet: Vec<&Compared> = quiet.collect();
         let p = |one: &Compared| one.p.unwrap_or(1.0);
-        quiet.sort_by(|a, b| p(a).total_cmp(&p(b)));
+        quiet.order_by(|a, b| p(a).total_cmp(&p(b)));
         quiet
     }
 
@@ -331,7 +332,7 @@ fn judged<'a>(
             all.push((joined.at, compared(&joined, band, &prepared, result)));
         }
     }
-    all.sort_by_key(|(at, _)| *at);
+    all.order_by_key(|(at, _)| *at);
     let mut all: Vec<Compared> = all.into_iter().map(|(_, one)| one).collect();
     for one in all.iter_mut().filter(|one| one.finding().is_some()) {
         one.reasons = reasons::of(base_run, new_run, one);

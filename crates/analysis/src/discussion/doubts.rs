@@ -8,6 +8,7 @@ use crate::index::experiment_of;
 use crate::names::around;
 use crate::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, RoundStatus};
+use record::order::InOrder;
 use record::run::Run;
 
 /// Reported reasons of disturbance.
@@ -70,7 +71,7 @@ fn reasons(run: &Run, experiment: &str) -> String {
         distinct(kinds).into_iter().map(|kind| (kind, ()))
     });
     let mut counts = gathered(kinds);
-    counts.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
+    counts.order_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
     let told: Vec<String> = counts
         .into_iter()
         .take(REASONS)

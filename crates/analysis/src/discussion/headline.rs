@@ -8,6 +8,7 @@ use crate::names::{Names, around, words};
 use crate::verdict::Verdict;
 use record::event::{PlannedExperiment, Prediction, Range, Shares};
 use record::key::CaseId;
+use record::order::InOrder;
 use record::quantity::digits;
 use record::shown::{range, shown};
 use record::view::View;
@@ -89,7 +90,7 @@ fn longest_line<'figures>(
     let lines = gathered(placed).into_iter().map(|(_, line)| line);
     // Of several that are the longest, the first.
     let mut line = lines.rev().max_by_key(Vec::len).filter(|line| line.len() > 2)?;
-    line.sort_by_key(|(at, _)| *at);
+    line.order_by_key(|(at, _)| *at);
     Some(line.into_iter().map(|(_, figure)| figure).collect())
 }
 

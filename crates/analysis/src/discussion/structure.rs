@@ -7,6 +7,7 @@ use crate::figure::Figure;
 use crate::gather::distinct;
 use crate::names::{Names, is_derived, words};
 use record::event::PlannedExperiment;
+use record::order::InOrder;
 use record::quantity::render;
 use record::run::Run;
 use record::shown::shown;
@@ -93,7 +94,7 @@ fn parts(measured: &[&Figure]) -> Option<String> {
     if wholes.next().is_some() || parts.is_empty() {
         return None;
     }
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    parts.order_by(|a, b| b.1.total_cmp(&a.1));
     let largest: Vec<String> = parts
         .iter()
         .take(METRICS)
@@ -114,7 +115,7 @@ fn several(
 ) -> Option<String> {
     let mut metrics = distinct(figures.iter().map(|figure| figure.metric_name()));
     let position = |name: &str| planned.metrics.iter().position(|metric| metric.name == name);
-    metrics.sort_by_key(|name| position(name));
+    metrics.order_by_key(|name| position(name));
     let told: Vec<String> = metrics
         .iter()
         .take(METRICS)

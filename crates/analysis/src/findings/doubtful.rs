@@ -5,6 +5,7 @@ use crate::figure::Figure;
 use crate::health::health;
 use record::event::Ending;
 use record::note::NoteKind;
+use record::order::InOrder;
 use record::run::Run;
 
 pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Finding> {
@@ -56,7 +57,7 @@ fn unended(figures: &[Figure], named: &Named) -> Option<Finding> {
         Some((stats.censored, stats.samples))
     };
     let mut having = having(figures, |figure| share(figure).is_some());
-    having.sort_by(|a, b| {
+    having.order_by(|a, b| {
         let of = |figure: &Figure| share(figure).map_or(0.0, |(few, all)| few as f64 / all as f64);
         of(b).total_cmp(&of(a))
     });

@@ -7,6 +7,7 @@ use host::net::Interface;
 use host::{Host, format_cpus};
 use record::case::Case;
 use record::key::{PLACEMENT, Value};
+use record::order::Gather;
 
 /// The scheduler places the thread on any CPU of the run.
 pub const FREE: &str = record::key::FREE;
@@ -252,7 +253,7 @@ impl Known {
     /// The placements of an experiment's figures, none first.
     pub fn places(&self) -> std::collections::BTreeSet<Option<Value>> {
         let of = |key: &record::key::Key| key.case.get(PLACEMENT).cloned();
-        self.values.keys().map(of).chain([None]).collect()
+        self.values.keys().map(of).chain([None]).gather()
     }
 }
 

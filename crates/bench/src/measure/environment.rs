@@ -5,6 +5,7 @@
 use host::counters::Snapshot as Counters;
 use host::{Outside, Root};
 use metal::process::{self, Usage};
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 /// Counters at one moment: of the process (switches, faults and times, of its ended threads too),
@@ -52,7 +53,7 @@ impl Snapshot {
         .filter_map(|(name, value)| Some((name, value? as f64)))
         .chain(counters.load.map(|load| ("load_1m", load)))
         .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+        .gather()
     }
 }
 

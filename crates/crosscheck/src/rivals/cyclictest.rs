@@ -8,6 +8,7 @@
 
 mod theirs;
 
+use record::order::InOrder;
 use crate::ours::is_of;
 use crate::read::version_behind;
 use crate::sides::case;
@@ -163,7 +164,7 @@ fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
             back_ns = actual_ns;
         }
     }
-    late_ns.sort_by(f64::total_cmp);
+    late_ns.order_by(f64::total_cmp);
     let at = (share * late_ns.len() as f64) as usize;
     match late_ns.get(at) {
         Some(value) => Ok(*value),

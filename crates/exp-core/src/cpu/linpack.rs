@@ -49,6 +49,7 @@
 //!
 //! [R3]: LINPACK; [hpl] (operation count, residual, threshold); [toledo] (panels).
 
+use record::order::InOrder;
 use super::peak::load::cpus_of;
 use crate::too_much;
 use bench::prelude::*;
@@ -133,7 +134,7 @@ impl Experiment for Linpack {
 
     fn series(site: &Site, mut cases: Vec<Solved>, params: &Params) -> Result<Offer, Skip> {
         let limit_ns = round_limit_ns(params.preset);
-        cases.sort_by_key(|solved| solved.n);
+        cases.order_by_key(|solved| solved.n);
         let (mut offer, mut taken) = (Offer::default(), Vec::new());
         let mut used_ns = 0.0;
         for solved in cases {

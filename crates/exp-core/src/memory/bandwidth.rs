@@ -96,6 +96,7 @@ mod kernels;
 mod run;
 mod sizes;
 
+use record::order::InOrder;
 use super::arrays::Arena;
 use crate::add;
 use bench::prelude::*;
@@ -201,7 +202,7 @@ impl Experiment for Bandwidth {
                 series.settings.put("limit", limit);
             }
         }
-        offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
+        offer.series.order_by_key(|series| series.name == Level::FourTimes.text());
         offer.or_reason()
     }
 

@@ -122,6 +122,7 @@ mod derive;
 mod round;
 mod walks;
 
+use record::order::InOrder;
 use crate::add;
 use bench::experiment::Role;
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
@@ -253,7 +254,7 @@ impl Experiment for Latency {
             cases.retain(|of| of.stride.is_none_or(|stride| chosen.contains(&stride.into())));
         }
         // A ladder ascends.
-        cases.sort_by_key(|of| (of.pages, of.footprint, of.load, of.pattern, of.stride));
+        cases.order_by_key(|of| (of.pages, of.footprint, of.load, of.pattern, of.stride));
         for is_random in [true, false] {
             let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
             for point in cases.iter().filter(of_kind) {

@@ -94,6 +94,7 @@
 mod node_pairs;
 mod round;
 
+use record::order::InOrder;
 use bench::prelude::*;
 use laws::Law;
 use laws::cpu::is_guest;
@@ -244,7 +245,7 @@ impl Experiment for Numa {
             pairs = node_pairs::quick(site, pairs);
         }
         // A node's memory is placed once a round, and what happens to it stays in its column.
-        pairs.sort_by_key(|pair| pair.memory_node);
+        pairs.order_by_key(|pair| pair.memory_node);
         for pair in pairs {
             let series = offer.of(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
             series.settings = sizes.settings();

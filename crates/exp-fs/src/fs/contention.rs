@@ -101,6 +101,7 @@ mod curve;
 mod readers;
 mod round;
 
+use record::order::InOrder;
 use super::file;
 use super::offered::{Offered, standard_first};
 use anyhow::Result;
@@ -268,7 +269,7 @@ impl Experiment for Contention {
             return Err(Skip::because(why).needs(needed));
         }
         // Those with the smallest files are the first to have room.
-        cases.sort_by_key(|case| (case.size, case.competitors));
+        cases.order_by_key(|case| (case.size, case.competitors));
         standard_first::<Self>(site, &mut cases);
         let mut offered = Offered::default();
         for case in cases {

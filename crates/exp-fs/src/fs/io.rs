@@ -148,6 +148,7 @@ mod places;
 mod workloads;
 mod written;
 
+use record::order::InOrder;
 use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
 use anyhow::{Context, Result};
@@ -294,7 +295,7 @@ impl Experiment for Io {
             let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
             return Err(Skip::because(why).needs(needed));
         }
-        works.sort_by_key(|work| !workloads::is_of_r3(work));
+        works.order_by_key(|work| !workloads::is_of_r3(work));
         standard_first::<Self>(site, &mut works);
         let written = chosen(params, "written");
         let written = written.unwrap_or_else(|| workloads::written_each(site, params, &works));

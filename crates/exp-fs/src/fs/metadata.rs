@@ -81,6 +81,7 @@
 
 mod directory;
 
+use record::order::{Gather, InOrder};
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
 use anyhow::Result;
@@ -193,7 +194,7 @@ impl Experiment for Metadata {
         let name = params.ints("name").first().copied().unwrap_or(NAME_BYTES);
         let changing = |named: &&Named| named.call.row().changes;
         let mut offered = Offered::default();
-        cases.sort_by_key(|named| named.entries);
+        cases.order_by_key(|named| named.entries);
         standard_first::<Self>(site, &mut cases);
         let mut written = 0;
         for of_size in cases.chunk_by(|a, b| a.entries == b.entries) {
@@ -211,7 +212,7 @@ impl Experiment for Metadata {
                 offered.push(case, afforded.clone().err());
             }
         }
-        offered.series(&CARD, "", BTreeMap::from([("name".to_owned(), Value::Int(name))]))
+        offered.series(&CARD, "", [("name".to_owned(), Value::Int(name))].gather())
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
@@ -262,7 +263,7 @@ impl Experiment for Metadata {
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {
-    series.cases.iter().filter_map(|case| case.int("entries")).collect()
+    series.cases.iter().filter_map(|case| case.int("entries")).gather()
 }
 
 fn name_bytes(series: &Series) -> u64 {

@@ -11,6 +11,7 @@ use metal::io::Latencies;
 use record::case::{Case, Order, Series};
 use record::event::Samples;
 use record::key::{CaseId, Value};
+use record::order::InOrder;
 use stats::histogram::Histogram;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -51,7 +52,7 @@ impl Offered {
 /// that a longer preset has them too.
 pub(super) fn standard_first<E: Experiment>(site: &Site, cases: &mut [E::Case]) {
     let standard = E::cases(site, Preset::Standard);
-    cases.sort_by_key(|case| !standard.contains(case));
+    cases.order_by_key(|case| !standard.contains(case));
 }
 
 pub(super) fn rounds(preset: Preset) -> u64 {

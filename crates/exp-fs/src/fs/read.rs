@@ -97,6 +97,7 @@
 
 mod passes;
 
+use record::order::{Gather, InOrder};
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
@@ -200,7 +201,7 @@ impl Experiment for Read {
     };
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| {
-            let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).collect();
+            let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).gather();
             let write = |size: u64| {
                 let path = path_of(dir, size);
                 let name = path.file_name().and_then(|name| name.to_str());
@@ -232,7 +233,7 @@ impl Experiment for Read {
 
     fn series(site: &Site, cases: Vec<Look>, _: &Params) -> Result<Offer, Skip> {
         let mut by_room = cases.clone();
-        by_room.sort_by_key(|look| look.size);
+        by_room.order_by_key(|look| look.size);
         standard_first::<Self>(site, &mut by_room);
         let too_large = unaffordable(site, by_room.iter().map(|look| look.size));
         let mut offered = Offered::default();
@@ -352,7 +353,7 @@ fn is_cached(case: &Case) -> bool {
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {
-    series.cases.iter().filter_map(|case| case.int("size")).collect()
+    series.cases.iter().filter_map(|case| case.int("size")).gather()
 }
 
 /// Bytes of the file that a case of a resolved series reads in.
@@ -369,7 +370,7 @@ fn file_of(size: u64, sizes: &BTreeSet<u64>) -> u64 {
 }
 
 fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
-    sizes.iter().map(|size| file_of(*size, sizes)).collect()
+    sizes.iter().map(|size| file_of(*size, sizes)).gather()
 }
 
 fn path_of(dir: &Path, size: u64) -> PathBuf {
@@ -390,7 +391,7 @@ fn unaffordable(site: &Site, sizes: impl Iterator<Item = u64>) -> BTreeMap<u64, 
             skipped.insert(size, Skip::because("the size is not a multiple of 4 KiB"));
             continue;
         }
-        let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
+        let with: BTreeSet<u64> = taken.iter().copied().chain([size]).gather();
         // Without a directory, nothing is written: planning says so.
         if site.dir.is_none() || files(&with).iter().sum::<u64>() <= allowed {
             taken = with;

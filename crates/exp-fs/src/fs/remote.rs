@@ -102,6 +102,7 @@ mod mounted;
 mod passes;
 mod target;
 
+use record::order::Gather;
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
 use anyhow::{Context, Result, anyhow};
@@ -249,7 +250,7 @@ impl Experiment for Remote {
         for look in looks.iter().filter(fits) {
             offered.push(Case { id: look.id(), at: at.clone() }, absent(is_file, look));
         }
-        let settings = BTreeMap::from([("path".to_owned(), Value::from(path.as_str()))]);
+        let settings = [("path".to_owned(), Value::from(path.as_str()))].gather();
         offered.series(&CARD, if is_file { LIBRARY_SERIES } else { "" }, settings)
     }
 

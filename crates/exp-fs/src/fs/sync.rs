@@ -103,6 +103,7 @@
 mod apparatus;
 mod counted;
 
+use record::order::Gather;
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
 use anyhow::Result;
@@ -246,7 +247,7 @@ impl Experiment for Sync {
             return Ok(series);
         }
         let mut series = ground_facts(site, series);
-        let mut facts: BTreeMap<String, Value> = promise(site).into_iter().collect();
+        let mut facts: BTreeMap<String, Value> = promise(site).into_iter().gather();
         if let Some(disk) = below(site).and_then(|ground| ground.disk) {
             // Devices made of others (device mapper, md) count no flushes.
             facts.put_known("disk_number", disk.number.as_deref().filter(|_| !disk.is_virtual));

@@ -13,6 +13,7 @@ use metal::process;
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::{FREE, PLACEMENT, Put, Value};
+use record::order::Gather;
 use serde::{Deserialize, Serialize};
 
 /// Why a site does not allow the ends.
@@ -131,7 +132,7 @@ pub fn only(cpus: &[usize]) -> Option<usize> {
 
 /// CPUs as a record names them: one by its number, several in a list.
 pub fn listed(cpus: impl IntoIterator<Item = usize>) -> Option<Value> {
-    let cpus: std::collections::BTreeSet<usize> = cpus.into_iter().collect();
+    let cpus: std::collections::BTreeSet<usize> = cpus.into_iter().gather();
     match cpus.len() {
         0 => None,
         1 => cpus.first().map(|cpu| Value::Int(*cpu as u64)),

@@ -31,6 +31,7 @@ use bench::{case, metrics};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
 use record::metric::Metric;
+use record::order::InOrder;
 use std::time::Duration;
 
 bench::experiment!(Sweep);
@@ -122,7 +123,7 @@ impl Experiment for Sweep {
             .of(CARD.id, "cost")
             .filter_map(|(case, cost)| Some((case.int("size")?, cost)))
             .collect();
-        points.sort_by_key(|(size, _)| *size);
+        points.order_by_key(|(size, _)| *size);
         let step = points.windows(2).find(|pair| pair[1].1 > 2.0 * pair[0].1);
         step.map(|pair| DerivedValue::new(CaseId::new(), "knee", pair[0].0 as f64))
             .into_iter()

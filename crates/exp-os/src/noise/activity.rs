@@ -71,6 +71,7 @@ mod shares;
 mod ticking;
 mod traces;
 
+use record::order::Gather;
 use super::attribution::{Level, cost};
 use bench::prelude::*;
 use host::Arch;
@@ -191,7 +192,7 @@ impl Experiment for Activity {
     fn series(site: &Site, cases: Vec<Watched>, params: &Params) -> Result<Offer, Skip> {
         let setting = |name: &str| Some((name.to_owned(), params.get(name).first()?.clone()));
         let settings = ["duration", "samples", "attribution"].into_iter().filter_map(setting);
-        let settings: BTreeMap<_, _> = settings.collect();
+        let settings: BTreeMap<_, _> = settings.gather();
         Ok(Offer::sorted::<Self>(site, cases, params, |_, _| (String::new(), settings.clone())))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::read::Sweep;
 use crate::sweep::Node;
+use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that differs.
@@ -59,7 +60,7 @@ fn asked(sweep: &Sweep) -> [(&'static str, String); 9] {
 }
 
 fn by_name(sweep: &Sweep) -> BTreeMap<&str, &Node> {
-    sweep.nodes.values().map(|node| (node.name.as_str(), node)).collect()
+    sweep.nodes.values().map(|node| (node.name.as_str(), node)).gather()
 }
 
 fn of_node(base: &Node, new: &Node) -> Vec<(String, String, String)> {
@@ -69,7 +70,7 @@ fn of_node(base: &Node, new: &Node) -> Vec<(String, String, String)> {
         facts
     };
     let (base, new) = (facts(base), facts(new));
-    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
+    let names: BTreeSet<&String> = base.keys().chain(new.keys()).gather();
     let text = |facts: &BTreeMap<String, String>, name: &String| {
         facts.get(name).cloned().unwrap_or_else(|| "unknown".to_owned())
     };

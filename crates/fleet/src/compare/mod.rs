@@ -11,6 +11,7 @@ mod around;
 mod tests;
 
 pub use around::Difference;
+use record::order::{Gather, InOrder};
 
 use crate::model::strata;
 use crate::read::Sweep;
@@ -108,7 +109,7 @@ impl Compared {
     pub fn apart(&self) -> Vec<&Changed> {
         let mut found: Vec<&Changed> = self.nodes.iter().filter(|node| node.is_apart).collect();
         let size = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
-        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        found.order_by(|a, b| size(b).total_cmp(&size(a)));
         found
     }
 }
@@ -189,7 +190,7 @@ fn ranks(sweep: &Sweep) -> BTreeMap<&str, u32> {
         all.entry(&node.name).or_default().push(*rank);
     }
     let single = all.into_iter().filter(|(_, ranks)| ranks.len() == 1);
-    single.map(|(name, ranks)| (name, ranks[0])).collect()
+    single.map(|(name, ranks)| (name, ranks[0])).gather()
 }
 
 fn changed(name: &str, base: Value, new: Value) -> (Changed, f64) {

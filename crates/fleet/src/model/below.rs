@@ -7,6 +7,7 @@ use crate::read::Sweep;
 use crate::sweep::Figure;
 use record::key::Key;
 use record::metric::Better;
+use record::order::InOrder;
 use stats::interval::median_order;
 use stats::quantile::median;
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +25,7 @@ pub(super) fn below(sweep: &Sweep, place: &HashMap<u32, usize>) -> Vec<Below> {
         one(stratum, &figures)
     });
     let mut found: Vec<Below> = found.collect();
-    found.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    found.order_by(|a, b| b.factor.total_cmp(&a.factor));
     found
 }
 

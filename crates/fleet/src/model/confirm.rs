@@ -10,6 +10,7 @@ use crate::read::Sweep;
 use crate::sweep::{Figure, Purpose};
 use record::key::Key;
 use record::metric::Kind;
+use record::order::InOrder;
 use statrs::distribution::{Binomial, DiscreteCDF};
 use stats::compare::variance::Variance;
 use stats::quantile::{median, sorted};
@@ -262,7 +263,7 @@ impl<'a> Second<'a> {
                 found.extend(logs.iter().map(|x| (partner, x - level - other)));
             }
         }
-        found.sort_by_key(|(partner, _)| *partner);
+        found.order_by_key(|(partner, _)| *partner);
         found
     }
 

@@ -8,6 +8,7 @@ use crate::read::Sweep;
 use crate::sweep::Figure;
 use record::key::Key;
 use record::metric::{Better, Kind};
+use record::order::{Gather, InOrder};
 use record::unit::Unit;
 use stats::compare::variance::{Variance, cautious_prior};
 use stats::quantile::median;
@@ -183,7 +184,7 @@ impl First {
         let is_chosen = |test: &Test| self.may_be_slower(test) || self.stands_out(test);
         let found = self.tests.iter().enumerate().filter(|(_, test)| is_chosen(test));
         self.chosen = found.map(|(at, _)| at).collect();
-        self.chosen.sort_by(|a, b| self.tests[*b].z.total_cmp(&self.tests[*a].z));
+        self.chosen.order_by(|a, b| self.tests[*b].z.total_cmp(&self.tests[*a].z));
     }
 
     fn test_links(&mut self) {
@@ -216,7 +217,7 @@ impl First {
             ends(at).iter().any(|rank| explained.contains(&(*rank, key)))
         };
         let mut all: Vec<usize> = (0..self.links.len()).filter(|at| !is_explained(*at)).collect();
-        all.sort_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
+        all.order_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
         let (bad, others): (Vec<usize>, Vec<usize>) =
             all.iter().partition(|at| self.links[**at].stands_out());
         let maybe = others.into_iter().filter(|at| self.may_be_half(&self.links[*at]));
@@ -238,7 +239,7 @@ impl First {
         let nodes = chosen.filter(|test| self.stands_out(test)).map(|test| self.rank(test));
         let links = self.chosen_links.iter().map(|at| &self.links[*at]);
         let links = links.filter(|link| link.stands_out());
-        nodes.chain(links.flat_map(LinkTest::ends)).collect()
+        nodes.chain(links.flat_map(LinkTest::ends)).gather()
     }
 
     /// Where a link is.

@@ -7,6 +7,7 @@ use super::peers::reach;
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
+use record::order::InOrder;
 use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     bench.nodes(&inquiry);
     bench.links(&inquiry);
     let Bench { mut verdicts, cleared, .. } = bench;
-    verdicts.sort_by(|a, b| {
+    verdicts.order_by(|a, b| {
         let order = a.charge.cmp(&b.charge).then(a.evidence.q.total_cmp(&b.evidence.q));
         order.then(b.evidence.z.total_cmp(&a.evidence.z)).then(a.at.cmp(&b.at))
     });
@@ -137,7 +138,7 @@ impl Bench<'_> {
                 left.into_iter().partition(|(link, _)| link.ends().contains(&rank));
             left = others;
             own.retain(|(_, found)| found.outcome == Outcome::Shown);
-            own.sort_by(|a, b| a.1.again.p.total_cmp(&b.1.again.p));
+            own.order_by(|a, b| a.1.again.p.total_cmp(&b.1.again.p));
             let second = own.iter().find(|(link, _)| link.ends() != own[0].0.ends());
             let Some((link, found)) = second else { continue };
             let case = self.link(At::Node(rank), link, Charge::Unstable);

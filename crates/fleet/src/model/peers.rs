@@ -4,6 +4,7 @@
 //! neither follows the nodes that are looked for. A scale of few peers is uncertain: it is never
 //! taken below what the other figures of the same kind say, and the tails are Student's.
 
+use record::order::InOrder;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use stats::compare::variance::{Prior, Variance, shrunk};
 use stats::quantile::median;
@@ -95,7 +96,7 @@ pub(super) struct Field {
 
 impl Field {
     pub fn new(subject: usize, stratum: usize, mut rows: Vec<Row>) -> Field {
-        rows.sort_by_key(|row| row.rank);
+        rows.order_by_key(|row| row.rank);
         let owns: Vec<f64> = rows.iter().filter_map(|row| row.own).collect();
         let own = median(&owns).unwrap_or(0.0);
         let whole = spread(&xs(&rows), 0.0);

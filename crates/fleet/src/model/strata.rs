@@ -2,6 +2,7 @@
 
 use super::Stratum;
 use crate::read::Sweep;
+use record::order::{Gather, InOrder};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The strata of the nodes that joined: one for each set of facts, the largest first, equal ones by
@@ -11,7 +12,7 @@ pub fn strata(sweep: &Sweep) -> Vec<Stratum> {
     for node in sweep.nodes.values() {
         ranks.entry(&node.stratum).or_default().push(node.rank);
     }
-    let names: BTreeSet<&String> = ranks.keys().flat_map(|facts| facts.keys()).collect();
+    let names: BTreeSet<&String> = ranks.keys().flat_map(|facts| facts.keys()).gather();
     let is_one = |name: &&&String| {
         let mut values = ranks.keys().map(|facts| facts.get(**name));
         let first = values.next();
@@ -25,7 +26,7 @@ pub fn strata(sweep: &Sweep) -> Vec<Stratum> {
         ranks,
     };
     let mut strata: Vec<Stratum> = ranks.into_iter().map(stratum).collect();
-    strata.sort_by_key(|stratum| (std::cmp::Reverse(stratum.ranks.len()), stratum.ranks[0]));
+    strata.order_by_key(|stratum| (std::cmp::Reverse(stratum.ranks.len()), stratum.ranks[0]));
     strata
 }
 

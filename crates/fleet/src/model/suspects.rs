@@ -7,6 +7,7 @@ use crate::matchings::{Edge, turns};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
 use record::key::Key;
+use record::order::{Gather, InOrder};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The measurements of the next look: those of each suspect that `known` neither shows nor clears.
@@ -51,7 +52,7 @@ fn nodes(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<NodeAgain> {
 /// Nodes that take no part in phase 4.
 fn lost(sweep: &Sweep) -> BTreeSet<u32> {
     let before = |absent: &&crate::sweep::Absent| absent.lost && absent.phase < Stage::Suspects;
-    sweep.absents.iter().filter(before).map(|absent| absent.rank).collect()
+    sweep.absents.iter().filter(before).map(|absent| absent.rank).gather()
 }
 
 #[derive(Default)]
@@ -87,7 +88,7 @@ struct Standings<'a> {
 impl<'a> Standings<'a> {
     fn new(first: &'a First) -> Standings<'a> {
         let mut nodes = Ordinary::new();
-        let chosen: BTreeSet<usize> = first.chosen.iter().copied().collect();
+        let chosen: BTreeSet<usize> = first.chosen.iter().copied().gather();
         for (at, test) in first.tests.iter().enumerate() {
             let subject = &first.topic(test.field).subject;
             if subject.role == Role::Alone && !subject.is_scatter {
@@ -105,7 +106,7 @@ impl<'a> Standings<'a> {
     fn best(&self, stratum: usize, experiment: &str, lost: &BTreeSet<u32>) -> Vec<u32> {
         let Some(nodes) = self.nodes.get(&(stratum, experiment)) else { return Vec::new() };
         let mut nodes: Vec<_> = nodes.iter().filter(|(rank, _)| !lost.contains(rank)).collect();
-        nodes.sort_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
+        nodes.order_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
         nodes.into_iter().take(Suspects::PEERS).map(|(rank, _)| *rank).collect()
     }
 }
@@ -224,7 +225,7 @@ impl<'a> Partners<'a> {
         let met = self.met.get(&rank).into_iter().flatten().filter(is_good);
         let both = |partner: u32| fit.end(partner, true) + fit.end(partner, false);
         let mut met: Vec<u32> = met.copied().collect();
-        met.sort_by(|a, b| both(*a).total_cmp(&both(*b)).then(a.cmp(b)));
+        met.order_by(|a, b| both(*a).total_cmp(&both(*b)).then(a.cmp(b)));
         met.truncate(Suspects::PARTNERS);
         met
     }

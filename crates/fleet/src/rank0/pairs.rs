@@ -6,6 +6,7 @@ use super::work::{Doing, Live, UNFIT};
 use crate::recipe::Job;
 use crate::sweep::Purpose;
 use crate::wire::{OneTime, Order};
+use record::order::Gather;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -28,7 +29,7 @@ impl Rank0 {
     /// The first of [`CUTS`] in which nodes differ.
     pub(super) fn cut(&self) -> &'static str {
         let values = |name: &str| -> BTreeSet<Option<&str>> {
-            self.members.keys().map(|rank| self.label(*rank, name)).collect()
+            self.members.keys().map(|rank| self.label(*rank, name)).gather()
         };
         CUTS.into_iter().find(|name| values(name).len() > 1).unwrap_or(CUTS[0])
     }

@@ -6,6 +6,7 @@ use crate::model::Known;
 use crate::recipe::{Job, Step};
 use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
 use crate::wire::{Between, OneTime, Order, Report};
+use record::order::Gather;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -431,7 +432,7 @@ impl Rank0 {
                 (Job::Pair { to, .. }, Doing::Listens) => *to,
                 (Job::Pair { from, .. }, _) => *from,
             })
-            .collect();
+            .gather();
         for rank in silent {
             self.lose(rank, "it did not answer in time");
         }

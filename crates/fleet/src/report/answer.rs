@@ -8,6 +8,7 @@ use crate::model::{At, Below, Charge, Detectable, Verdict};
 use analysis::findings::Severity;
 use record::key::Key;
 use record::metric::Kind;
+use record::order::Gather;
 use record::shown::shown;
 use report::document::{Block, Cell, Row, Section, Table, Tone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,7 @@ pub(super) fn title(view: &View) -> String {
         },
     );
     // A node that never joined is lost and not among the nodes.
-    let lost: BTreeSet<u32> = lost(sweep).iter().map(|absent| absent.rank).collect();
+    let lost: BTreeSet<u32> = lost(sweep).iter().map(|absent| absent.rank).gather();
     let whole = sweep.nodes.keys().filter(|rank| !lost.contains(rank)).count();
     format!(
         "Fleet sweep {}: {whole} of {}, {}, {}{took}",
@@ -44,8 +45,8 @@ pub(super) fn title(view: &View) -> String {
 
 /// What was compared, in a sentence.
 pub(super) fn summary(view: &View) -> String {
-    let alone: BTreeSet<&Key> = view.sweep.figures.iter().map(|figure| &figure.key).collect();
-    let pairs: BTreeSet<&Key> = view.sweep.pairs.iter().map(|pair| &pair.key).collect();
+    let alone: BTreeSet<&Key> = view.sweep.figures.iter().map(|figure| &figure.key).gather();
+    let pairs: BTreeSet<&Key> = view.sweep.pairs.iter().map(|pair| &pair.key).gather();
     format!(
         "{} of each node alone and {} of each pair, compared between nodes with the same hardware and \
          kernel.",
@@ -250,7 +251,7 @@ pub(super) fn sure_of(view: &View, verdict: &Verdict) -> Cell {
 
 /// The others that it was measured again with, each once.
 fn partners(verdict: &Verdict) -> BTreeSet<u32> {
-    verdict.evidence.partners.iter().copied().collect()
+    verdict.evidence.partners.iter().copied().gather()
 }
 
 fn certainty(verdict: &Verdict, with: &str) -> Cell {

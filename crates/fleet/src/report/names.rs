@@ -5,6 +5,7 @@ use crate::read::Sweep;
 use record::event::Range;
 use record::key::{CaseId, Key};
 use record::metric::Better;
+use record::order::Gather;
 use record::quantity::digits;
 use record::shown::range;
 use record::unit::Unit;
@@ -29,7 +30,7 @@ impl Titles {
         keys: impl IntoIterator<Item = &'key Key>,
         card: impl Fn(&Key) -> Option<(usize, String)>,
     ) -> Titles {
-        let keys: BTreeSet<&Key> = keys.into_iter().collect();
+        let keys: BTreeSet<&Key> = keys.into_iter().gather();
         let mut by_experiment: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
         for key in &keys {
             by_experiment.entry(&key.experiment).or_default().push(key);
@@ -82,7 +83,7 @@ fn title(key: &Key, all: &[&Key]) -> String {
     let metric = key.metric.replace('_', " ");
     let differs = |name: &str| {
         let values: BTreeSet<Option<String>> =
-            all.iter().map(|other| other.case.get(name).map(ToString::to_string)).collect();
+            all.iter().map(|other| other.case.get(name).map(ToString::to_string)).gather();
         values.len() > 1
     };
     let CaseId(parameters) = &key.case;

@@ -6,6 +6,7 @@ use super::nodes::DRAWN;
 use crate::sweep::{Pair, Purpose};
 use record::key::Key;
 use record::metric::Better;
+use record::order::{Gather, InOrder};
 use record::shown::shown;
 use record::unit::Unit;
 use report::document::{Block, Cell, Grid, Row, Section, Shades, Table};
@@ -44,7 +45,7 @@ fn keys<'view>(view: &'view View, whole: bool) -> Vec<&'view Key> {
         better.insert(&pair.key, pair.better);
     }
     let mut keys: Vec<&Key> = better.keys().copied().collect();
-    keys.sort_by_key(|key| (better[key] == Better::None, view.titles.place(key)));
+    keys.order_by_key(|key| (better[key] == Better::None, view.titles.place(key)));
     if !whole && keys.iter().any(|key| view.titles.is_key_figure(key)) {
         keys.retain(|key| view.titles.is_key_figure(key));
     }
@@ -53,7 +54,7 @@ fn keys<'view>(view: &'view View, whole: bool) -> Vec<&'view Key> {
 
 fn said(view: &View) -> String {
     let matched = of(&view.sweep.pairs, Purpose::Matching).map(|pair| (pair.from, pair.to));
-    let met: BTreeSet<(u32, u32)> = matched.collect();
+    let met: BTreeSet<(u32, u32)> = matched.gather();
     let mut partners: HashMap<u32, BTreeSet<u32>> = HashMap::new();
     for (from, to) in &met {
         partners.entry(*from).or_default().insert(*to);
@@ -248,7 +249,7 @@ fn blocks(view: &View) -> Vec<Vec<u32>> {
         by_label.entry(&node.labels).or_default().push(node.rank);
     }
     let mut groups: Vec<Vec<u32>> = by_label.into_values().collect();
-    groups.sort_by_key(|ranks| ranks[0]);
+    groups.order_by_key(|ranks| ranks[0]);
     let ranks = groups.concat();
     let each = ranks.len().div_ceil(DRAWN).max(1);
     ranks.chunks(each).map(<[u32]>::to_vec).collect()

@@ -5,6 +5,7 @@ use super::names::{ends, node};
 use crate::model::{Charge, Detectable, Standing};
 use crate::sweep::Node;
 use record::metric::Kind;
+use record::order::{Gather, InOrder};
 use record::unit::Unit;
 use report::document::{Block, Cell, Column, Grid, Row, Section, Shades, Table, Tone};
 use stats::quantile::median;
@@ -75,17 +76,17 @@ fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
 /// The nodes of pictures, in the order of the strata: all, or the accused and the furthest.
 fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
     let accused: BTreeSet<u32> =
-        view.judgement.verdicts.iter().flat_map(|verdict| ends(verdict.at)).collect();
+        view.judgement.verdicts.iter().flat_map(|verdict| ends(verdict.at)).gather();
     let mut ranks: Vec<u32> = view.sweep.nodes.keys().copied().collect();
     if ranks.len() > DRAWN {
         let z = |rank: &u32| worst.get(rank).and_then(|of| of.z).unwrap_or(0.0);
-        ranks.sort_by(|a, b| {
+        ranks.order_by(|a, b| {
             accused.contains(b).cmp(&accused.contains(a)).then(z(b).total_cmp(&z(a)))
         });
         ranks.truncate(DRAWN);
     }
     let of = strata(view);
-    ranks.sort_by_key(|rank| (of.get(rank).copied(), *rank));
+    ranks.order_by_key(|rank| (of.get(rank).copied(), *rank));
     ranks
 }
 
@@ -99,7 +100,7 @@ pub(super) fn strata(view: &View) -> HashMap<u32, usize> {
 fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
     let judgement = &view.judgement;
     let accused: BTreeSet<&record::key::Key> =
-        judgement.verdicts.iter().map(|verdict| &verdict.key).collect();
+        judgement.verdicts.iter().map(|verdict| &verdict.key).gather();
     let mut subjects: Vec<usize> = (0..judgement.subjects.len()).collect();
     subjects.retain(|at| !judgement.subjects[*at].is_scatter);
     let all = subjects.len();
@@ -109,7 +110,7 @@ fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
             view.titles.is_key_figure(key) || accused.contains(key)
         });
     }
-    subjects.sort_by_key(|at| view.titles.place(&judgement.subjects[*at].key));
+    subjects.order_by_key(|at| view.titles.place(&judgement.subjects[*at].key));
     subjects.truncate(FIGURES);
     let place: HashMap<(usize, u32), f64> =
         judgement.standings.iter().map(|of| ((of.subject, of.rank), 1.0 / of.factor)).collect();
@@ -133,7 +134,7 @@ fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
 /// A row for each node: its stratum and labels, and where it is worst.
 fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     let nodes = view.sweep.nodes.values();
-    let labels: BTreeSet<&String> = nodes.clone().flat_map(|node| node.labels.keys()).collect();
+    let labels: BTreeSet<&String> = nodes.clone().flat_map(|node| node.labels.keys()).gather();
     let several = view.judgement.strata.len() > 1;
     let mut columns = vec![Column::text("node"), Column::number("rank")];
     columns.extend(several.then(|| Column::number("stratum")));
@@ -190,7 +191,7 @@ pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
     for of in &view.judgement.detectable {
         by_kind.entry(super::answer::name_of(of.kind)).or_default().push(of.factor - 1.0);
     }
-    by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).collect()
+    by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).gather()
 }
 
 /// Hardware figures that show no node 10 % slower in 95 % of such sweeps, the noisiest first, with what
@@ -199,6 +200,6 @@ pub(super) fn noisy<'view>(view: &'view View) -> Vec<(&'view Detectable, f64)> {
     let is_noisy = |of: &&Detectable| of.kind == Kind::Hardware && 0.9 * of.factor > 1.0;
     let noisy = view.judgement.detectable.iter().filter(is_noisy);
     let mut noisy: Vec<_> = noisy.map(|of| (of, of.factor - 1.0)).collect();
-    noisy.sort_by(|a, b| b.1.total_cmp(&a.1));
+    noisy.order_by(|a, b| b.1.total_cmp(&a.1));
     noisy
 }

@@ -2,6 +2,7 @@
 
 use host::place::Place;
 use host::{Host, Outside, Root};
+use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What makes hardware identical, by name: nodes that agree in all parts are compared with each
@@ -25,7 +26,7 @@ pub fn stratum(host: &Host) -> BTreeMap<String, String> {
         let value = value?.trim().to_owned();
         (!value.is_empty()).then(|| (name.to_owned(), value))
     });
-    present.collect()
+    present.gather()
 }
 
 /// This host. Errors: none; what the kernel does not show is absent.
@@ -70,6 +71,6 @@ fn nic(interface: &host::net::Interface) -> String {
 
 /// Each once, in order.
 fn list(all: impl Iterator<Item = String>) -> Option<String> {
-    let all: BTreeSet<String> = all.collect();
+    let all: BTreeSet<String> = all.gather();
     (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use record::codec;
 use record::event::Ending;
 use record::metric::{Better, Kind, Metric};
+use record::order::Gather;
 use record::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -68,7 +69,7 @@ pub fn absent(run: &Run) -> Vec<(String, String)> {
         .iter()
         .filter(|figure| figure.value.is_some())
         .map(|figure| figure.experiment.as_str())
-        .collect();
+        .gather();
     let mut reasons: BTreeMap<String, String> = BTreeMap::new();
     for figure in figures.iter().filter(|of| !measured.contains(of.experiment.as_str())) {
         let why = figure.reason.clone().unwrap_or_else(|| "it was not measured".to_owned());

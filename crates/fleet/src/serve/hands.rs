@@ -9,6 +9,7 @@ use crate::wire::{OneTime, Order, Report};
 use anyhow::{Context, Result, bail, ensure};
 use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
 use metal::wait::Want;
+use record::order::InOrder;
 use session::agent::key::Key;
 use session::agent::message::printable;
 use session::machine::TOKEN;
@@ -338,7 +339,7 @@ impl Task {
             Task::Drawn(_, report) => Ok(report),
             Task::Far(mut agents, _) => {
                 // An agent that has ended comes first; else one whose time is over.
-                agents.sort_by_key(|agent| !agent.process.is_closed());
+                agents.order_by_key(|agent| !agent.process.is_closed());
                 let why = agents.first_mut().map(|agent| agent.process.last_words(is_late));
                 bail!("the far end ended: {}", why.unwrap_or_default())
             }

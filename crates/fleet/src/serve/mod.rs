@@ -11,6 +11,7 @@ mod uplink;
 
 pub use branch::{Ended, node};
 pub use options::Options;
+use record::order::Gather;
 pub use root::{Lead, lead};
 
 use crate::wire::Hello;
@@ -18,7 +19,6 @@ use door::Door;
 use hands::Hands;
 use metal::wait::{Want, any_unless};
 use session::child::STOPPING;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ fn hello(options: &Options, address: IpAddr, port: u16, instance: u64) -> Hello 
     };
     let stratum = match &host {
         Some(host) => describe::stratum(host),
-        None => BTreeMap::from([("cpu".to_owned(), "drawn".to_owned())]),
+        None => [("cpu".to_owned(), "drawn".to_owned())].gather(),
     };
     Hello {
         rank: place.rank,

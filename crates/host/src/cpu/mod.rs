@@ -7,6 +7,7 @@ mod guess;
 mod model;
 mod topology;
 
+use record::order::Gather;
 use serde::{Deserialize, Serialize};
 
 pub use self::core::Core;
@@ -314,7 +315,7 @@ impl Cpu {
     /// Sockets that have an online CPU; `None` if no CPU reports its socket.
     pub fn packages(&self) -> Option<usize> {
         let named = self.cpus.iter().filter(|cpu| cpu.online).filter_map(|cpu| cpu.package);
-        let distinct: std::collections::BTreeSet<i64> = named.collect();
+        let distinct: std::collections::BTreeSet<i64> = named.gather();
         (!distinct.is_empty()).then_some(distinct.len())
     }
 

@@ -1,5 +1,6 @@
 //! Model, features and names: `/proc/cpuinfo` and CPUID.
 
+use record::order::InOrder;
 use std::collections::BTreeMap;
 
 use super::Outside;
@@ -64,7 +65,7 @@ impl CpuInfo {
 pub(super) fn flags(info: &CpuInfo) -> Vec<String> {
     let text = info.first("flags").or_else(|| info.first("Features")).unwrap_or_default();
     let mut flags = words(&text);
-    flags.sort();
+    flags.order();
     flags.dedup();
     flags
 }
@@ -129,7 +130,7 @@ pub(super) fn cpuid_features(outside: &Outside) -> Vec<String> {
         outside.leaf(7, subleaf).is_some_and(|leaf| register(leaf) >> bit & 1 == 1)
     };
     let mut names: Vec<String> = FEATURES.iter().filter(set).map(|row| row.3.to_string()).collect();
-    names.sort();
+    names.order();
     names
 }
 

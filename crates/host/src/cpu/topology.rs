@@ -1,5 +1,6 @@
 //! Which CPUs there are and how they hang together.
 
+use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::cache::{CacheKind, Caches};
@@ -118,13 +119,13 @@ fn intel_kinds(root: &Root) -> BTreeMap<usize, CoreKind> {
         return BTreeMap::new();
     }
     let big = big.into_iter().map(|id| (id, CoreKind::Performance));
-    big.chain(small.into_iter().map(|id| (id, CoreKind::Efficiency))).collect()
+    big.chain(small.into_iter().map(|id| (id, CoreKind::Efficiency))).gather()
 }
 
 /// Groups by capacity, which the kernel scales to 1024; without capacities by maximum frequency.
 fn arm_kinds(cpus: &[LogicalCpu]) -> BTreeMap<usize, CoreKind> {
     // Frequencies alone do not make a machine hybrid: servers have favoured cores.
-    let designs: BTreeSet<u64> = cpus.iter().filter_map(|cpu| cpu.midr).collect();
+    let designs: BTreeSet<u64> = cpus.iter().filter_map(|cpu| cpu.midr).gather();
     let strength = |cpu: &LogicalCpu| match cpu.capacity {
         Some(capacity) => Some(u64::from(capacity)),
         None => cpu.frequency.max_hz.filter(|_| designs.len() > 1),
@@ -140,7 +141,7 @@ fn arm_kinds(cpus: &[LogicalCpu]) -> BTreeMap<usize, CoreKind> {
         value if Some(value) == least => CoreKind::Efficiency,
         _ => CoreKind::Middle,
     };
-    known.into_iter().map(|(id, value)| (id, kind(value))).collect()
+    known.into_iter().map(|(id, value)| (id, kind(value))).gather()
 }
 
 /// Online CPUs that are alike, performance cores first.

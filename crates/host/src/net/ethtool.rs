@@ -1,6 +1,7 @@
 //! The drivers' facts about interfaces, from the drivers or from a recorded machine's
 //! `ethtool.txt`.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use metal::ethtool::Link;
@@ -31,7 +32,7 @@ impl ToldLink {
                 let index = metal::netlink::index(&name);
                 Some((name, ToldLink { link, index, shaping: shaping_of(index, &shaping) }))
             })
-            .collect()
+            .gather()
     }
 
     /// A recorded machine's: a line for each interface, its name and then `key=value` words:
@@ -46,12 +47,12 @@ impl ToldLink {
             .filter_map(|mut words| {
                 let name = words.next()?;
                 let facts: BTreeMap<&str, &str> =
-                    words.filter_map(|word| word.split_once('=')).collect();
+                    words.filter_map(|word| word.split_once('=')).gather();
                 let index = facts.get("index").and_then(|value| value.parse().ok());
                 let shaping = shaping_of(index, &shaping);
                 Some((name.to_owned(), ToldLink { link: link_of(&facts), index, shaping }))
             })
-            .collect()
+            .gather()
     }
 
     /// Adds to the facts from files about an interface, or replaces them.

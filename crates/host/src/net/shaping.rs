@@ -2,6 +2,7 @@
 //! them by rtnetlink (linux/pkt_sched.h), or as a recorded machine's bytes of those lists do.
 
 use metal::netlink::{self, List, attributes, messages};
+use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -200,7 +201,7 @@ impl Entry<'_> {
             class.interface == self.interface && class.handle >> 16 == self.handle >> 16
         });
         let mut classes: Vec<Class> = own.filter_map(|class| class.class(default)).collect();
-        classes.sort_by(|a, b| (a.id.len(), &a.id).cmp(&(b.id.len(), &b.id)));
+        classes.order_by(|a, b| (a.id.len(), &a.id).cmp(&(b.id.len(), &b.id)));
         let mut above: Vec<&Class> = Vec::new();
         let mut next = classes.iter().find(|class| class.is_default);
         while let Some(class) = next.filter(|_| above.len() < classes.len()) {

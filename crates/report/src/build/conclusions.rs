@@ -5,6 +5,7 @@ use crate::values::{self, counted};
 use analysis::among::{Example, Machine, Standing};
 use analysis::gather::distinct;
 use analysis::names::around;
+use record::order::{Gather, InOrder};
 use record::quantity::digits;
 use record::run::Run;
 use std::collections::BTreeSet;
@@ -101,7 +102,7 @@ fn table(standings: &[Standing]) -> Table {
 fn shown(example: &Example) -> Vec<&(String, f64)> {
     let mut others: Vec<_> = example.others.iter().collect();
     if others.len() > SHOWN {
-        others.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        others.order_by(|(_, one), (_, other)| one.total_cmp(other));
         others = vec![others[0], others[(others.len() - 1) / 2], others[others.len() - 1]];
     }
     others
@@ -136,7 +137,7 @@ pub fn sources(run: &Run, standings: &[Standing], others: &[Machine]) -> Section
         .iter()
         .flat_map(|one| shown(&one.example))
         .map(|(name, _)| name.as_str())
-        .collect();
+        .gather();
     let named = others.iter().filter(|machine| named.contains(machine.name.as_str()));
     pairs.extend(named.map(|machine| (machine.name.clone(), machine.source.clone())));
     Section::new("sources", "Sources", vec![Block::KeyValues(pairs).on_page()])

@@ -8,6 +8,7 @@ use analysis::gather::ends;
 use analysis::keys::{Line, lines};
 use analysis::quality::quality;
 use record::event::{Ending, Range};
+use record::order::InOrder;
 use record::run::Run;
 
 /// Least length of an axis, as a factor: what lies closer together is as good as one value.
@@ -94,7 +95,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
             && value(line).is_some_and(|value| value > 0.0)
     };
     let mut times: Vec<Line> = lines.iter().filter(is_time).cloned().collect();
-    times.sort_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
+    times.order_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
     let axis = Axis::of(&times);
     let rows = times.iter().map(|line| {
         let mut row = cells(line);

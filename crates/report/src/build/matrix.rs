@@ -9,6 +9,7 @@ use analysis::gather;
 use analysis::names::around;
 use record::event::{PlannedExperiment, Range};
 use record::key::{CaseId, Value};
+use record::order::InOrder;
 use record::view::Cases;
 use std::collections::HashMap;
 
@@ -148,7 +149,7 @@ pub fn table(
 fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
     let mut values = gather::distinct(figures.iter().filter_map(|figure| figure.case.get(name)));
     if values.iter().all(|value| value.int().is_some()) {
-        values.sort_by_key(|value| value.int());
+        values.order_by_key(|value| value.int());
     }
     values
 }

@@ -10,6 +10,7 @@ use analysis::findings::Severity;
 use analysis::gather;
 use analysis::trend::{Changed, LEAST_RUNS, RunPoint, Size, Trend, Trends};
 use record::metric::Better;
+use record::order::InOrder;
 use record::quantity::{digits, render};
 use record::unit::Unit;
 
@@ -57,7 +58,7 @@ fn shifts(trends: &Trends) -> Section {
         .iter()
         .flat_map(|trend| trend.shifts.iter().map(move |changed| (trend, changed)))
         .collect();
-    found.sort_by_key(|(trend, changed)| trend.over.points[changed.shift.at].run);
+    found.order_by_key(|(trend, changed)| trend.over.points[changed.shift.at].run);
     let mut blocks = vec![Block::Paragraph(trends.method())];
     let (few, more): (Vec<&Trend>, Vec<&Trend>) =
         trends.trends.iter().partition(|trend| trend.over.points.len() < LEAST_RUNS);
@@ -90,7 +91,7 @@ fn figures(trends: &Trends) -> Section {
         let (unit, points) = (trend.over.unit, &trend.over.points);
         let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
         let latest = values.last().copied();
-        values.sort_by(f64::total_cmp);
+        values.order_by(f64::total_cmp);
         let cell = |value: Option<f64>| {
             Cell::plain(value.map(|value| render(value, unit)).unwrap_or_default())
         };

@@ -7,6 +7,7 @@ use bench::experiment::placement::FREE;
 use bench::experiment::{Card, FAR, Params, Role};
 use record::event::PlannedExperiment;
 use record::key::{CaseId, PLACEMENT, Value};
+use record::order::Gather;
 use std::collections::BTreeSet;
 
 impl Planned {
@@ -43,7 +44,7 @@ impl Planned {
             let missing = values.iter().find(|value| **value != auto && !has(value));
             if let Some(value) = missing {
                 let found: BTreeSet<String> =
-                    all.iter().filter_map(|case| case.get(name)).map(Value::to_string).collect();
+                    all.iter().filter_map(|case| case.get(name)).map(Value::to_string).gather();
                 let found: Vec<String> = found.into_iter().collect();
                 return Err(Usage(format!(
                     "no case of {} has {name}={value} together with the other choices: {}",

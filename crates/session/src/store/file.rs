@@ -2,6 +2,7 @@
 //! that another user laid.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use record::order::Gather;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -69,7 +70,7 @@ pub fn make_all(
     for (name, path) in names.into_iter().zip(paths) {
         name.persist(path).map_err(|error| cannot_write(path, &error.error))?;
     }
-    let directories: BTreeSet<&Path> = paths.iter().map(|path| parent(path)).collect();
+    let directories: BTreeSet<&Path> = paths.iter().map(|path| parent(path)).gather();
     directories.into_iter().try_for_each(|dir| sync_directory(dir).map_err(failed))
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
+use record::order::InOrder;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -95,7 +96,7 @@ impl Store {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned))
             .collect();
-        names.sort();
+        names.order();
         Ok(names)
     }
 

@@ -11,6 +11,7 @@
 
 use super::{SIGNIFICANT, binomial_tail};
 use crate::quantile::median;
+use record::order::InOrder;
 
 /// How far the time from one event to the next may be from the period.
 const WITHIN: f64 = 0.01;
@@ -151,7 +152,7 @@ fn most_frequent(sorted: &[f64]) -> Vec<f64> {
         }
         counted.push((end - begin, sorted[begin + (end - begin) / 2]));
     }
-    counted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+    counted.order_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
     let mut found: Vec<f64> = Vec::new();
     for (_, distance) in counted {
         if found.len() == JUDGED {

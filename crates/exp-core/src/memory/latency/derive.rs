@@ -1,5 +1,6 @@
 //! What the walks say together: levels, line, prefetch, TLBs.
 
+use record::order::{Gather, InOrder};
 use super::ID;
 use crate::memory::levels::quiet_part;
 use bench::prelude::*;
@@ -85,7 +86,7 @@ fn random_ladder(points: &[(Point, f64)], pages: On) -> Vec<Rung> {
         .filter(|(point, ns)| on_ladder(point, pages) && *ns > 0.0)
         .map(|(point, ns)| Rung { size: point.footprint as f64, value: *ns })
         .collect();
-    rungs.sort_by(|a, b| a.size.total_cmp(&b.size));
+    rungs.order_by(|a, b| a.size.total_cmp(&b.size));
     rungs
 }
 
@@ -119,11 +120,11 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         let mut latency = DerivedValue::new(case.clone(), "level_latency", value);
         let from = rungs[plateau.first].size as u64;
         let to = rungs[last].size as u64;
-        latency.at = BTreeMap::from([
+        latency.at = [
             ("from".to_owned(), Value::from(from)),
             ("to".to_owned(), Value::from(to)),
             ("pages".to_owned(), Value::from(pages.text())),
-        ]);
+        ].gather();
         latency.notes = notes.remove(name).unwrap_or_default();
         if pages == On::Base {
             latency.notes.push("on base pages: includes TLB misses".to_owned());
@@ -262,7 +263,7 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
     }
     let ((_, _, footprint), steps) =
         sweeps.iter_mut().max_by_key(|(kind, steps)| (steps.len(), std::cmp::Reverse(**kind)))?;
-    steps.sort_by(|a, b| a.size.total_cmp(&b.size));
+    steps.order_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
     found.at.put("footprint", *footprint);

@@ -1,5 +1,6 @@
 //! Which walks are measured: the points of the parameter space, per preset and machine.
 
+use record::order::Gather;
 use super::ID;
 use crate::too_much;
 use bench::prelude::*;
@@ -244,10 +245,10 @@ pub(super) fn settings(site: &Site, params: &Params) -> Result<BTreeMap<String, 
             "a slot of {slot} bytes is not a multiple of 8: type --set {ID}.slot=64"
         )));
     }
-    let mut settings = BTreeMap::from([
+    let mut settings: BTreeMap<_, _> = [
         ("slot".to_owned(), Value::from(slot)),
         ("warm".to_owned(), Value::from(warm)),
-    ]);
+    ].gather();
     let private = described_levels(site).into_iter().take(2).next_back();
     settings.extend(private.map(|(_, bytes)| (PRIVATE.to_owned(), Value::from(bytes))));
     Ok(settings)

@@ -1,5 +1,6 @@
 //! Which pairs of nodes are measured, on which CPUs, and how much memory that takes.
 
+use record::order::InOrder;
 use super::{ID, Pair, distances};
 use crate::too_much;
 use bench::prelude::*;
@@ -148,7 +149,7 @@ pub(super) fn quick(site: &Site, wanted: Vec<Pair>) -> Vec<Pair> {
         let (cpu_node, memory_node) = pair.nodes();
         (!pair.is_local(), distance(site, cpu_node, memory_node).unwrap_or(u32::MAX))
     };
-    pairs.sort_by_key(|pair| (far(pair), pair.memory_node));
+    pairs.order_by_key(|pair| (far(pair), pair.memory_node));
     let mut seen = BTreeSet::new();
     let (first, rest): (Vec<Pair>, Vec<Pair>) =
         pairs.into_iter().partition(|pair| seen.insert(far(pair)));

@@ -1,5 +1,6 @@
 //! What the sizes say together, and what the cases should come to.
 
+use record::order::{Gather, InOrder};
 use super::{Found, ID, Limit, Swept};
 use bench::experiment::contract::Facts;
 use bench::experiment::{DerivedValue, Fields, Known, Site, unknown};
@@ -14,7 +15,7 @@ use record::unit::Unit;
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::{Step, step};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// If the device delivered more than this share of a size, the size was not entirely in memory.
 const MISSED: f64 = 0.02;
@@ -47,7 +48,7 @@ impl Point {
 
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
-    let limits: BTreeSet<Limit> = cases.map(|case| case.limit).collect();
+    let limits: BTreeSet<Limit> = cases.map(|case| case.limit).gather();
     limits.into_iter().flat_map(|limit| of_limit(site, known, values, limit)).collect()
 }
 
@@ -69,7 +70,7 @@ fn points(values: &Known, limit: Limit) -> Vec<Point> {
         .filter(|(case, _)| Swept::of(case).is_some_and(|case| case.limit == limit))
         .filter_map(|(case, bytes)| point(case, bytes))
         .collect();
-    points.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    points.order_by(|a, b| a.bytes.total_cmp(&b.bytes));
     points
 }
 
@@ -141,10 +142,10 @@ fn of_knee(
         ..DerivedValue::new(case.clone(), metric, f64::midpoint(knee.low, knee.high) / over)
     };
     let mut position = of("knee", 1.0);
-    position.at = BTreeMap::from([
+    position.at = [
         ("largest_below".to_owned(), (knee.low as u64).into()),
         ("smallest_above".to_owned(), (knee.high as u64).into()),
-    ]);
+    ].gather();
     position.notes.push(format!(
         "between {} and {}: the time per block rises from {} to {}",
         render(knee.low, Unit::B),
@@ -181,7 +182,7 @@ fn estimate(
     let available = render(available_bytes as f64, Unit::B);
     DerivedValue {
         cell: Some((knee.low * scale * low / likely, knee.high * scale * high / likely)),
-        at: BTreeMap::from([("available_bytes".to_owned(), available_bytes.into())]),
+        at: [("available_bytes".to_owned(), available_bytes.into())].gather(),
         notes: vec![format!(
             "an estimate: files got {share} % of the group's limit; {available} of memory are \
              available (MemAvailable, or what a limit of plumb's own group leaves)"

@@ -1,5 +1,6 @@
 //! Which sizes are measured here, and what they take.
 
+use record::order::{Gather, InOrder};
 use super::{CARD, ID, Limit, Size, Swept};
 use bench::device;
 use bench::experiment::contract::Facts;
@@ -134,7 +135,7 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
 /// What a run that is continued must find as it was: how much memory is available is not (it stands
 /// in the cases' `at`).
 fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
-    let mut settings = BTreeMap::from([("time".to_owned(), time_ns(params).into())]);
+    let mut settings: BTreeMap<_, _> = [("time".to_owned(), time_ns(params).into())].gather();
     if limit != Limit::Memory
         && let Some(place) = &site.host.limits.memory_place
     {
@@ -216,7 +217,7 @@ impl Budget {
                 None => sizes.push((size, bytes)),
             }
         }
-        sizes.sort_by_key(|(_, bytes)| *bytes);
+        sizes.order_by_key(|(_, bytes)| *bytes);
         sizes.dedup_by_key(|(_, bytes)| *bytes);
         ((sizes, steps.min(BISECTIONS.len())), refused)
     }

@@ -1,5 +1,6 @@
 //! What the cases of one kind of readers say together.
 
+use record::order::InOrder;
 use super::ID;
 use bench::experiment::{DerivedValue, Known};
 use laws::fs::contention::line;
@@ -56,7 +57,7 @@ fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
         }
     }
     for points in curves.values_mut() {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.order_by(|a, b| a.0.total_cmp(&b.0));
     }
     curves
 }

@@ -1,6 +1,7 @@
 //! What the kernel and the device did while the operations of a case ran, and what its threads did,
 //! as its figures.
 
+use record::order::Gather;
 use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
 use crate::fs::offered::{describe_place, in_ns};
@@ -169,7 +170,7 @@ fn describe(samples: &mut Samples, task: &Task, seen: &Seen) {
 fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     let mut notes: Vec<String> = did.iter().flat_map(|did| did.notes.clone()).collect();
     notes.dedup();
-    let own: BTreeSet<usize> = cpus.iter().copied().collect();
+    let own: BTreeSet<usize> = cpus.iter().copied().gather();
     if own.len() < cpus.len() {
         notes.push(format!("{} threads shared {} CPUs", cpus.len(), own.len()));
     }

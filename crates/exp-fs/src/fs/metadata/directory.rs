@@ -1,6 +1,7 @@
 //! A directory of many entries, made once and found by every round as it was made, and batches of
 //! one call in it: names put into place before, traces removed after, both outside of the window.
 
+use record::order::Gather;
 use super::ENTRY_BYTES;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Timer, Values, abba};
@@ -164,7 +165,7 @@ impl Directory {
     /// Makes it what it was after a batch that failed, by its names: a file that was renamed and
     /// not back leaves their number as it was.
     pub(super) fn restore(&mut self, alive: &mut dyn FnMut()) -> Result<()> {
-        let mut missing: BTreeSet<CString> = self.names.iter().cloned().collect();
+        let mut missing: BTreeSet<CString> = self.names.iter().cloned().gather();
         let shown = self.path.display();
         for entry in std::fs::read_dir(&self.path).with_context(|| format!("listing {shown}"))? {
             alive();

@@ -5,6 +5,7 @@
 //! What was named may be a link to elsewhere, and a server's parts may be mounted where they are
 //! first looked into: the kernel's number of the mount says, the path does not.
 
+use record::order::Gather;
 use super::passes::{Reader, drive};
 use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
@@ -37,7 +38,7 @@ pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let first = series.cases.first().context("the series has no case")?;
     let opened = std::fs::File::open(dir).context("opening the directory")?;
     place_of(&opened, first).with_context(|| dir.display().to_string())?;
-    let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).collect();
+    let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).gather();
     let written = sizes
         .into_iter()
         .map(|bytes| write(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE"));

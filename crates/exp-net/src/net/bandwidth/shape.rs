@@ -2,6 +2,7 @@
 //! so that there is a limit on every wait; what the ends say to each other; and which datagrams
 //! came.
 
+use record::order::Gather;
 use crate::net::ends::Socket;
 use crate::net::place::{Used, is_free, places};
 use anyhow::{Context, Result};
@@ -269,7 +270,7 @@ pub(super) fn receive_buffer_bytes(sockets: &[Socket]) -> u64 {
 
 /// The CPUs on which the kernel last handled what came to the sockets, each once.
 pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
-    let cpus: BTreeSet<usize> = sockets.iter().filter_map(Socket::softirq_cpu).collect();
+    let cpus: BTreeSet<usize> = sockets.iter().filter_map(Socket::softirq_cpu).gather();
     cpus.into_iter().collect()
 }
 

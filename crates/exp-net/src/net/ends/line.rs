@@ -6,6 +6,7 @@ use super::preamble::{CODE_BYTES, Codes};
 use anyhow::{Context, Result, bail, ensure};
 use blake2::digest::Mac;
 use metal::wait::readable;
+use record::order::Gather;
 use record::plain::steers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,8 @@ fn plain(value: Value) -> Value {
         Value::String(text) => Value::String(of_text(text)),
         Value::Array(values) => values.into_iter().map(plain).collect(),
         Value::Object(values) => {
-            values.into_iter().map(|(name, value)| (of_text(name), plain(value))).collect()
+            let values = values.into_iter().map(|(name, value)| (of_text(name), plain(value)));
+            Value::Object(values.gather())
         }
         other => other,
     }

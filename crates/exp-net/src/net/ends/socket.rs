@@ -10,6 +10,7 @@ use metal::deadline::Deadline;
 use metal::socket::{incoming_cpu, send};
 use metal::wait::readable;
 use record::case::Case;
+use record::order::InOrder;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -97,7 +98,7 @@ impl Door {
         for _ in 0..count {
             numbered.push(self.admit(deadline)?);
         }
-        numbered.sort_by_key(|(_, number)| *number);
+        numbered.order_by_key(|(_, number)| *number);
         Ok(numbered.into_iter().map(|(stream, _)| stream).collect())
     }
 }

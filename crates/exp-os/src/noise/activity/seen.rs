@@ -1,5 +1,6 @@
 //! One window of the loop with the evidence around it.
 
+use record::order::Gather;
 use super::super::attribution::{Attributed, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
 use super::ticking;
@@ -106,7 +107,7 @@ impl Seen {
         let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
         let by_cause = shares.by_cause.into_iter();
         let by_cause = by_cause.map(|(cause, share)| (cause, share * lost));
-        (by_cause.collect(), shares.beside * lost)
+        (by_cause.gather(), shares.beside * lost)
     }
 
     /// The name of the unattributed share on such a machine.

@@ -1,5 +1,6 @@
 //! The causes and their shares, in words.
 
+use record::order::InOrder;
 use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
 use bench::prelude::*;
@@ -36,7 +37,7 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
         median_ns: median(&lengths).unwrap_or(0.0),
     };
     let mut rows: Vec<Row> = lengths.into_iter().map(row).collect();
-    rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+    rows.order_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
     rows
 }
 
@@ -90,7 +91,7 @@ pub(super) fn reasons(seen: &Seen) -> Vec<(&str, usize)> {
         *counts.entry(&attributed.who).or_default() += 1;
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
+    counts.order_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
     counts
 }
 

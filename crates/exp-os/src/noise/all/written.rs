@@ -1,5 +1,6 @@
 //! What the party saw, as figures, notes and the table of CPUs.
 
+use record::order::InOrder;
 use super::AtWork;
 use super::party::{Party, Seen};
 use crate::noise::attribution::Evidence;
@@ -222,7 +223,7 @@ fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
     if parts.is_empty() {
         return "no gap".to_owned();
     }
-    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    parts.order_by(|a, b| b.0.total_cmp(&a.0));
     let parts: Vec<String> = parts
         .into_iter()
         .map(|(share, name)| format!("{name} {:.0} %", 100.0 * share / all))
@@ -233,7 +234,7 @@ fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
 fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
     let of = |loss: &Loss<'_>| (loss.seen.traced.lost(), loss.cpu, loss.seen.traced.longest_ticks);
     let mut order: Vec<(f64, usize, u64)> = losses.iter().map(of).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    order.order_by(|a, b| b.0.total_cmp(&a.0));
     let told = |&(lost, cpu, longest): &(f64, usize, u64)| {
         let longest_us = clock.ns(longest) / 1e3;
         format!("CPU {cpu} {:.3} % (longest {longest_us:.1} µs)", 100.0 * lost)

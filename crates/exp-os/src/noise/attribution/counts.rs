@@ -14,6 +14,7 @@
 //!    gets the shortest gaps.
 
 use super::{Attributed, By, Cause, Held, OfCpu, RowCount, Throttling};
+use record::order::InOrder;
 
 /// A switch beyond the scheduler's time, in ns: twice one with cold caches.
 const SWITCH_NS: f64 = 20e3;
@@ -60,7 +61,7 @@ impl<'a> Matching<'a> {
     fn longest(&self) -> Vec<usize> {
         let open = (0..self.found.len()).filter(|gap| self.found[*gap].is_none());
         let mut open: Vec<usize> = open.collect();
-        open.sort_by(|a, b| self.lengths_ns[*b].total_cmp(&self.lengths_ns[*a]));
+        open.order_by(|a, b| self.lengths_ns[*b].total_cmp(&self.lengths_ns[*a]));
         open
     }
 
@@ -162,7 +163,7 @@ impl<'a> Matching<'a> {
             return;
         };
         let far_ns = |gap: &usize| (self.lengths_ns[*gap] - self.lengths_ns[median]).abs();
-        open.sort_by(|a, b| far_ns(a).total_cmp(&far_ns(b)));
+        open.order_by(|a, b| far_ns(a).total_cmp(&far_ns(b)));
         let mut open = open.into_iter();
         for row in of_cpu.interrupts.iter().flatten().filter(|row| row.is_timer) {
             let left = usize::try_from(self.left(row)).unwrap_or(usize::MAX);
@@ -196,7 +197,7 @@ impl<'a> Matching<'a> {
         };
         let mut rows: Vec<(&RowCount, u64)> =
             rows.iter().map(|row| (row, self.left(row))).collect();
-        rows.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
+        rows.order_by_key(|(_, left)| std::cmp::Reverse(*left));
         let mut open = self.longest();
         for (row, left) in rows {
             let cause = if row.is_timer { Cause::Timer } else { Cause::Interrupt };

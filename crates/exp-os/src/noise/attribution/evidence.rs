@@ -1,5 +1,6 @@
 //! What was seen around a traced window, as plain data.
 
+use record::order::InOrder;
 use std::collections::BTreeMap;
 
 use metal::gaps::Gap;
@@ -131,7 +132,7 @@ impl Evidence {
             begin: 0,
             counted_ns: 1e9,
             is_guest: None,
-            cpus: BTreeMap::from([(cpu, of_cpu)]),
+            cpus: [(cpu, of_cpu)].gather(),
             throttling: None,
             plumb: Vec::new(),
         }
@@ -285,7 +286,7 @@ impl Evidence {
                 }));
             }
         }
-        moved.sort_by_key(|one| (one.cpu, one.kind, std::cmp::Reverse(one.count)));
+        moved.order_by_key(|one| (one.cpu, one.kind, std::cmp::Reverse(one.count)));
         moved
     }
 

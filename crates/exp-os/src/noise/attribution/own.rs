@@ -1,5 +1,6 @@
 //! The threads of plumb itself: the session, this worker, and what they started.
 
+use record::order::{Gather, InOrder};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -76,7 +77,7 @@ fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
         let below = below.map(|(pid, parent)| (pid, Some(parent)));
         return below.chain([(top, None)]).collect();
     }
-    let mut family = BTreeMap::from([(top, None)]);
+    let mut family: BTreeMap<_, _> = [(top, None)].gather();
     let mut open = vec![top];
     while let Some(pid) = open.pop() {
         for child in children(root, pid) {
@@ -100,7 +101,7 @@ fn children(root: &Root, pid: u32) -> Vec<u32> {
 fn parents(root: &Root) -> BTreeMap<u32, u32> {
     let processes = root.numbered("proc", "").into_iter();
     let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
-    processes.filter_map(|pid| Some((pid, parent_of(root, pid)?))).collect()
+    processes.filter_map(|pid| Some((pid, parent_of(root, pid)?))).gather()
 }
 
 fn parent_of(root: &Root, pid: u32) -> Option<u32> {
@@ -123,7 +124,7 @@ pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
         let [time_ns, _, runs] = super::counters::schedstat(root, &thread)?;
         Some((*tid, (time_ns, runs)))
     };
-    names.iter().filter_map(read).collect()
+    names.iter().filter_map(read).gather()
 }
 
 pub(super) fn plumb(
@@ -145,7 +146,7 @@ pub(super) fn plumb(
             }
         })
         .collect();
-    threads.sort_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
+    threads.order_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
     threads
 }
 

@@ -2,6 +2,7 @@
 //! events after it.
 
 use bench::prelude::*;
+use record::order::{Gather, InOrder};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -245,7 +246,7 @@ impl Catalogue {
             };
             events.push(Event { at, what });
         }
-        events.sort_by_key(|event| event.at);
+        events.order_by_key(|event| event.at);
         events
     }
 
@@ -259,7 +260,7 @@ impl Catalogue {
             let outer = point.number(bytes, "prev_pid")?;
             Some((u32::try_from(outer).ok()?, *tid))
         });
-        pairs.collect()
+        pairs.gather()
     }
 }
 
@@ -351,7 +352,7 @@ impl Switches {
             timeline.lost = timeline.lost.or(Some(0)).zip(ring.lost()).map(|(a, b)| a + b);
         }
         for timeline in timelines.values_mut() {
-            timeline.spans.sort_by_key(|span| span.start);
+            timeline.spans.order_by_key(|span| span.start);
         }
         timelines
     }

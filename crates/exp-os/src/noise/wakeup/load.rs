@@ -1,5 +1,6 @@
 //! Processes that keep CPUs busy while somebody sleeps.
 
+use record::order::Gather;
 use bench::measure::party::{Board, processes};
 use bench::prelude::*;
 use metal::kernel::chain_rotate;
@@ -74,7 +75,7 @@ impl Loads {
 struct DidNotRun(usize);
 
 pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {
-    let different: std::collections::BTreeSet<Vec<usize>> = loads.collect();
+    let different: std::collections::BTreeSet<Vec<usize>> = loads.gather();
     different.iter().map(Vec::len).sum()
 }
 

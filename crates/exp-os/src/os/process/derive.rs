@@ -1,5 +1,6 @@
 //! Slopes over the parent's resident memory, and the ratio of a process to a thread.
 
+use record::order::InOrder;
 use super::{CARD, Creation, Kept};
 use bench::prelude::*;
 use laws::os::process::{Call, resident_pages, thread_ns};
@@ -34,7 +35,7 @@ pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
             None => slopes.push((slope, 1)),
         }
     }
-    slopes.sort_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
+    slopes.order_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
     let slopes = slopes.iter().filter(|(_, sizes)| *sizes > 1);
     let slopes = slopes.map(|(slope, _)| slope.id());
     let forks = cases.iter().filter(|case| is_plain_fork(case));
@@ -62,7 +63,7 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
                 None => all.push((slope, vec![(pages, ns)])),
             }
         }
-        all.sort_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
+        all.order_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
         let slopes = all.iter().filter_map(|(slope, points)| {
             Some(DerivedValue::new(slope.id(), name, relative_slope(points)?))
         });

@@ -1,5 +1,6 @@
 //! Processes that do nothing but read the counter, all on one CPU.
 
+use record::order::InOrder;
 use super::line::Log;
 use bench::measure::party::{Board, processes};
 use bench::prelude::*;
@@ -81,7 +82,7 @@ fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Sp
         );
     }
     let mut births: Vec<usize> = (0..of.processes).collect();
-    births.sort_by_key(|number| board.get(*number, BORN));
+    births.order_by_key(|number| board.get(*number, BORN));
     let log = |tracer: &Tracer| Log {
         first: tracer.first(),
         last: tracer.last(),

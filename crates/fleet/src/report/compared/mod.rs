@@ -8,6 +8,7 @@ use crate::compare::paired::NODES_LEAST;
 use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
 use analysis::compare::Direction;
 use record::metric::{Better, Kind};
+use record::order::InOrder;
 use record::shown::shown;
 use record::unit::Unit;
 use report::document::{Block, Cell, Document, Row, Section, Table, Tone};
@@ -44,7 +45,7 @@ fn answer(comparison: &Comparison, titles: &Titles) -> Section {
     let mut blocks = vec![Block::KeyValues(vec![pair("VERDICT", verdict(comparison))]).for_all()];
     let mut changed: Vec<&Compared> =
         comparison.figures.iter().filter(|one| one.finding.is_some()).collect();
-    changed.sort_by(|a, b| log(b).abs().total_cmp(&log(a).abs()));
+    changed.order_by(|a, b| log(b).abs().total_cmp(&log(a).abs()));
     if !changed.is_empty() {
         blocks.push(Block::Table(changes(&changed, titles)).for_all());
         blocks.extend(left_out(changed.len()));
@@ -122,7 +123,7 @@ fn apart<'one>(comparison: &'one Comparison) -> Vec<(&'one Compared, &'one Chang
     let of = |one: &'one Compared| one.apart().into_iter().map(move |node| (one, node));
     let mut all: Vec<_> = comparison.figures.iter().flat_map(of).collect();
     let far = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
-    all.sort_by(|(_, a), (_, b)| far(b).total_cmp(&far(a)));
+    all.order_by(|(_, a), (_, b)| far(b).total_cmp(&far(a)));
     all
 }
 

@@ -12,6 +12,7 @@ use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Source, Untested};
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 /// Figures that came closest to a finding, of those that gave none.
@@ -334,7 +335,7 @@ fn side_by_side_sections(comparison: &Comparison, abouts: &[About]) -> Vec<Secti
 /// What legends call the runs: their names, or their roles where these are not unique.
 fn names(base: &About, others: &[About]) -> Vec<String> {
     let all: Vec<&About> = std::iter::once(base).chain(others).collect();
-    let unique: std::collections::BTreeSet<&str> = all.iter().map(|one| one.run.as_str()).collect();
+    let unique: std::collections::BTreeSet<&str> = all.iter().map(|one| one.run.as_str()).gather();
     if unique.len() == all.len() {
         return all.iter().map(|one| one.run.clone()).collect();
     }

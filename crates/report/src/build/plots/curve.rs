@@ -6,6 +6,7 @@ use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
 use analysis::gather::gathered;
 use record::key::{CaseId, Value};
+use record::order::InOrder;
 use record::quantity::render;
 use record::view::View;
 
@@ -44,11 +45,11 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
         let names = names(shown, &keys, y);
         let series = names.into_iter().zip(lines).flat_map(|(name, (_, mut points))| {
             // Symbols after numbers, in the order of the plan.
-            points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
+            points.order_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
             let (points, ranges): (Vec<Point>, Vec<Option<Point>>) =
                 points.into_iter().map(|(_, both)| both).unzip();
             let mut ranges: Vec<Point> = ranges.into_iter().flatten().collect();
-            ranges.sort_by(|a, b| a.x.total_cmp(&b.x));
+            ranges.order_by(|a, b| a.x.total_cmp(&b.x));
             let band = expected(&name, ranges);
             band.into_iter().chain([Series::new(name, Shape::Line, points)])
         });

@@ -7,6 +7,7 @@ use analysis::figure::{Figure, LADDER, Stats};
 use analysis::gather::{ends, gathered};
 use analysis::names::Names;
 use record::event::PlannedExperiment;
+use record::order::InOrder;
 use record::view::View;
 
 /// What the places along the axis are called.
@@ -33,7 +34,7 @@ pub fn distribution(planned: &PlannedExperiment, names: &Names, figures: &[&Figu
     });
     let views: Vec<&str> = planned.all_views().flat_map(View::metrics).collect();
     let mut pictures = gathered(events);
-    pictures.sort_by_key(|(metric, _)| !views.contains(metric));
+    pictures.order_by_key(|(metric, _)| !views.contains(metric));
     let pictures = pictures.into_iter().take(MOST_PICTURES);
     pictures.filter_map(|(metric, own)| picture(planned, names, metric, own)).collect()
 }
@@ -48,7 +49,7 @@ fn picture(
     let widest = |(_, stats): &(&Figure, &Stats)| stats.p99 / stats.p50;
     // Those with the longest tails, in the order of the plan.
     let mut tails: Vec<f64> = own.iter().map(widest).collect();
-    tails.sort_by(|a, b| b.total_cmp(a));
+    tails.order_by(|a, b| b.total_cmp(a));
     if let Some(least) = tails.get(MOST_LINES - 1) {
         own.retain(|one| widest(one).total_cmp(least).is_ge());
         own.truncate(MOST_LINES);

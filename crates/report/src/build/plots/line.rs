@@ -8,6 +8,7 @@ use analysis::figure::Figure;
 use analysis::gather::{distinct, ends, gathered};
 use record::event::Derived;
 use record::key::{CaseId, Value};
+use record::order::InOrder;
 use record::quantity::render;
 use record::unit::Unit;
 use record::view::{Cases, Placed, View};
@@ -117,7 +118,7 @@ impl Picture<'_, '_> {
         let values = spots.iter().filter_map(|spot| spot.figure.case.get(self.over));
         let mut values = distinct(values);
         // Numbers ascending, then symbols in the order of the plan.
-        values.sort_by_key(|value| value.int().map_or((1, 0), |number| (0, number)));
+        values.order_by_key(|value| value.int().map_or((1, 0), |number| (0, number)));
         let of_value = |value: &Value| values::parameter(value, unit_of(self.shown, self.over));
         let place = |spot: &Spot<'_>| {
             let own = spot.figure.case.get(self.over);
@@ -174,9 +175,9 @@ impl Picture<'_, '_> {
         }
         let order = distinct(lines.iter().map(|line| line.case.clone()));
         for line in &mut lines {
-            line.spots.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            line.spots.order_by(|(a, _), (b, _)| a.total_cmp(b));
         }
-        lines.sort_by_key(|line| (order.iter().position(|case| *case == line.case), line.of));
+        lines.order_by_key(|line| (order.iter().position(|case| *case == line.case), line.of));
         lines
     }
 
@@ -282,7 +283,7 @@ fn around_all(lines: &[Line<'_>]) -> Option<Series> {
     let points = own.flat_map(|line| &line.spots);
     let mut points: Vec<Point> =
         points.filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
-    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points.order_by(|a, b| a.x.total_cmp(&b.x));
     points.dedup_by(|next, kept| {
         let is_same = next.x.total_cmp(&kept.x).is_eq();
         if let (true, Some(one), Some(other)) = (is_same, next.ends, kept.ends) {

@@ -6,6 +6,7 @@ use crate::document::{Axis, Plot, Point, Series, Shape};
 use analysis::gather::distinct;
 use record::event::Trace;
 use record::key::CaseId;
+use record::order::InOrder;
 use record::quantity::{digits, render};
 use record::unit::Unit;
 
@@ -42,7 +43,7 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
     });
     let mut columns = distinct(columns);
     // First what the traces are about, then what stands beside.
-    columns.sort_by_key(|(_, column)| beside.contains(column));
+    columns.order_by_key(|(_, column)| beside.contains(column));
     let plot = |(x, y): (&String, &String)| {
         let of_trace = |(one, trace): &(&Shown<'_>, &Trace)| {
             let at = trace.columns.iter().position(|column| column == y)?;
@@ -146,7 +147,7 @@ fn thinned(rows: &[Vec<f64>], columns: (usize, usize), axes: (&Axis, &Axis)) -> 
     let mut points = Vec::new();
     for chunk in rows.chunks(stretch) {
         let mut all: Vec<Point> = chunk.iter().filter_map(point).collect();
-        all.sort_by(|a, b| a.y.total_cmp(&b.y));
+        all.order_by(|a, b| a.y.total_cmp(&b.y));
         if let (Some(least), Some(greatest)) = (all.first().cloned(), all.last().cloned()) {
             let ordered = if least.x <= greatest.x { [least, greatest] } else { [greatest, least] };
             points.extend(ordered);

@@ -5,6 +5,7 @@ use super::{APPLICATION, About, Content, Facts, Found, Row, State, Stored, TABLE
 use anyhow::Context;
 use host::fnv1a;
 use record::key::Key;
+use record::order::{Gather, InOrder};
 use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Row as Line, TransactionBehavior, params, params_from_iter};
@@ -300,7 +301,7 @@ pub(super) fn put(
     let facts = content.map(|content| text(&content.facts));
     // Of two figures of one key the last one stays.
     let rows = content.map_or(&[][..], |content| &content.figures);
-    let figures: BTreeMap<_, _> = rows.iter().map(Figure::of).collect();
+    let figures: BTreeMap<_, _> = rows.iter().map(Figure::of).gather();
     let (count, sum) = figures.iter().fold((0, 0), |sum, (key, figure)| figure.counted(key, sum));
     let of = (record.size_bytes, record.modified_ns, analysis);
     let digest = digest(&(&record.name, of, &facts, error, (count, sum)));
@@ -443,7 +444,7 @@ pub(super) fn keys(connection: &Connection) -> Result<Vec<Found>, Error> {
         Ok(())
     })?;
     let mut keys: Vec<Found> = all.iter().map(found).collect::<Result<_, _>>()?;
-    keys.sort_by(|one, other| one.0.cmp(&other.0));
+    keys.order_by(|one, other| one.0.cmp(&other.0));
     Ok(keys)
 }
 
@@ -471,7 +472,7 @@ pub(super) fn of_run(connection: &Connection, name: &str) -> Result<Vec<Row>, Er
         rows.push(figure.row(key)?);
         Ok(())
     })?;
-    rows.sort_by(|one, other| one.key.cmp(&other.key));
+    rows.order_by(|one, other| one.key.cmp(&other.key));
     Ok(rows)
 }
 
