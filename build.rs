@@ -1,4 +1,4 @@
-//! Tells the binary what built it: the record's header names it. Packs the sheets that it contains.
+//! Tells the binary what built it: the record's header names it. Packs the texts that it contains.
 
 use flate2::{Compression, write::GzEncoder};
 use std::fs;
@@ -29,6 +29,12 @@ const MEASURING: [&str; 11] = [
 /// Machines that reports compare with (`src/sheet`).
 const SHEETS: &str = "data/sheets";
 
+/// The machines of the published reports (`src/published`).
+const PUBLISHED: &str = "src/published/hosts";
+
+/// What manuals cite.
+const BIBLIOGRAPHY: &str = "docs/REFERENCES.md";
+
 fn main() {
     let var = |name: &str| std::env::var(name).unwrap_or_default();
     let rustc = Command::new(var("RUSTC"))
@@ -44,38 +50,65 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_ANALYSIS={:016x}", fingerprint(&ANALYSIS));
     println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
-    let packed = Path::new(&var("OUT_DIR")).join("sheets.gz");
-    fs::write(packed, pack(Path::new(SHEETS))).expect("the build's directory can be written");
+    let out = var("OUT_DIR");
+    let pack = |name: &str, text: &str| {
+        let file = fs::File::create(Path::new(&out).join(format!("{name}.gz")));
+        let mut packed = GzEncoder::new(file.expect("it can be made"), Compression::best());
+        packed.write_all(text.as_bytes()).expect("the build's directory can be written");
+        packed.finish().expect("the build's directory can be written");
+    };
+    pack("sheets", &sheets());
+    pack("REFERENCES.md", &read(Path::new(BIBLIOGRAPHY)));
+    for file in listed(PUBLISHED) {
+        let named = file.strip_prefix(PUBLISHED).expect("it is in there").to_string_lossy();
+        pack(&named.replace('/', "-"), &read(&file));
+    }
 }
 
-/// The figures of all sheets, without the machines' descriptions: for each a line `= NAME`, the line
-/// of its source, and the lines of its figures.
-fn pack(from: &Path) -> Vec<u8> {
-    println!("cargo::rerun-if-changed={}", from.display());
-    let mut files = Vec::new();
-    list(from, &mut files);
-    files.sort();
-    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    for file in files {
-        let text = fs::read_to_string(&file).expect("the data can be read");
+/// What reports compare with, of all sheets: for each a line `= NAME`, the line of its source, and
+/// the lines of its figures, each with its key and the value that reports print.
+fn sheets() -> String {
+    let mut sheets = String::new();
+    for file in listed(SHEETS) {
         let name = file.file_stem().expect("a file has a name").to_string_lossy();
-        writeln!(packed, "= {name}").expect("memory can be written");
+        sheets.push_str(&format!("= {name}\n"));
         // The first line opens the sheet.
-        let kept = text.lines().skip(1);
-        for line in kept.filter(|line| line.starts_with('{') || line.starts_with("  \"source\"")) {
-            writeln!(packed, "{line}").expect("memory can be written");
+        for line in read(&file).lines().skip(1) {
+            if line.starts_with('{') {
+                sheets.push_str(&printed(line).expect("a figure as plumb writes it"));
+            } else if line.starts_with("  \"source\"") {
+                sheets.push_str(&format!("{line}\n"));
+            }
         }
     }
-    packed.finish().expect("memory can be written")
+    sheets
+}
+
+/// A figure without its unit, interval and facts: the value while the core was alone, if it is there.
+fn printed(figure: &str) -> Option<String> {
+    let (key, figure) = figure.split_once(",\"unit\":")?;
+    let (_, figure) = figure.split_once("\"alone\":").unwrap_or(("", figure));
+    let (value, _) = figure.split_once("\"value\":")?.1.split_once([',', '}'])?;
+    Some(format!("{key},\"value\":{value}}}\n"))
+}
+
+fn read(file: &Path) -> String {
+    println!("cargo::rerun-if-changed={}", file.display());
+    fs::read_to_string(file).expect("the data can be read")
+}
+
+/// The files below a directory, in order.
+fn listed(directory: &str) -> Vec<PathBuf> {
+    println!("cargo::rerun-if-changed={directory}");
+    let mut files = Vec::new();
+    list(Path::new(directory), &mut files);
+    files.sort();
+    files
 }
 
 /// FNV-1a over the names and contents of some files, and of all below some directories.
 fn fingerprint(sources: &[&str]) -> u64 {
-    let mut files: Vec<PathBuf> = Vec::new();
-    for source in sources {
-        println!("cargo::rerun-if-changed={source}");
-        list(Path::new(source), &mut files);
-    }
+    let mut files: Vec<PathBuf> = sources.iter().flat_map(|source| listed(source)).collect();
     files.sort();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for file in files {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod packed;
 mod published;
 mod sheet;
 mod tables;

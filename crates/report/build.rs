@@ -3,13 +3,13 @@
 
 #[path = "src/html/library.rs"]
 mod library;
-#[path = "src/html/packed.rs"]
-mod packed;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 fn main() {
@@ -23,10 +23,22 @@ fn main() {
     let script = script.expect("the crate ships the library as a script");
     let script = library::reduced(script).unwrap_or_else(|| script.to_owned());
     let digest = STANDARD.encode(Sha256::digest(&script));
-    for (name, text) in [("plotly.packed", packed::pack(&script)), ("plotly.sha256", digest)] {
-        fs::write(out.join(name), text).expect("the build's directory can be written");
+    let write = |name: &str, content: &[u8]| {
+        fs::write(out.join(name), content).expect("the build's directory can be written");
+    };
+    write("plotly.sha256", digest.as_bytes());
+    write("plotly.gz", &packed(&script));
+    println!("cargo::rerun-if-changed=src/html/library.rs");
+    for name in ["result", "comparison"] {
+        let file = format!("src/{name}.schema.json");
+        let schema = fs::read_to_string(&file).expect("the schema can be read");
+        write(&format!("{name}.schema.gz"), &packed(&schema));
+        println!("cargo::rerun-if-changed={file}");
     }
-    for source in ["library", "packed"] {
-        println!("cargo::rerun-if-changed=src/html/{source}.rs");
-    }
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(text.as_bytes()).expect("memory can be written");
+    packed.finish().expect("memory can be written")
 }

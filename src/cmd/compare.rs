@@ -85,7 +85,7 @@ In CI, with the record of the base kept beside the code:
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
-        return Ok(output::print(compare_json::SCHEMA)?);
+        return Ok(output::print(&compare_json::schema_text())?);
     }
     let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let only = Selection::parse(&args.only, FAMILIES).map_err(usage)?;

@@ -1,6 +1,7 @@
 //! `plumb explain`: an experiment's manual, and of the bibliography what it cites.
 
 use crate::cmd::{Failure, output};
+use crate::packed::packed;
 use bench::experiment::{AnyExperiment, Preset, Role, Site};
 use catalogue::{FAMILIES, find};
 use report::document::{Block, Document, Section};
@@ -9,10 +10,11 @@ use session::defaults::defaults;
 use session::select::{domain_text, near};
 use session::setup::site_here;
 use std::io::IsTerminal;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 /// The one bibliography: an entry is a line `- [KEY] WORK`.
-const BIBLIOGRAPHY: &str = include_str!("../../docs/REFERENCES.md");
+static BIBLIOGRAPHY: LazyLock<String> = LazyLock::new(|| packed!("REFERENCES.md"));
 
 /// Prints the manual of an experiment, or those of a family: question, method, prediction, pitfalls,
 /// sources, parameters with their defaults in each preset, metrics, and the works that are cited.

@@ -163,7 +163,7 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
-        return Ok(output::print(json::SCHEMA)?);
+        return Ok(output::print(&json::schema_text())?);
     }
     if args.tidy && args.format != Format::Csv {
         return Err(Failure::usage("--tidy works only with --format csv: type both"));

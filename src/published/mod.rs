@@ -18,9 +18,11 @@ pub(crate) mod table;
 mod tests;
 mod traces;
 
+use crate::packed::packed;
 use build::key_of;
 #[cfg(test)]
 use build::{case_of, nearest_of};
+use record::order::Gather;
 use record::run::Run;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -33,8 +35,8 @@ const PREFIX: &str = "published/";
 macro_rules! reports {
     ($($name:literal),*) => {
         vec![$(Report {
-            tree: include_str!(concat!("hosts/", $name, "/tree.txt")),
-            ..serde_json::from_str(include_str!(concat!("hosts/", $name, "/report.json")))
+            tree: packed!(concat!($name, "-tree.txt")),
+            ..serde_json::from_str(&packed!(concat!($name, "-report.json")))
                 .expect("a test reads every report")
         }),*]
     };
@@ -89,7 +91,7 @@ pub fn selectors() -> Vec<String> {
         }
     });
     let plotted = PLOTTED.map(str::to_owned);
-    selectors.chain(plotted).collect::<BTreeSet<String>>().into_iter().collect()
+    selectors.chain(plotted).gather::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The run of a machine; `None` for a name that is not in [`names`].

@@ -22,6 +22,7 @@ use laws::{cpu, memory};
 use record::case::Case;
 use record::event::Range;
 use record::key::CaseId;
+use record::order::InOrder;
 use record::quantity::render;
 use record::unit::Unit;
 use session::params::Settings;
@@ -55,7 +56,7 @@ fn report(name: &str) -> &'static Report {
 fn host(name: &str) -> Host {
     let tree = match name {
         "" => "",
-        name => report(name).tree,
+        name => &report(name).tree,
     };
     Host::read(&Root::tree(tree))
 }
@@ -180,7 +181,7 @@ struct Score {
 
 impl Score {
     fn told(&mut self) -> (usize, usize, f64) {
-        self.widths.sort_by(f64::total_cmp);
+        self.widths.order_by(f64::total_cmp);
         let median = self.widths[self.widths.len() / 2];
         (self.inside, self.widths.len(), median)
     }

@@ -18,7 +18,7 @@ pub(crate) struct Report {
     pub dated: String,
     /// The machine, composed from the report and public data (see the head of the text).
     #[serde(skip)]
-    pub tree: &'static str,
+    pub tree: String,
     /// CPU that was measured on, if the report states it.
     pub cpu: usize,
     /// What the counter ticks at, whatever the core clock is held at; `None` if nothing is printed

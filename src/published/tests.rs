@@ -303,7 +303,7 @@ fn disks_are_those_of_the_reports() {
         ("r2-i5-5257u", "APPLE SSD SM0256G", 251),
     ] {
         let report = REPORTS.iter().find(|report| report.name == machine);
-        let host = Host::read(&Root::tree(report.expect("it is there").tree));
+        let host = Host::read(&Root::tree(&report.expect("it is there").tree));
         let [disk] = host.block.disks.as_slice() else {
             panic!("{machine}: {:?}", host.block.disks)
         };

@@ -11,10 +11,10 @@ mod tests;
 #[cfg(test)]
 mod widths;
 
+use crate::packed::packed;
 use analysis::among::Machine;
 use bench::experiment::AnyExperiment;
 use catalogue::find;
-use flate2::read::GzDecoder;
 use host::Host;
 use host::given::FACTS;
 use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
@@ -22,10 +22,6 @@ use record::metric::Metric;
 use record::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-
-/// The figures of `data/sheets`, packed by build.rs.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sheets.gz"));
 
 /// Version of the format of sheets.
 const FORMAT: u32 = 1;
@@ -113,10 +109,18 @@ struct Estimate {
     ci: Option<(f64, f64)>,
 }
 
+/// A figure as `build.rs` packs it.
+#[derive(Deserialize)]
+struct Packed {
+    experiment: String,
+    case: CaseId,
+    metric: String,
+    value: f64,
+}
+
 /// The machines of `data/sheets`, with their figures as reports print them.
 pub fn machines() -> Vec<Machine> {
-    let (mut text, mut all) = (String::new(), Vec::<Machine>::new());
-    GzDecoder::new(PACKED).read_to_string(&mut text).expect("a test unpacks them");
+    let (text, mut all) = (packed!("sheets"), Vec::<Machine>::new());
     for line in text.lines() {
         let line = line.trim_end_matches(',');
         if let Some(name) = line.strip_prefix("= ") {
@@ -130,8 +134,9 @@ pub fn machines() -> Vec<Machine> {
                 machine.source = serde_json::from_str(source).expect("a test reads every source");
             }
             _ => {
-                let figure: Figure = serde_json::from_str(line).expect("a test reads every figure");
-                machine.values.insert(figure.key(), figure.printed());
+                let figure = serde_json::from_str(line).expect("a test reads every figure");
+                let Packed { experiment, case, metric, value } = figure;
+                machine.values.insert(Key::new(&experiment, &case, &metric), value);
             }
         }
     }
@@ -207,6 +212,7 @@ impl Figure {
     }
 
     /// The value that a report prints: while the core was this machine's alone, where that is known.
+    #[cfg(test)]
     fn printed(&self) -> f64 {
         self.alone.map_or(self.value, |alone| alone.value)
     }

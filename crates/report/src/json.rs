@@ -16,6 +16,7 @@ use record::event::{
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Better, Kind};
+use record::order::Gather;
 use record::run::Run;
 use record::unit::Unit;
 use serde::Serialize;
@@ -280,7 +281,9 @@ pub(super) fn indented(flat: &impl Serialize) -> String {
 }
 
 /// The JSON Schema of the flat result, which a test makes from its types (UPDATE_GOLDENS=1).
-pub const SCHEMA: &str = include_str!("result.schema.json");
+pub fn schema_text() -> String {
+    crate::unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/result.schema.gz")))
+}
 
 /// The same from the types themselves.
 #[cfg(test)]
@@ -294,7 +297,7 @@ fn keyed(run: &Run, figures: Vec<Figure>) -> Vec<FlatFigure> {
     let shown = lines.iter().flat_map(|line| {
         line.figures.iter().map(|(name, figure)| (figure.key(), line.title_of(name)))
     });
-    let names: BTreeMap<Option<Key>, String> = shown.collect();
+    let names: BTreeMap<Option<Key>, String> = shown.gather();
     figures
         .into_iter()
         .map(|figure| {

@@ -22,3 +22,11 @@ mod values;
 pub mod watch;
 
 pub use values::{counted, shell};
+
+/// A text that a build script packed.
+pub fn unpacked(packed: &[u8]) -> String {
+    let mut text = String::new();
+    let mut decoder = flate2::read::GzDecoder::new(packed);
+    std::io::Read::read_to_string(&mut decoder, &mut text).expect("gzip of a text");
+    text
+}

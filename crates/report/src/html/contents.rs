@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Document, Section, Table, Tone};
 use maud::{Markup, html};
+use record::order::InOrder;
 
 /// What families are called.
 const FAMILIES: &[(&str, &str)] = &[
@@ -40,7 +41,7 @@ pub fn in_order(document: &Document) -> Vec<&Section> {
     let mut sections: Vec<&Section> =
         document.sections.iter().filter(|section| section.is_on_page()).collect();
     if is_report(&sections) {
-        sections.sort_by_key(place);
+        sections.order_by_key(place);
     }
     sections
 }

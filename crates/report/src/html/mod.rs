@@ -29,7 +29,7 @@ const FINDER: &str = include_str!("find.js");
 const PAGE: &str = include_str!("page.js");
 
 /// The plotting library, reduced and packed, and the digest of its script, both by `build.rs`.
-const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.packed"));
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.gz"));
 const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
 /// Rows above which a table, which is folded, is filled in by the page's script: a few ladders are
@@ -103,7 +103,7 @@ pub fn render(document: &Document, print: Print) -> String {
                     @if !drawn.folded.is_empty() { (packed("folded", &packed::pack(&json!(drawn.folded).to_string()))) }
                     @if has_plots {
                         (packed("pictures", &packed::pack(&drawn.pictures.json())))
-                        (packed("plotly", LIBRARY))
+                        (packed("plotly", &packed::letters(LIBRARY)))
                     }
                     script { (PreEscaped(&script)) }
                 }
@@ -292,7 +292,7 @@ mod tests {
         let two = "script-src 'sha256-abc' 'sha256-def';";
         assert!(policy(&["abc", "def"]).contains(two));
         assert!(policy(&[]).contains("script-src 'none';"));
-        let library = packed::unpack(LIBRARY);
+        let library = packed::unpack(&packed::letters(LIBRARY));
         assert_eq!(LIBRARY_DIGEST, STANDARD.encode(Sha256::digest(library)));
     }
 

@@ -28,7 +28,7 @@ pub fn pack(text: &str) -> String {
 
 /// Bytes as pairs of letters, the lowest bits first. A last letter alone holds [`ALONE`] bits, so
 /// that no more bytes come out than went in.
-fn letters(bytes: &[u8]) -> String {
+pub fn letters(bytes: &[u8]) -> String {
     let letter = |place: u32| {
         let plain = FIRST + place as u8;
         char::from(plain + u8::from(plain >= LEFT_OUT))
@@ -55,7 +55,6 @@ fn letters(bytes: &[u8]) -> String {
 /// What was packed, as the page's script finds it.
 #[cfg(test)]
 pub fn unpack(packed: &str) -> String {
-    use std::io::Read;
     let place = |letter: u8| u32::from(letter - u8::from(letter > LEFT_OUT) - FIRST);
     let (mut bytes, mut waiting, mut bits) = (Vec::new(), 0_u32, 0);
     for pair in packed.as_bytes().chunks(2) {
@@ -68,10 +67,7 @@ pub fn unpack(packed: &str) -> String {
             bits -= 8;
         }
     }
-    let mut text = String::new();
-    let mut decoder = flate2::read::GzDecoder::new(bytes.as_slice());
-    decoder.read_to_string(&mut text).expect("gzip of a text");
-    text
+    crate::unpacked(&bytes)
 }
 
 #[cfg(test)]
