@@ -35,6 +35,9 @@ const PUBLISHED: &str = "src/published/hosts";
 /// What manuals cite.
 const BIBLIOGRAPHY: &str = "docs/REFERENCES.md";
 
+/// What asks the linker to fold what is the same.
+const FOLD: &str = "-Wl,--icf=all,--ignore-data-address-equality";
+
 fn main() {
     let var = |name: &str| std::env::var(name).unwrap_or_default();
     let rustc = Command::new(var("RUSTC"))
@@ -51,6 +54,10 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
     let out = var("OUT_DIR");
+    // Rust's own linker keeps one copy of functions whose code is the same, and one of constants.
+    if var("PROFILE") == "release" && links(FOLD, Path::new(&out)) {
+        println!("cargo::rustc-link-arg-bins={FOLD}");
+    }
     let pack = |name: &str, text: &str| {
         let file = fs::File::create(Path::new(&out).join(format!("{name}.gz")));
         let mut packed = GzEncoder::new(file.expect("it can be made"), Compression::best());
@@ -63,6 +70,21 @@ fn main() {
         let named = file.strip_prefix(PUBLISHED).expect("it is in there").to_string_lossy();
         pack(&named.replace('/', "-"), &read(&file));
     }
+}
+
+/// Whether a program can be linked with an argument, as the binary will be.
+fn links(argument: &str, out: &Path) -> bool {
+    let var = |name: &str| std::env::var(name).unwrap_or_default();
+    let source = out.join("linked.rs");
+    fs::write(&source, "fn main() {}").expect("the build's directory can be written");
+    let mut rustc = Command::new(var("RUSTC"));
+    rustc.args(var("CARGO_ENCODED_RUSTFLAGS").split('\x1f').filter(|flag| !flag.is_empty()));
+    if let Ok(linker) = std::env::var("RUSTC_LINKER") {
+        rustc.arg(format!("-Clinker={linker}"));
+    }
+    rustc.args(["--target", &var("TARGET"), &format!("-Clink-arg={argument}"), "-o"]);
+    let output = rustc.arg(out.join("linked")).arg(source).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 /// What reports compare with, of all sheets: for each a line `= NAME`, the line of its source, and
