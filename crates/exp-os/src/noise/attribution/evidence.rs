@@ -132,7 +132,7 @@ impl Evidence {
             begin: 0,
             counted_ns: 1e9,
             is_guest: None,
-            cpus: [(cpu, of_cpu)].gather(),
+            cpus: [(cpu, of_cpu)].into(),
             throttling: None,
             plumb: Vec::new(),
         }
