@@ -8,7 +8,6 @@
 
 mod theirs;
 
-use record::order::InOrder;
 use crate::ours::is_of;
 use crate::read::version_behind;
 use crate::sides::case;
@@ -16,6 +15,7 @@ use crate::{Conditions, Goal, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::{Preset, Skip};
 use record::key::CaseId;
+use record::order::InOrder;
 use record::run::Run;
 use record::unit::Unit;
 

@@ -49,7 +49,6 @@
 //!
 //! [R3]: LINPACK; [hpl] (operation count, residual, threshold); [toledo] (panels).
 
-use record::order::InOrder;
 use super::peak::load::cpus_of;
 use crate::too_much;
 use bench::prelude::*;
@@ -58,6 +57,7 @@ use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
 use record::event::{Bound, Side};
+use record::order::InOrder;
 use residual::{THRESHOLD, scaled_residual};
 use solve::{Solver, System, block_columns};
 

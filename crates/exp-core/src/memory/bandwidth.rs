@@ -96,7 +96,6 @@ mod kernels;
 mod run;
 mod sizes;
 
-use record::order::InOrder;
 use super::arrays::Arena;
 use crate::add;
 use bench::prelude::*;
@@ -105,6 +104,7 @@ use laws::cpu::is_guest;
 use laws::memory::Level;
 use laws::memory::bandwidth as law;
 use laws::memory::transfer::{Transfer, Width};
+use record::order::InOrder;
 
 const ID: &str = "memory.bandwidth";
 /// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor

@@ -122,7 +122,6 @@ mod derive;
 mod round;
 mod walks;
 
-use record::order::InOrder;
 use crate::add;
 use bench::experiment::Role;
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
@@ -130,6 +129,7 @@ use bench::prelude::*;
 use laws::cpu::knows_clock;
 use laws::memory::{self, On, Pattern, Point};
 use metal::memory::Pages;
+use record::order::InOrder;
 use round::Round;
 use walks::{GRAIN_BYTES, PRIVATE, has_stride, not_here, settings};
 

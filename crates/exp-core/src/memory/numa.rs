@@ -94,13 +94,13 @@
 mod node_pairs;
 mod round;
 
-use record::order::InOrder;
 use bench::prelude::*;
 use laws::Law;
 use laws::cpu::is_guest;
 use laws::memory::numa;
 use laws::memory::transfer::STREAM;
 use node_pairs::{Sizes, workers};
+use record::order::InOrder;
 
 const ID: &str = "memory.numa";
 /// Numbers of nodes that may be asked for; Linux has up to 1024.

@@ -101,7 +101,6 @@ mod curve;
 mod readers;
 mod round;
 
-use record::order::InOrder;
 use super::file;
 use super::offered::{Offered, standard_first};
 use anyhow::Result;
@@ -120,6 +119,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::Metric;
+use record::order::InOrder;
 use std::time::Duration;
 
 bench::experiment!(Contention);

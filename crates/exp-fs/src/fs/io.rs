@@ -148,7 +148,6 @@ mod places;
 mod workloads;
 mod written;
 
-use record::order::InOrder;
 use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
 use anyhow::{Context, Result};
@@ -168,6 +167,7 @@ use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
+use record::order::InOrder;
 use record::unit::Unit;
 use std::time::Duration;
 use workloads::{MIB, Sizes};

@@ -81,7 +81,6 @@
 
 mod directory;
 
-use record::order::{Gather, InOrder};
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
 use anyhow::Result;
@@ -100,6 +99,7 @@ use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
+use record::order::{Gather, InOrder};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -97,7 +97,6 @@
 
 mod passes;
 
-use record::order::{Gather, InOrder};
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
@@ -121,6 +120,7 @@ use record::event::Prediction;
 use record::key::CaseId;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
+use record::order::{Gather, InOrder};
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};

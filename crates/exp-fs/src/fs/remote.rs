@@ -102,7 +102,6 @@ mod mounted;
 mod passes;
 mod target;
 
-use record::order::Gather;
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
 use anyhow::{Context, Result, anyhow};
@@ -121,6 +120,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::metric::Metric;
+use record::order::Gather;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -103,7 +103,6 @@
 mod apparatus;
 mod counted;
 
-use record::order::Gather;
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
 use anyhow::Result;
@@ -124,6 +123,7 @@ use record::event::Prediction;
 use record::key::{Put, Value};
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
+use record::order::Gather;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;

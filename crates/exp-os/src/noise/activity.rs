@@ -71,11 +71,11 @@ mod shares;
 mod ticking;
 mod traces;
 
-use record::order::Gather;
 use super::attribution::{Level, cost};
 use bench::prelude::*;
 use host::Arch;
 use laws::noise::{Cause, activity as law};
+use record::order::Gather;
 use round::{Settings, measure};
 
 bench::experiment!(Activity);

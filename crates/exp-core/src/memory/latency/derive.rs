@@ -1,11 +1,11 @@
 //! What the walks say together: levels, line, prefetch, TLBs.
 
-use record::order::{Gather, InOrder};
 use super::ID;
 use crate::memory::levels::quiet_part;
 use bench::prelude::*;
 use laws::cpu::{knows_clock, measured_core_hz};
 use laws::memory::{self, Level, Load, On, Pattern, Point, described_levels, described_reaches};
+use record::order::{Gather, InOrder};
 use stats::ladder::{self, Excess, Plateau, Rung};
 use stats::quantile::median;
 
@@ -124,7 +124,8 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
             ("from".to_owned(), Value::from(from)),
             ("to".to_owned(), Value::from(to)),
             ("pages".to_owned(), Value::from(pages.text())),
-        ].gather();
+        ]
+        .gather();
         latency.notes = notes.remove(name).unwrap_or_default();
         if pages == On::Base {
             latency.notes.push("on base pages: includes TLB misses".to_owned());

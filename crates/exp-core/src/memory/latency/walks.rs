@@ -1,10 +1,10 @@
 //! Which walks are measured: the points of the parameter space, per preset and machine.
 
-use record::order::Gather;
 use super::ID;
 use crate::too_much;
 use bench::prelude::*;
 use laws::memory::{Level, Load, On, Pattern, Point, described_levels, line_bytes};
+use record::order::Gather;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -245,10 +245,8 @@ pub(super) fn settings(site: &Site, params: &Params) -> Result<BTreeMap<String, 
             "a slot of {slot} bytes is not a multiple of 8: type --set {ID}.slot=64"
         )));
     }
-    let mut settings: BTreeMap<_, _> = [
-        ("slot".to_owned(), Value::from(slot)),
-        ("warm".to_owned(), Value::from(warm)),
-    ].gather();
+    let mut settings: BTreeMap<_, _> =
+        [("slot".to_owned(), Value::from(slot)), ("warm".to_owned(), Value::from(warm))].gather();
     let private = described_levels(site).into_iter().take(2).next_back();
     settings.extend(private.map(|(_, bytes)| (PRIVATE.to_owned(), Value::from(bytes))));
     Ok(settings)

@@ -1,12 +1,12 @@
 //! Which pairs of nodes are measured, on which CPUs, and how much memory that takes.
 
-use record::order::InOrder;
 use super::{ID, Pair, distances};
 use crate::too_much;
 use bench::prelude::*;
 use host::numa::Node;
 use host::{Distance, format_cpus};
 use laws::memory::numa::distance;
+use record::order::InOrder;
 use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;

@@ -1,6 +1,5 @@
 //! What the sizes say together, and what the cases should come to.
 
-use record::order::{Gather, InOrder};
 use super::{Found, ID, Limit, Swept};
 use bench::experiment::contract::Facts;
 use bench::experiment::{DerivedValue, Fields, Known, Site, unknown};
@@ -10,6 +9,7 @@ use laws::{Law, range};
 use record::case::Case;
 use record::event::{Prediction, Range};
 use record::key::CaseId;
+use record::order::{Gather, InOrder};
 use record::quantity::{digits, render};
 use record::unit::Unit;
 use stats::ladder::Rung;
@@ -145,7 +145,8 @@ fn of_knee(
     position.at = [
         ("largest_below".to_owned(), (knee.low as u64).into()),
         ("smallest_above".to_owned(), (knee.high as u64).into()),
-    ].gather();
+    ]
+    .gather();
     position.notes.push(format!(
         "between {} and {}: the time per block rises from {} to {}",
         render(knee.low, Unit::B),

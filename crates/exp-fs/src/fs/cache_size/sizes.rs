@@ -1,6 +1,5 @@
 //! Which sizes are measured here, and what they take.
 
-use record::order::{Gather, InOrder};
 use super::{CARD, ID, Limit, Size, Swept};
 use bench::device;
 use bench::experiment::contract::Facts;
@@ -8,6 +7,7 @@ use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
 use laws::fs::cache_size::rate;
 use record::case::{Case, Order, Series};
 use record::key::{Put, Value};
+use record::order::{Gather, InOrder};
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! What the cases of one kind of readers say together.
 
-use record::order::InOrder;
 use super::ID;
 use bench::experiment::{DerivedValue, Known};
 use laws::fs::contention::line;
 use record::case::Series;
 use record::key::{CaseId, Value};
+use record::order::InOrder;
 use std::collections::BTreeMap;
 
 const POINTS_MIN: usize = 3;

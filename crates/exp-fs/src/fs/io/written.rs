@@ -1,7 +1,6 @@
 //! What the kernel and the device did while the operations of a case ran, and what its threads did,
 //! as its figures.
 
-use record::order::Gather;
 use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
 use crate::fs::offered::{describe_place, in_ns};
@@ -14,6 +13,7 @@ use metal::memory::base_page_bytes;
 use metal::storage::residency;
 use record::case::Case;
 use record::event::Samples;
+use record::order::Gather;
 use std::collections::BTreeSet;
 use std::fs::File;
 

@@ -1,7 +1,6 @@
 //! A directory of many entries, made once and found by every round as it was made, and batches of
 //! one call in it: names put into place before, traces removed after, both outside of the window.
 
-use record::order::Gather;
 use super::ENTRY_BYTES;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Timer, Values, abba};
@@ -14,6 +13,7 @@ use metal::raw;
 use metal::storage::sync_file_system;
 use record::case::Case;
 use record::event::Samples;
+use record::order::Gather;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString};
 use std::fs::File;

@@ -5,7 +5,6 @@
 //! What was named may be a link to elsewhere, and a server's parts may be mounted where they are
 //! first looked into: the kernel's number of the mount says, the path does not.
 
-use record::order::Gather;
 use super::passes::{Reader, drive};
 use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
@@ -19,6 +18,7 @@ use metal::storage::file_system;
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::note::Note;
+use record::order::Gather;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeSet;

@@ -2,7 +2,6 @@
 //! so that there is a limit on every wait; what the ends say to each other; and which datagrams
 //! came.
 
-use record::order::Gather;
 use crate::net::ends::Socket;
 use crate::net::place::{Used, is_free, places};
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use laws::net::bandwidth::{Bytes, Transfer};
 use laws::net::{Ends, Protocol};
 use metal::backlog;
 use record::case::Case;
+use record::order::Gather;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use stats::steady::Steady;

@@ -1,6 +1,5 @@
 //! One window of the loop with the evidence around it.
 
-use record::order::Gather;
 use super::super::attribution::{Attributed, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
 use super::ticking;
@@ -8,6 +7,7 @@ use bench::measure::Clock;
 use host::kernel::Virtualisation;
 use laws::noise::Cause;
 use metal::gaps::{Gap, Tracer};
+use record::order::Gather;
 use stats::histogram::STEPS_PER_UNIT;
 use stats::phase::{Periodic, Tick, periodic, tick_by_length};
 use std::collections::BTreeMap;

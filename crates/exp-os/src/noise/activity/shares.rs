@@ -1,10 +1,10 @@
 //! The causes and their shares, in words.
 
-use record::order::InOrder;
 use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
 use bench::prelude::*;
 use laws::noise::Cause;
+use record::order::InOrder;
 use stats::phase::Periodic;
 use stats::quantile::median;
 

@@ -1,6 +1,5 @@
 //! What the party saw, as figures, notes and the table of CPUs.
 
-use record::order::InOrder;
 use super::AtWork;
 use super::party::{Party, Seen};
 use crate::noise::attribution::Evidence;
@@ -10,6 +9,7 @@ use bench::prelude::*;
 use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
 use record::event::Samples;
+use record::order::InOrder;
 use stats::histogram::Histogram;
 use stats::phase::tick_by_length;
 use stats::quantile::median;

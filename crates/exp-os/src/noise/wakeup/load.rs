@@ -1,11 +1,11 @@
 //! Processes that keep CPUs busy while somebody sleeps.
 
-use record::order::Gather;
 use bench::measure::party::{Board, processes};
 use bench::prelude::*;
 use metal::kernel::chain_rotate;
 use metal::process::Child;
 use metal::raw::{Scope, futex_wait, futex_wake};
+use record::order::Gather;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! Slopes over the parent's resident memory, and the ratio of a process to a thread.
 
-use record::order::InOrder;
 use super::{CARD, Creation, Kept};
 use bench::prelude::*;
 use laws::os::process::{Call, resident_pages, thread_ns};
+use record::order::InOrder;
 
 /// Slopes and what they are slopes of.
 const SLOPES: [(&str, &str); 2] = [("return_per_page", "return"), ("reaped_per_page", "reaped")];

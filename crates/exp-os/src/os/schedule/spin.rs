@@ -1,6 +1,5 @@
 //! Processes that do nothing but read the counter, all on one CPU.
 
-use record::order::InOrder;
 use super::line::Log;
 use bench::measure::party::{Board, processes};
 use bench::prelude::*;
@@ -9,6 +8,7 @@ use metal::gaps::Tracer;
 use metal::place::current_cpu;
 use metal::process::{Child, Ending, rusage_thread};
 use metal::raw::{Scope, futex_wait_for, futex_wake};
+use record::order::InOrder;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// Word at which the processes wait for the common start.
