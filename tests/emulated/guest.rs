@@ -116,7 +116,8 @@ pub fn run(machine: &Machine, script: &str) -> String {
     watch(&mut emulator, &printed)
 }
 
-/// What the script printed until the machine was switched off; one that is not in time is ended.
+/// What the script printed until the machine was switched off, and after it the console as a part;
+/// one that is not in time is ended.
 fn watch(machine: &mut Child, printed: &Path) -> String {
     let mut out = machine.stdout.take().unwrap();
     let reader = thread::spawn(move || {
@@ -141,13 +142,12 @@ fn watch(machine: &mut Child, printed: &Path) -> String {
     let _ = machine.stderr.take().unwrap().read_to_string(&mut errors);
     let printed = fs::read(printed).unwrap_or_default();
     let printed = String::from_utf8_lossy(&printed).replace('\r', "");
+    let whole = format!("{printed}[console\n{console}console]\n");
     match status {
-        // What the kernel complained of belongs to a failed test's output.
-        Some(status) if status.success() => println!("console:\n{console}"),
-        Some(status) => panic!("{EMULATOR} ended with {status}: {errors}\n{console}{printed}"),
-        None => panic!("the machine was not done after {PATIENCE:?}:\n{console}{printed}"),
+        Some(status) if status.success() => whole,
+        Some(status) => panic!("{EMULATOR} ended with {status}: {errors}\n{whole}"),
+        None => panic!("the machine was not done after {PATIENCE:?}:\n{whole}"),
     }
-    printed
 }
 
 /// The archive that becomes the machine's root: busybox, plumb without its debug information,
