@@ -3,7 +3,6 @@
 
 mod table;
 
-use record::order::InOrder;
 pub use table::{Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
 
 use super::figure::Figure;
@@ -14,6 +13,7 @@ use super::misses::Miss;
 use super::verdict::Verdict;
 use record::event::{PredictionKind, Round, RoundStatus};
 use record::metric::Better;
+use record::order::InOrder;
 use record::run::Run;
 use table::{CAUSES, IN_COMMON, SLOWER};
 

@@ -12,7 +12,6 @@ mod view;
 pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use known::{DerivedValue, Known};
-use record::order::Gather;
 pub use view::ViewCard;
 
 use crate::fitted::Fitted;
@@ -176,7 +175,7 @@ impl Params {
             let value = self.chosen(param.name)?.first()?;
             Some((param.name.to_owned(), value.clone()))
         };
-        settings.filter_map(of).gather()
+        settings.filter_map(of).collect()
     }
 
     /// The symbols of a parameter.

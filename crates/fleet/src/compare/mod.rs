@@ -11,7 +11,6 @@ mod around;
 mod tests;
 
 pub use around::Difference;
-use record::order::{Gather, InOrder};
 
 use crate::model::strata;
 use crate::read::Sweep;
@@ -22,6 +21,7 @@ use analysis::compare::Direction;
 use paired::{Apart, Common, apart, common};
 use record::key::Key;
 use record::metric::{Better, Kind};
+use record::order::{Gather, InOrder};
 use record::unit::Unit;
 use stats::compare::RATE;
 use stats::compare::multiple::{benjamini_hochberg, two_step};

@@ -11,13 +11,13 @@ mod uplink;
 
 pub use branch::{Ended, node};
 pub use options::Options;
-use record::order::Gather;
 pub use root::{Lead, lead};
 
 use crate::wire::Hello;
 use door::Door;
 use hands::Hands;
 use metal::wait::{Want, any_unless};
+use record::order::Gather;
 use session::child::STOPPING;
 use std::io;
 use std::net::IpAddr;
