@@ -1,6 +1,7 @@
 //! The environment as named texts: what stands beside every figure, and what `doctor` judges.
 
 use super::Host;
+use super::cpu::NO_IDLE_DRIVER;
 use super::net::shaping::Shaper;
 use record::order::Gather;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("frequency_driver", frequency.and_then(|frequency| frequency.driver.clone())),
         ("turbo", yes(host.cpu.turbo.enabled)),
         ("smt", yes(host.cpu.smt_active)),
-        ("idle_driver", host.cpu.idle_driver.clone()),
+        ("idle_driver", host.cpu.idle_driver.clone().filter(|name| name != NO_IDLE_DRIVER)),
         ("thp", memory.thp.enabled.clone()),
         ("thp_defrag", memory.thp.defrag.clone()),
         ("ksm", yes(memory.ksm.running)),

@@ -329,3 +329,16 @@ fn this_machine_is_read() {
     let chosen = choose_cpu(&host, &Snapshot::read(&root, &usable)).expect("a CPU is usable");
     assert!(usable.contains(&chosen));
 }
+
+#[test]
+fn a_kernel_without_an_idle_driver_is_not_one_that_hides_it() {
+    let read = |tree: &str| Host::read(&Root::tree(tree));
+    let driver =
+        |name: &str| read(&format!("== sys/devices/system/cpu/cpuidle/current_driver\n{name}\n"));
+    let (none, haltpoll, hidden) = (driver("none"), driver("haltpoll"), read(""));
+    assert_eq!(none.cpu.idle_driver.as_deref(), Some(cpu::NO_IDLE_DRIVER));
+    assert_eq!(haltpoll.cpu.idle_driver.as_deref(), Some("haltpoll"));
+    assert_eq!(hidden.cpu.idle_driver, None);
+    // Records of before did not tell the first from the last: their comparison shows no difference.
+    assert!(!environment::tags(&none).contains_key("idle_driver"));
+}
