@@ -16,11 +16,12 @@ mod prefetch;
 pub mod transfer;
 mod translation;
 
+use super::cpu::coherence::is_large_of_complexes;
 use super::cpu::{best_core_clock, core, is_guest, least_cycles};
 use super::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
-use cores::{costs, memory_ns, usual_sizes};
+use cores::{BEHIND_IO_DIE, LoadCosts, costs, is_of_modules, memory_ns, usual_sizes};
 use host::cache::CacheKind;
 use host::{Arch, Core};
 use prefetch::exposed;
@@ -222,7 +223,7 @@ impl Hierarchy {
                 }
             })
             .collect();
-        let (memory, kind) = main_memory(site, costs.memory_ns, costs.memory);
+        let (memory, kind) = main_memory(site, &costs);
         let last = levels.last().map_or(range(0.0, 0.0, 0.0), |level| level.ns);
         let memory = sum(last, memory);
         levels.push(Costs {
@@ -331,13 +332,19 @@ fn shared_by_others(ns: Range, factor: f64) -> Range {
     range(ns.low, ns.likely * factor.sqrt(), ns.high * factor)
 }
 
-/// What main memory adds, from the modules if they are reported, else from the core's generation.
-fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, String) {
+/// What main memory adds: of a core design whose controllers are known (or that is unknown) its own
+/// figure, else that of the modules if they are reported, else the kind usual for the core.
+fn main_memory(site: &Site, costs: &LoadCosts) -> (Range, String) {
+    let LoadCosts { memory_ns: by_core, memory: kind_by_core, .. } = *costs;
+    if is_large_of_complexes(site) {
+        return (BEHIND_IO_DIE, format!("{kind_by_core} of a server"));
+    }
     let told = site.host.memory.dimms.iter().find_map(|dimm| {
         let kind = dimm.kind.as_deref()?;
         Some((memory_ns(kind)?, format!("{kind} (memory module table)")))
     });
-    told.unwrap_or((by_core, format!("{kind_by_core}, usual for this core")))
+    told.filter(|_| is_of_modules(by_core))
+        .unwrap_or((by_core, format!("{kind_by_core}, usual for this core")))
 }
 
 fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {

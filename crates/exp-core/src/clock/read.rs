@@ -26,7 +26,7 @@
 //! states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an ordered counter read and
 //! the kernel's arithmetic, if the clock source is one that the vDSO can read. System call: entry
 //! and exit by the mitigations in force, and the kernel's own read. A step of Arm's counter is a
-//! whole number of ticks at the rate in CNTFRQ_EL0.
+//! whole number of ticks at the rate in CNTFRQ_EL0, one of Zen's a whole number of 10 ns.
 //!
 //! ## Reading the result
 //!
@@ -34,7 +34,8 @@
 //! `clock_gettime_vdso` costs about as much as `clock_gettime_syscall`, the vDSO falls back to the
 //! system call. A `cpuid_pair` of microseconds is a trap to the hypervisor. A `resolution` near the
 //! cost means that reading limits the resolution; one far above it is the resolution of the clock
-//! itself.
+//! itself. On Zen the counter goes on every 10 ns, by as many ticks at once: a window shorter than a
+//! microsecond is known to 1 % at best.
 //!
 //! ## Pitfalls
 //!
@@ -49,8 +50,8 @@
 //! in the tables of cpu.instruction.
 
 use bench::prelude::*;
-use host::Arch;
-use laws::cpu::{CounterRead, counter_clock, counter_read};
+use host::{Arch, Core};
+use laws::cpu::{CounterRead, core, counter_clock, counter_read};
 use laws::{Law, os, range};
 use metal::clock::{
     Clock, syscall_clock_gettime, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
@@ -215,10 +216,32 @@ fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
         _ => cost,
     };
     let cost = shown.widened(1.1, 1.15, "a step is the time between two reads");
-    if site.host.cpu.arch == Arch::Aarch64 {
-        return of_ticks(site, read, cost).prediction();
+    match (site.host.cpu.arch, core(site)) {
+        (Arch::Aarch64, _) => of_ticks(site, read, cost).prediction(),
+        (_, Core::Zen | Core::Zen2 | Core::Zen3 | Core::Zen4 | Core::Zen5) => {
+            of_zen(site, read, cost).prediction()
+        }
+        _ => cost.prediction(),
     }
-    cost.prediction()
+}
+
+/// The counter of Zen goes on once in so many ns, by as many ticks. Guests of Zen 3, 4 and 5 show it.
+const ZEN_STEP_NS: f64 = 10.0;
+
+/// A step of a counter that goes on by several ticks at once. On Zen 4 and 5 a second read within one
+/// step gives one tick more where no fence stands between, so that time never stands still.
+fn of_zen(site: &Site, read: ClockRead, step: Law) -> Law {
+    let has_next = matches!(core(site), Core::Zen4 | Core::Zen5) && read == ClockRead::Rdtsc;
+    if let (true, Ok(counter)) = (has_next, counter_clock(site)) {
+        let tick_ns = 1e9 / counter.range.likely;
+        return step
+            .at(range(0.98 * tick_ns, tick_ns, 1.02 * ZEN_STEP_NS))
+            .and("a read within the same step of the counter gives one tick more");
+    }
+    let whole = |ns: f64| (ns / ZEN_STEP_NS).floor().max(1.0) * ZEN_STEP_NS;
+    let Range { low, likely, high } = step.range;
+    step.at(range(0.98 * whole(low), whole(likely), 1.02 * whole(high)))
+        .and("Zen's counter goes on in steps of 10 ns")
 }
 
 /// A step of Arm's counter: the least number of ticks that is not zero, so one tick where a read is

@@ -151,11 +151,21 @@ fn complex_cycles(core: Core) -> Range {
     }
 }
 
+/// Core complexes of one of AMD's packages.
+fn complexes(site: &Site) -> usize {
+    count(site, |cpu| cpu.llc_group) / count(site, |cpu| cpu.package)
+}
+
+/// Whether the package is of AMD's core complexes and larger than a desktop's, as guests' are.
+pub fn is_large_of_complexes(site: &Site) -> bool {
+    fabric(site) == Fabric::Complexes && (complexes(site) > DESKTOP_COMPLEXES_MAX || is_guest(site))
+}
+
 /// Between two complexes of a socket, and between sockets, ns.
 fn between_complexes(site: &Site) -> [Range; 2] {
     let packages = count(site, |cpu| cpu.package);
-    let complexes = count(site, |cpu| cpu.llc_group) / packages;
-    let is_large = complexes > DESKTOP_COMPLEXES_MAX || is_guest(site);
+    let complexes = complexes(site);
+    let is_large = is_large_of_complexes(site);
     let (socket, remote) = match core(site) {
         Core::Zen if complexes > DIE_COMPLEXES_MAX => {
             (range(110.0, 165.0, 230.0), range(200.0, 310.0, 450.0))

@@ -76,6 +76,15 @@ const ATOM: Range = range(75.0, 135.0, 210.0);
 static MEMORY: &[(&str, Range)] =
     &[("LPDDR", LPDDR), ("DDR5", DDR5), ("DDR4", DDR4), ("DDR3", DDR3), ("DDR2", DDR2)];
 
+/// Beyond the last cache of AMD's servers: Rome takes 113 to 134 ns, of which its last cache is 10
+/// (AnandTech, "AMD Rome Second Generation EPYC Review", 2019); later ones are written from memory.
+pub(super) const BEHIND_IO_DIE: Range = range(75.0, 100.0, 135.0);
+
+/// Whether a design's memory adds what its modules take, and not what its own controllers do.
+pub(super) fn is_of_modules(memory_ns: Range) -> bool {
+    MEMORY.iter().any(|(_, of_kind)| *of_kind == memory_ns)
+}
+
 const ANY: LoadCosts = LoadCosts {
     l1: range(3.0, 3.5, 5.0),
     l2: range(9.0, 15.0, 24.0),
@@ -192,7 +201,7 @@ static TABLE: &[(&[Core], LoadCosts)] = designs! { load_costs;
 
 #[cfg(test)]
 mod tests {
-    use super::{MEMORY, TABLE, costs, memory_ns};
+    use super::{MEMORY, TABLE, costs, is_of_modules, memory_ns};
     use host::Core;
 
     #[test]
@@ -216,5 +225,7 @@ mod tests {
         assert_eq!(memory_ns("DDR5"), Some(MEMORY[1].1));
         assert_eq!(memory_ns("LPDDR4X"), Some(MEMORY[0].1));
         assert_eq!(memory_ns("FLASH"), None);
+        let is_of_modules = |core| is_of_modules(costs(core).0.memory_ns);
+        assert!(is_of_modules(Core::SkylakeClient) && !is_of_modules(Core::Silvermont));
     }
 }

@@ -10,7 +10,7 @@ use crate::os::Work;
 use crate::os::learnt::corrected;
 use crate::os::schedule;
 use crate::os::switch::{self, Parties, Via};
-use crate::os::work::polled;
+use crate::os::work::{after_halt, polled};
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
@@ -210,10 +210,10 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
             }
             None => Law::hardware(
                 range(500.0, 10_000.0, 90_000.0),
-                "a halt exits to the hypervisor, which may or may not poll: 0.5 to 90 µs",
+                "a halt exits to the hypervisor, 0.5 to 90 µs",
             ),
         };
-        let halt = halt.times(polled(facts.site, spacing_ns)).counting(Condition::Hypervisor);
+        let halt = after_halt(facts.site, spacing_ns, halt);
         return match spacing_ns < HOST_SLEEPS_NS {
             true => halt,
             false => {

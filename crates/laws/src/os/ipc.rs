@@ -9,7 +9,7 @@ use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
-use record::event::{Condition, Range};
+use record::event::Range;
 
 symbols! {
     /// A mechanism.
@@ -258,9 +258,10 @@ impl Parts {
 fn waking(site: &Site) -> Law {
     let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
     match site.host.kernel.virtualisation.is_guest {
-        Some(true) => Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor if it has halted")
-            .counting(Condition::Hypervisor)
-            .times(guest_wake(site)),
+        Some(true) => {
+            let halt = "an idle CPU woken, by the hypervisor if it has halted";
+            guest_wake(site, Law::of(WAKE_GUEST, halt))
+        }
         Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
         None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }

@@ -12,7 +12,7 @@ use bench::experiment::{Domain, Fields as _, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
 use host::Arch;
-use record::event::{Condition, Range};
+use record::event::Range;
 
 symbols! {
     /// By what the token goes.
@@ -277,9 +277,8 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
 fn idle_exit(site: &Site) -> Law {
     if is_guest(site) {
-        let halt = "a halt exits to the hypervisor, which may or may not poll";
-        let law = Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
-        return law.times(guest_wake(site));
+        let halt = Law::of(range(700.0, 6_000.0, 50_000.0), "a halt exits to the hypervisor");
+        return guest_wake(site, halt);
     }
     let states = &site.host.cpu.idle_states;
     let halted =

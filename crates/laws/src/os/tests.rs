@@ -145,14 +145,18 @@ fn a_batch_shares_its_way_in() {
 fn a_host_that_polls_wakes_its_guest_sooner_in_short_gaps_alone() {
     let mut site = recorded("vm-granite-rapids");
     assert_eq!(site.host.cpu.idle_driver.as_deref(), Some("haltpoll"));
-    let waking = work::guest_wake(&site);
+    let woken = |site: &Site| work::guest_wake(site, Law::of(range(1.0, 2.0, 3.0), "a halt"));
+    let waking = woken(&site);
+    assert!(waking.because().contains("asks the host not to poll"), "{}", waking.because());
     assert_eq!(work::polled(&site, 0.0), 1.0, "the guest asks its host not to");
     site.host.cpu.idle_driver = None;
     assert_eq!(work::polled(&site, 0.0), 1.0, "nothing is known");
     site.host.cpu.idle_driver = Some("none".to_owned());
     let (short, long) = (work::polled(&site, 100_000.0), work::polled(&site, 1_000_000.0));
     assert!(short < 0.5 && long == 1.0, "{short} {long}");
-    assert_eq!(work::guest_wake(&site), short * waking);
+    let polled = woken(&site);
+    assert_eq!(polled.range, waking.times(short).range);
+    assert!(polled.because().contains("the host polls 200 µs"), "{}", polled.because());
     site.host.kernel.virtualisation.hypervisor = Some("Xen".to_owned());
     assert_eq!(work::polled(&site, 0.0), 1.0, "another hypervisor");
 }

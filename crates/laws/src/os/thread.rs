@@ -12,7 +12,7 @@ use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known};
 use bench::pair::Class;
 use bench::{case, symbols};
-use record::event::{Condition, Range};
+use record::event::Range;
 use record::unit::Unit;
 
 symbols! {
@@ -212,10 +212,7 @@ impl Prices<'_> {
             // A part of every switch to that CPU, and at most as long.
             (Some((ns, from)), _) => Law::new(0.1 * ns, 0.4 * ns, ns, from),
             // A virtual machine leaves to its hypervisor, unless interrupts are posted.
-            (None, true) => {
-                let law = Law::new(300.0, 6_000.0, 40_000.0, what).counting(Condition::Hypervisor);
-                law.times(guest_wake(self.facts.site))
-            }
+            (None, true) => guest_wake(self.facts.site, Law::new(300.0, 6_000.0, 40_000.0, what)),
             (None, false) => Law::new(150.0, 700.0, 4_000.0, what),
         }
     }
@@ -228,9 +225,7 @@ impl Prices<'_> {
             (None, Class::Same) => self.kernel(SWITCH, "a context switch"),
             // The other CPU sleeps at an unknown depth; a virtual machine's sleeps outside.
             (None, _) if cpu::is_guest(self.facts.site) => {
-                let law = Law::new(1_000.0, 6_000.0, 90_000.0, what);
-                let law = law.counting(Condition::Hypervisor);
-                law.times(guest_wake(self.facts.site))
+                guest_wake(self.facts.site, Law::new(1_000.0, 6_000.0, 90_000.0, what))
             }
             (None, _) => Law::new(500.0, 2_500.0, 60_000.0, what),
         }

@@ -12,7 +12,7 @@ use crate::{Law, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::cpu::NO_IDLE_DRIVER;
 use host::{Arch, Core};
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// Instructions per cycle of the kernel's code on the core that the services were stated for.
 const REFERENCE_IPC: f64 = 1.9;
@@ -117,19 +117,35 @@ pub fn nested(site: &Site) -> f64 {
     in_guest(site, NESTED)
 }
 
-/// The share of a wake-up of a guest's CPU that is left after a gap, where the host polls. A guest's
-/// idle driver `haltpoll` asks it not to, in favour of its own polling, which the guest's command line
-/// may turn off (`haltpoll.guest_halt_poll_ns=0`).
-pub fn polled(site: &Site, gap_ns: f64) -> f64 {
+/// Whether the host polls for a halted CPU of this guest. The guest's idle driver `haltpoll` asks it
+/// not to, in favour of its own polling, which the guest's command line may turn off
+/// (`haltpoll.guest_halt_poll_ns=0`).
+fn host_polls(site: &Site) -> Option<bool> {
     let host = &site.host;
+    let driver = host.cpu.idle_driver.as_deref()?;
     let is_kvm = host.kernel.virtualisation.hypervisor.as_deref() == Some("KVM");
-    let polls = is_kvm && host.cpu.idle_driver.as_deref() == Some(NO_IDLE_DRIVER);
-    if polls && gap_ns < HOST_POLLS_NS { POLLED } else { 1.0 }
+    is_kvm.then_some(driver == NO_IDLE_DRIVER)
 }
 
-/// How many times as long waking a guest's idle CPU takes as the laws state, after a short gap.
-pub fn guest_wake(site: &Site) -> f64 {
-    site.fitted.of(GUEST_WAKE) * polled(site, 0.0)
+/// The share of a wake-up of a guest's CPU that is left after a gap, where the host polls.
+pub fn polled(site: &Site, gap_ns: f64) -> f64 {
+    if host_polls(site) == Some(true) && gap_ns < HOST_POLLS_NS { POLLED } else { 1.0 }
+}
+
+/// A wake-up of a guest's idle CPU after a gap, in ns, with the share that a polling host leaves of
+/// it.
+pub fn after_halt(site: &Site, gap_ns: f64, halt: Law) -> Law {
+    let polling = match host_polls(site) {
+        Some(true) => "the host polls 200 µs for a halted CPU",
+        Some(false) => "the guest's idle driver asks the host not to poll for a halted CPU",
+        None => "the hypervisor may or may not poll for a halted CPU",
+    };
+    halt.times(polled(site, gap_ns)).and(polling).counting(Condition::Hypervisor)
+}
+
+/// The same soon after it halted, as the recorded guests have it.
+pub fn guest_wake(site: &Site, halt: Law) -> Law {
+    after_halt(site, 0.0, halt.times(site.fitted.of(GUEST_WAKE)))
 }
 
 /// A coefficient that only guests have.
