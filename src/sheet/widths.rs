@@ -14,10 +14,9 @@ use analysis::score::NAIVE_TABLE;
 use bench::widths::{TABLE, Widths, group, of_class, of_metric, residual};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of the figures that ranges hold, of priors and of predictions from earlier figures. On
-/// another machine these are to hold 85 and 90 % (METHOD §5): machines differ by more than these
-/// residuals show.
-const HELD: [f64; 2] = [0.9, 0.92];
+/// Share of the figures that ranges hold. On another machine they are to hold 85 % of priors and 90 %
+/// of predictions from earlier figures (METHOD §5).
+const HELD: f64 = 0.9;
 
 /// Figures that a machine counts half with.
 const FEW: f64 = 50.0;
@@ -67,7 +66,7 @@ pub(super) fn fit(all: &[Judged]) -> Widths {
         let wider = if wider.is_empty() { vec![String::new()] } else { wider };
         let pools: Vec<&Residuals> =
             wider.into_iter().map(|name| &groups[&(name, *is_derived)]).collect();
-        let scale = quantile(HELD[usize::from(*is_derived)], own, &pools);
+        let scale = quantile(HELD, own, &pools);
         let scales = widths.0.entry(name.clone()).or_default();
         scales[usize::from(*is_derived)] = Some(scale.max(NARROWEST));
     }

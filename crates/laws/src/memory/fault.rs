@@ -169,7 +169,7 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
-    let cycles = os::Work::from(cycles).cycles(facts.site);
+    let cycles = os::Work::on_pages(cycles).cycles(facts.site);
     let usual = clocked(facts, Law::software(cycles, what).unsourced());
     corrected(facts, usual.times(os::work::nested(facts.site)))
 }

@@ -23,6 +23,10 @@ const LEAST: usize = 4;
 /// agrees.
 const UNLIKE: f64 = 0.15;
 
+/// A call says how long the kernel's work takes if that is usually longer than this share of the way
+/// in and out.
+const MUCH: f64 = 0.5;
+
 /// Faults of one page of memory, each with little beside the kernel's work.
 const FAULTS: [Touch; 5] = [Touch::Anonymous, Touch::Zero, Touch::File, Touch::Shared, Touch::Copy];
 
@@ -50,6 +54,11 @@ pub fn corrected(facts: Facts, usual: Law) -> Law {
     times(usual, factor(facts))
 }
 
+/// The same of work on pages, which the way into the kernel says nothing of.
+pub fn corrected_on_pages(facts: Facts, usual: Law) -> Law {
+    times(usual, factor_of_work(facts))
+}
+
 /// The same of work on tasks and address spaces, corrected by what memory.fault measured as well.
 pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
     let faults = FAULTS.iter().filter_map(|fault| {
@@ -57,7 +66,7 @@ pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
         Some((ns / minor(facts, *fault).range.likely).ln())
     });
     let of_faults = mean(faults.collect(), "that, page faults here take", "kinds of fault");
-    times(corrected(facts, usual), of_faults)
+    times(corrected_on_pages(facts, usual), of_faults)
 }
 
 /// Work that takes so many times the usual. A term's own interval holds how machines differ and how
@@ -76,15 +85,35 @@ pub fn is_known(facts: Facts) -> bool {
     factor(facts).is_some()
 }
 
-/// How many times the usual the kernel's work takes here; none where too few calls were measured.
+/// How many times the usual the kernel's work takes here, by whole calls; none where too few were
+/// measured.
 fn factor(facts: Facts) -> Option<Law> {
+    let of_call = |usual: &Usual, ns: f64, service: Service| {
+        Some(ns / (service.ways * usual.entry_ns + usual.work_ns(service)))
+    };
+    of_calls(facts, of_call)
+}
+
+/// The same of the work alone, which long work follows: by what calls take beyond the shortest one's
+/// way in and out.
+fn factor_of_work(facts: Facts) -> Option<Law> {
+    let of_call = |usual: &Usual, ns: f64, service: Service| {
+        let (work, usual_work) =
+            (ns - service.ways * usual.measured_entry()?, usual.work_ns(service));
+        (work > 0.0 && usual_work > MUCH * usual.entry_ns).then_some(work / usual_work)
+    };
+    of_calls(facts, of_call)
+}
+
+/// The mean factor of the calls that say one.
+fn of_calls(facts: Facts, of_call: fn(&Usual, f64, Service) -> Option<f64>) -> Option<Law> {
     facts.known?;
     let usual = Usual::of(facts);
-    let calls = CALLS.iter().filter_map(|(name, service)| {
-        let ns = measured_call(facts.known, name)?;
-        Some((ns / usual.ns(*service)).ln())
-    });
-    mean(calls.collect(), "kernel work here takes", "system calls")
+    let factor = |(name, service): &(&str, Service)| {
+        Some(of_call(&usual, measured_call(facts.known, name)?, *service)?.ln())
+    };
+    let logs = CALLS.iter().filter_map(factor).collect();
+    mean(logs, "kernel work here takes", "system calls")
 }
 
 /// The factor whose logarithm is the mean of some, with the interval of one more; none where they
@@ -116,10 +145,18 @@ impl Usual<'_> {
         Usual { facts, entry_ns, guards: Guards::of(facts.site) }
     }
 
-    fn ns(&self, service: Service) -> f64 {
-        let Service { ways, cycles, what } = service;
+    /// The way in and out, by the shortest call that was measured.
+    fn measured_entry(&self) -> Option<f64> {
+        let beyond =
+            |name| Some(measured_call(self.facts.known, name)? - self.work_ns(Service::NULL));
+        ["getpid", "getppid"].into_iter().filter_map(beyond).min_by(f64::total_cmp)
+    }
+
+    /// What a call does in the kernel.
+    fn work_ns(&self, service: Service) -> f64 {
+        let Service { cycles, what, .. } = service;
         let served = stated(Work::from(cycles).guarded(self.facts.site, self.guards), what);
-        ways * self.entry_ns + usual_in_kernel(self.facts, served).range.likely
+        usual_in_kernel(self.facts, served).range.likely
     }
 }
 

@@ -155,7 +155,7 @@ pub fn resident_pages(site: &Site, bytes: u64, huge: bool) -> u64 {
 pub fn creation(facts: Facts, call: Call, bytes: u64, huge: bool) -> Creation {
     let work = work(call);
     let pages = resident_pages(facts.site, bytes, huge) as f64;
-    let here = |cycles: Range| Kernel::from(cycles).cycles(facts.site);
+    let here = |cycles: Range| Kernel::on_pages(cycles).cycles(facts.site);
     let cycles_of = |own: Range, page: Range| {
         let (own, page) = (here(own), here(page));
         let own = Law::software(own, work.what);
@@ -193,7 +193,7 @@ pub fn per_page(facts: Facts, call: Call, huge: bool) -> (Law, Law) {
     let (copied, dropped) = page_cycles(huge);
     let of = |cycles: Range| {
         if work(call).copies {
-            let cycles = Kernel::from(cycles).cycles(facts.site);
+            let cycles = Kernel::on_pages(cycles).cycles(facts.site);
             let what = format!(
                 "one page-table entry copied and one page counted, {:.0} to {:.0} cycles",
                 cycles.low, cycles.high

@@ -156,7 +156,7 @@ impl Prices<'_> {
     }
 
     fn kernel(&self, cycles: Range, what: &str) -> Law {
-        let work = Work::from(cycles).law(self.facts.site, what);
+        let work = Work::on_pages(cycles).law(self.facts.site, what);
         corrected_by_faults(self.facts, cpu::usual_in_kernel(self.facts, work))
     }
 

@@ -18,6 +18,8 @@ use record::event::{Condition, Range};
 const REFERENCE_IPC: f64 = 1.9;
 const PER_RETURN: f64 = 35.0;
 const PER_INDIRECT_CALL: f64 = 400.0;
+/// How many times as many instructions it has for each of both where it goes over pages.
+const FEWER_RETURNS: f64 = 3.0;
 /// Doubt of a core's instructions per cycle, either way.
 const IPC_DOUBT: f64 = 1.15;
 
@@ -68,6 +70,17 @@ impl From<Range> for Work {
 }
 
 impl Work {
+    /// Work on address spaces, in cycles of the reference core: loops over page tables and pages, and
+    /// waits for memory, with a return among [`FEWER_RETURNS`] times as many instructions.
+    pub fn on_pages(cycles: Range) -> Work {
+        let work = Work::from(cycles);
+        Work {
+            returns: work.returns / FEWER_RETURNS,
+            indirect_calls: work.indirect_calls / FEWER_RETURNS,
+            ..work
+        }
+    }
+
     /// Cycles that it takes here.
     pub fn cycles(self, site: &Site) -> Range {
         self.guarded(site, Guards::of(site))
