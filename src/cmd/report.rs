@@ -145,12 +145,17 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
         ));
     };
     experiments.retain(|planned| wants(&planned.id, None));
-    for planned in experiments.iter_mut() {
+    experiments.retain_mut(|planned| {
+        let has_cases = |of: &record::plan::PlannedExperiment| {
+            !of.derived.is_empty() || of.series.iter().any(|series| !series.cases.is_empty())
+        };
+        let had_none = !has_cases(planned);
         planned.derived.retain(|case| wants(&planned.id, Some(case)));
         for series in &mut planned.series {
             series.cases.retain(|case| wants(&planned.id, Some(case)));
         }
-    }
+        had_none || has_cases(planned)
+    });
     if experiments.is_empty() {
         return Err(Failure::Usage(format!(
             "the run has no figures of {}; `plumb report` shows what it has",

@@ -76,7 +76,11 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
             told(own, about, named)?
         );
         let finding = Finding::new(Severity::Note, UNEXPLAINED, text).about(about);
-        Some(finding.so("`plumb explain ID` shows the basis of a prediction, --full every figure"))
+        Some(
+            finding.so(
+                "`plumb explain ID` shows the basis of a prediction, --format csv every figure",
+            ),
+        )
     }));
     let much = Much::of(figures, &better);
     for (cause, own) in causes::parted(run, &better).0 {

@@ -35,7 +35,8 @@
 //! system call. A `cpuid_pair` of microseconds is a trap to the hypervisor. A `resolution` near the
 //! cost means that reading limits the resolution; one far above it is the resolution of the clock
 //! itself. On Zen the counter goes on every 10 ns, by as many ticks at once: a window shorter than a
-//! microsecond is known to 1 % at best.
+//! microsecond is known to 1 % at best. The single tick that `rdtsc` shows on Zen 4 and 5 is no
+//! resolution: a second read within one step is given one tick more.
 //!
 //! ## Pitfalls
 //!

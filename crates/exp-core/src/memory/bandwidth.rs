@@ -167,8 +167,18 @@ static CARD: Card = Card {
         ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
     ],
     keys: &[
-        KeyFigure::new("DRAM read,", "1 CPU", "bandwidth", "op=read,level=DRAM,threads=1"),
-        KeyFigure::new("DRAM read,", "all", "bandwidth", "op=read,level=DRAM,threads=all"),
+        KeyFigure::new(
+            "DRAM read,",
+            "1 CPU",
+            "bandwidth",
+            "op=read,access=every,width=vector,level=DRAM,threads=1",
+        ),
+        KeyFigure::new(
+            "DRAM read,",
+            "all",
+            "bandwidth",
+            "op=read,access=every,width=vector,level=DRAM,threads=all",
+        ),
         KeyFigure::new("DRAM triad, all", "", "bandwidth", "op=triad,stores=regular,threads=all"),
     ],
     ..Card::PLAIN

@@ -75,8 +75,8 @@
 //!
 //! Major faults: the read latency of the device's class, and the readahead's bytes at its rate. A
 //! random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from a
-//! rotating disk 2 to 30 ms. A virtual disk may be any of these or the host's memory: its range is
-//! 12 µs to 25 ms, which only catches impossible values.
+//! rotating disk 2 to 30 ms. A virtual disk may be any of these or the host's memory: the range is as
+//! wide as recorded machines with such disks show.
 //!
 //! ## Reading the result
 //!

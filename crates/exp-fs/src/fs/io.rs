@@ -77,7 +77,7 @@
 //!
 //! ## Prediction
 //!
-//! Reads past the cache: the device's class (see `predict/device.rs`) or values set for the disk
+//! Reads past the cache: the device's class (see `laws::device`) or values set for the disk
 //! (`--set host.disk.read_latency=…`), and the block at the device's rate. If fs.read measured this
 //! pattern, its latency, rate and CPU time count, and its sequential rate for longer blocks: fs.read
 //! is depth 1, from which the other depths follow. Depth d: d in flight divided by the latency of one (Little's law) until the device saturates, at the

@@ -1,4 +1,4 @@
-//! Laws of reading a file block by block: what the device takes (`predict/device.rs`), what the
+//! Laws of reading a file block by block: what the device takes (`laws::device`), what the
 //! kernel does about it, and what a copy from the page cache takes.
 //!
 //! The kernel's cycles are starting values for Linux 5.x and 6.x from memory of usual figures (a

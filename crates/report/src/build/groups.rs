@@ -83,9 +83,9 @@ fn unshown(metrics: &[&str]) -> String {
     match metrics.is_empty() {
         true => String::new(),
         false if metrics.len() > NAMED => {
-            format!("; {} further metrics in the full report", metrics.len())
+            format!("; {} further metrics by `--format csv`", metrics.len())
         }
-        false => format!("; {} in the full report", words(&metrics.join(", "))),
+        false => format!("; {} by `--format csv`", words(&metrics.join(", "))),
     }
 }
 

@@ -154,7 +154,12 @@ impl Store {
             if path.is_file() {
                 return Ok(path.to_owned());
             }
-            bail!("there is no file {run}; `plumb runs` lists the stored runs");
+            match path.exists() {
+                true => {
+                    bail!("{run} is a directory, not a record; `plumb runs` lists the stored runs")
+                }
+                false => bail!("there is no file {run}; `plumb runs` lists the stored runs"),
+            }
         }
         let names = self.names()?;
         let of_kind = match run {

@@ -68,7 +68,7 @@ pub fn major(facts: Facts, disk: Option<&Disk>, fault: Major) -> Law {
     let transfer = range(0.2 * transfer.low, transfer.likely, transfer.high);
     let certainty = match device.sure {
         true => "the interval covers the data sheets of this class, and its caches and queues",
-        false => "the interval covers every device class, because the class is uncertain",
+        false => "the device's class is uncertain: as wide as machines with such disks show",
     };
     Law::hardware(latency, why).and(certainty)
         + Law::hardware(transfer, format!("{:.0} bytes", bytes.likely))
