@@ -88,9 +88,7 @@ pub fn is_known(facts: Facts) -> bool {
 /// How many times the usual the kernel's work takes here, by whole calls; none where too few were
 /// measured.
 fn factor(facts: Facts) -> Option<Law> {
-    let of_call = |usual: &Usual, ns: f64, service: Service| {
-        Some(ns / (service.ways * usual.entry_ns + usual.work_ns(service)))
-    };
+    let of_call = |usual: &Usual, ns: f64, service: Service| Some(ns / usual.ns(service));
     of_calls(facts, of_call)
 }
 
@@ -152,6 +150,11 @@ impl Usual<'_> {
         ["getpid", "getppid"].into_iter().filter_map(beyond).min_by(f64::total_cmp)
     }
 
+    /// A whole call.
+    fn ns(&self, service: Service) -> f64 {
+        service.ways * self.entry_ns + self.work_ns(service)
+    }
+
     /// What a call does in the kernel.
     fn work_ns(&self, service: Service) -> f64 {
         let Service { cycles, what, .. } = service;
@@ -162,7 +165,7 @@ impl Usual<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS, LEAST, UNLIKE, Usual, factor};
+    use super::{CALLS, LEAST, UNLIKE, Usual, factor, factor_of_work};
     use crate::net::Ends;
     use crate::net::connect::{Connections, Listener};
     use crate::os::process::{Call, creation};
@@ -207,6 +210,21 @@ mod tests {
             assert!(factor(Facts { site: &site, known: Some(&few) }).is_none());
             assert_eq!(law(Facts { site: &site, known: Some(&Known::default()) }).range, prior);
         }
+    }
+
+    #[test]
+    fn a_slow_way_into_the_kernel_says_nothing_of_work_on_pages() {
+        let site = recorded("epyc-7763-2s");
+        let usual = Usual::of(Facts::prior(&site));
+        let mut known = Known::default();
+        for (name, service) in &CALLS {
+            let key = Key::new("os.syscall", &CaseId::new().with("call", *name), "latency");
+            known.insert(key, usual.ns(*service) + 2.0 * service.ways * usual.entry_ns);
+        }
+        let facts = Facts { site: &site, known: Some(&known) };
+        let (whole, work) = (factor(facts).unwrap(), factor_of_work(facts).unwrap());
+        assert!(whole.range.likely > 1.3, "{:?}", whole.range);
+        assert!((work.range.likely - 1.0).abs() < 1e-9, "{:?}", work.range);
     }
 
     #[test]
