@@ -91,10 +91,10 @@ pub fn run(machine: &Machine, script: &str) -> String {
     let mut stopped = String::new();
     for _ in 0..STARTS {
         match watch(&mut start(machine, &archive, &printed), &printed) {
-            Ok(whole) => return whole,
+            // The consoles of what was started before stand behind its own.
+            Ok(whole) => return whole + &stopped,
             Err(console) => stopped += &console,
         }
-        println!("The machine is started again, because it stopped before its script:\n{stopped}");
     }
     panic!("the machine stopped {STARTS} times before its script:\n{stopped}");
 }
