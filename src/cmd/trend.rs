@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .filter(|over| !over.points.is_empty())
         .collect();
     if figures.is_empty() {
-        return Err(Failure::Usage(nothing(&args.key, &known)));
+        return Err(Failure::Usage(nothing(&args.key, args.metric.as_deref(), &known)));
     }
     let text = rendered(&args, &runs, figures, like);
     args.shown.place.write(&text)
@@ -142,7 +142,14 @@ pub(super) fn over(
     }
 }
 
-fn nothing(key: &str, known: &Known) -> String {
+fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
+    let texts: Vec<String> = known.keys.iter().map(|(key, _)| key.to_string()).collect();
+    let of_key = |text: &&String| text.starts_with(&format!("{key} "));
+    if let (Some(metric), Some(first)) = (metric, texts.iter().find(of_key)) {
+        return format!(
+            "no stored run of that machine has a metric `{metric}` of `{key}`; it has `{first}`"
+        );
+    }
     let pattern = key.split([':', ' ']).next().unwrap_or(key);
     let ids = known.keys.iter().map(|(key, _)| key.experiment.as_str());
     let cases: Vec<String> = known

@@ -52,7 +52,11 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     let faster = count(&[Direction::Better]);
     let other = count(&[Direction::Up, Direction::Down]);
     if effects.is_empty() {
-        return format!("{new} is not slower: none of {tested} figures changed");
+        let all = against.figures.len();
+        return match 2 * tested < all {
+            true => format!("undecided: {tested} of {all} figures could be tested, none changed"),
+            false => format!("{new} is not slower: none of {tested} figures changed"),
+        };
     }
     let is = match (slower, faster) {
         (0, _) => "is not slower",
