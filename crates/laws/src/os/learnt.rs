@@ -54,19 +54,15 @@ pub fn corrected(facts: Facts, usual: Law) -> Law {
     times(usual, factor(facts))
 }
 
-/// The same of work on pages, which the way into the kernel says nothing of.
-pub fn corrected_on_pages(facts: Facts, usual: Law) -> Law {
-    times(usual, factor_of_work(facts))
-}
-
-/// The same of work on tasks and address spaces, corrected by what memory.fault measured as well.
+/// The same of work on tasks and address spaces, of which the way into the kernel says nothing;
+/// corrected by what memory.fault measured as well.
 pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
     let faults = FAULTS.iter().filter_map(|fault| {
         let ns = measured(facts.known?, *fault)?;
         Some((ns / minor(facts, *fault).range.likely).ln())
     });
     let of_faults = mean(faults.collect(), "that, page faults here take", "kinds of fault");
-    times(corrected_on_pages(facts, usual), of_faults)
+    times(times(usual, factor_of_work(facts)), of_faults)
 }
 
 /// Work that takes so many times the usual. A term's own interval holds how machines differ and how
