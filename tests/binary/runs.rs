@@ -267,6 +267,13 @@ fn a_shift_is_found_at_its_run_in_every_format() {
         assert!(shown.out.contains("2026-11-13T10-00-00-lab"), "{format}");
         assert!(shown.out.contains("6.1 → 6.2"), "{format}");
     }
+    // A figure that is there has other metrics; its experiment has other cases.
+    let lacking = here.ends(2, &["trend", "selftest.fault:fault=none", "speed"]);
+    assert!(lacking.err.contains("has a metric `speed`"), "{lacking:?}");
+    let lacking = here.ends(2, &["report", "last", "selftest.fault:fault=panic"]);
+    assert!(lacking.err.contains("no figures of selftest.fault:fault=panic"), "{lacking:?}");
+    let directory = here.ends(2, &["report", "./"]);
+    assert!(directory.err.contains("./ is a directory"), "{directory:?}");
     let unknown = here.ends(2, &["trend", "selftest.folt"]);
     assert!(unknown.err.contains("`selftest.fault`"), "{unknown:?}");
     fs::remove_file(here.path("store/index.sqlite")).unwrap();

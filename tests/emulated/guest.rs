@@ -14,8 +14,8 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(150);
 /// A kernel that has not come to its script after this has stopped on its way: it takes 3 to 9 s.
 const BOOT_PATIENCE: Duration = Duration::from_secs(60);
-/// So many times a machine is started that stops on its way to its script. (Once in CI the real-time
-/// kernel of four CPUs printed nothing for 150 s; 30 starts beside two builds did not repeat it.)
+/// A machine that stops before its script is started again, up to this many starts. (Once in CI the
+/// real-time kernel of four CPUs printed nothing for 150 s; 30 starts beside two builds worked.)
 const STARTS: usize = 3;
 /// What a machine prints before its script runs.
 const UP: &str = "up\n";

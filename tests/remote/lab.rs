@@ -109,9 +109,9 @@ impl Program {
         self.ended_within(2 * PATIENCE)
     }
 
-    /// Holds what it runs, and all that this started, without ending anything: its connections stay
-    /// and nobody answers. One that is held starts and ends no others, so its list stays true; one
-    /// that ended before is none.
+    /// Stops what it runs, with all descendants, by SIGSTOP: the connections stay open and nobody
+    /// answers. A stopped process starts no others, so its children are listed after it stopped. A
+    /// process that ended before the signal is skipped.
     pub fn hold(&self) {
         let mut all = children(self.pid());
         while let Some(process) = all.pop() {

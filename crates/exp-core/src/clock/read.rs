@@ -226,11 +226,11 @@ fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
     }
 }
 
-/// The counter of Zen goes on once in so many ns, by as many ticks. Guests of Zen 3, 4 and 5 show it.
+/// The counter of Zen is updated at this interval, in ns. Guests of Zen 3, 4 and 5 show it.
 const ZEN_STEP_NS: f64 = 10.0;
 
-/// A step of a counter that goes on by several ticks at once. On Zen 4 and 5 a second read within one
-/// step gives one tick more where no fence stands between, so that time never stands still.
+/// A step of Zen's counter, which is updated by several ticks at once. On Zen 4 and 5 a second read
+/// before the next update gives one tick more, where no fence stands between the reads.
 fn of_zen(site: &Site, read: ClockRead, step: Law) -> Law {
     let has_next = matches!(core(site), Core::Zen4 | Core::Zen5) && read == ClockRead::Rdtsc;
     if let (true, Ok(counter)) = (has_next, counter_clock(site)) {

@@ -7,8 +7,8 @@
 //! flight are the first cache's miss buffers (10 to 16, 22 to 24 on Zen), stretched by what
 //! prefetchers into the second cache add, as one-thread bandwidths times latencies of such machines
 //! suggest. Bytes per cycle from the third cache: Intel's manual names about 18 for Skylake; the
-//! other likely values, and lines of Silvermont, Gracemont, TSV110, A64FX and Cortex-A53 to A75, are
-//! set by the published runs that the sheets hold.
+//! other likely values, and lines of Silvermont, Gracemont, TSV110, A64FX, Cortex-A53 to A75, Zen 4
+//! and Zen 5, are set by the runs that the sheets hold.
 
 use super::cores::{designs, row};
 use crate::cpu::peak;

@@ -156,7 +156,7 @@ pub fn after_halt(site: &Site, gap_ns: f64, halt: Law) -> Law {
     halt.times(polled(site, gap_ns)).and(polling).counting(Condition::Hypervisor)
 }
 
-/// The same soon after it halted, as the recorded guests have it.
+/// The same soon after the halt, with the coefficient that the recorded guests gave.
 pub fn guest_wake(site: &Site, halt: Law) -> Law {
     after_halt(site, 0.0, halt.times(site.fitted.of(GUEST_WAKE)))
 }

@@ -2,7 +2,7 @@ use super::{EXPERIMENT, Way, cost, exists, resolution, smallest_steps};
 use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{recorded, sites};
 use bench::prelude::*;
-use host::Arch;
+use host::{Arch, Core};
 use metal::kernel::ClockRead;
 use session::fixtures::offered;
 
@@ -72,6 +72,21 @@ fn a_step_of_arms_counter_is_whole_ticks() {
     assert!(kernel.high >= 19.0);
     site.host.cpu.counter_hz = None;
     assert!(step(&site).high > 2.0 * step(&site).likely);
+}
+
+#[test]
+fn a_step_of_zens_counter_is_whole_updates_or_on_newer_designs_a_tick() {
+    let site = recorded("epyc-7763-2s");
+    let of = |site: &Site, read| resolution(site, read, cost(site, read)).range.expect("told");
+    for read in [ClockRead::Rdtsc, ClockRead::LfenceRdtsc, ClockRead::ClockGettimeSyscall] {
+        let updates = of(&site, read).likely / super::ZEN_STEP_NS;
+        assert!(updates >= 1.0 && (updates - updates.round()).abs() < 1e-9, "{read:?} {updates}");
+    }
+    let mut newer = site;
+    newer.host.cpu.microarchitecture.core = Core::Zen4;
+    newer.host.cpu.classes.clear();
+    assert!(of(&newer, ClockRead::Rdtsc).likely < 1.0);
+    assert!(of(&newer, ClockRead::LfenceRdtsc).likely >= super::ZEN_STEP_NS);
 }
 
 #[test]
