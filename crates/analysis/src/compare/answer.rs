@@ -92,6 +92,11 @@ impl<'a> Against<'a> {
         effects.map(|((_, direction), figures)| Effect { direction, figures }).collect()
     }
 
+    /// Whether nothing changed, but fewer than half of the figures could be tested.
+    pub fn is_undecided(&self) -> bool {
+        self.findings().is_empty() && 2 * self.tested() < self.figures.len()
+    }
+
     /// How far to trust it, with what the runs A (`base`) and another one of this name recorded.
     pub fn confidence(&self, base: &Run, name: &str) -> Confidence {
         let mut confidence = Confidence { level: Level::High, reasons: Vec::new() };

@@ -75,6 +75,38 @@ fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
 }
 
 #[test]
+fn a_comparison_that_could_test_less_than_half_is_undecided() {
+    let base = sample::run();
+    // Of the sample's figures, so many are tested; without a finding.
+    let with_tested = |tested: usize| {
+        let mut against = against(&base, &base);
+        let all = against.figures.len();
+        for (at, one) in against.figures.iter_mut().enumerate() {
+            let untested = Outcome::Untested(Untested::NoInterval);
+            one.outcome = if at < tested { Outcome::Quiet } else { untested };
+        }
+        assert_eq!(against.tested(), tested);
+        (against, all)
+    };
+    let (_, all) = with_tested(0);
+    for (tested, is_undecided) in
+        [(0, true), (all.div_ceil(2) - 1, true), (all.div_ceil(2), false), (all, false)]
+    {
+        let (against, _) = with_tested(tested);
+        assert_eq!(against.is_undecided(), is_undecided, "{tested} of {all}");
+    }
+    // A change is an answer, however few figures were tested.
+    let new = slower(1.3);
+    let mut changed = against(&base, &new);
+    let mut found = changed.figures.iter_mut().filter(|one| one.finding().is_some()).skip(1);
+    found.by_ref().for_each(|one| one.outcome = Outcome::Untested(Untested::NoInterval));
+    changed.figures.iter_mut().filter(|one| one.finding().is_none()).for_each(|one| {
+        one.outcome = Outcome::Untested(Untested::NoInterval);
+    });
+    assert_eq!((changed.tested(), changed.is_undecided()), (1, false));
+}
+
+#[test]
 fn a_slower_ladder_is_found_and_named() {
     let base = sample::run();
     let new = slower(1.3);

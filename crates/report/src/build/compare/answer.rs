@@ -53,7 +53,7 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     let other = count(&[Direction::Up, Direction::Down]);
     if effects.is_empty() {
         let all = against.figures.len();
-        return match 2 * tested < all {
+        return match against.is_undecided() {
             true => format!("undecided: {tested} of {all} figures could be tested, none changed"),
             false => format!("{new} is not slower: none of {tested} figures changed"),
         };
