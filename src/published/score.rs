@@ -225,7 +225,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
             let (case, value) = asked_case(machine, table, row);
             let (range, unit) = asked(table, &site, &case);
             assert_eq!(unit, table.printed.unit(), "{}", table.source);
-            let inside = (range.low..=range.high).contains(&value);
+            let inside = range.holds(value);
             let verdict = if inside { "inside" } else { "OUTSIDE" };
             println!(
                 "  {verdict:8}{} in {} … {} … {}  {} {} [{}]",

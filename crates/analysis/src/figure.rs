@@ -2,7 +2,7 @@
 
 use super::bound::BoundCheck;
 use super::distribution::Density;
-use super::verdict::Verdict;
+use super::verdict::{OVERLAPS, Verdict};
 use record::event::{Ending, Prediction, PredictionKind, Range};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
@@ -94,6 +94,18 @@ pub struct Judged {
     pub prediction: Prediction,
     /// `None` without a range or without a value.
     pub verdict: Option<Verdict>,
+}
+
+impl Judged {
+    /// The verdict as people read it beside the printed value.
+    pub fn told(&self, value: Option<f64>) -> Option<&'static str> {
+        let verdict = self.verdict?;
+        let is_outside = |range: Range| value.is_some_and(|value| !range.holds(value));
+        match verdict {
+            Verdict::Within if self.prediction.range.is_some_and(is_outside) => Some(OVERLAPS),
+            verdict => Some(verdict.text()),
+        }
+    }
 }
 
 /// One round's value.

@@ -56,8 +56,7 @@ impl Scored<'_> {
     }
 
     fn is_inside(&self) -> bool {
-        let holds = |range: Range| (range.low..=range.high).contains(&self.value);
-        !self.is_impossible && self.range.is_some_and(holds)
+        !self.is_impossible && self.range.is_some_and(|range| range.holds(self.value))
     }
 
     /// The factor by which the value misses the range; 1 inside.

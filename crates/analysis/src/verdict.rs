@@ -7,7 +7,7 @@ use record::unit::Unit;
 /// How a value lies to what was predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Inside the interval, ends included.
+    /// The value's interval overlaps the range, ends included.
     Within,
     /// Outside on the good side, for times and rates.
     Faster,
@@ -34,6 +34,10 @@ pub const VERDICTS: &[(Verdict, &str)] = &[
     (Verdict::Unpredicted, "not predictable from here"),
 ];
 
+/// What people read for [`Verdict::Within`] where the printed value lies outside the range, and only
+/// its interval overlaps it.
+pub const OVERLAPS: &str = "overlaps";
+
 impl Verdict {
     /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
@@ -43,14 +47,14 @@ impl Verdict {
 
 /// The verdict of an interval: one that overlaps the range is within it, ends included. A range that
 /// says nothing ([`Range::predicts`]) has a verdict of its own.
-pub fn judge((low, high): (f64, f64), range: &Range, unit: Unit, better: Better) -> Verdict {
+pub fn judge(ci: (f64, f64), range: &Range, unit: Unit, better: Better) -> Verdict {
     if !range.predicts(unit) {
         return Verdict::Unpredicted;
     }
-    if low <= range.high && high >= range.low {
+    if range.overlaps(ci) {
         return Verdict::Within;
     }
-    let above = low > range.high;
+    let above = ci.0 > range.high;
     match (is_speed(unit), better) {
         (true, Better::Lower) if above => Verdict::Slower,
         (true, Better::Lower) => Verdict::Faster,

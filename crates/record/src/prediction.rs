@@ -155,6 +155,16 @@ impl Range {
         let from_zero = self.low == 0.0 && matches!(unit, Unit::Ratio | Unit::Count);
         from_zero || self.high <= Range::WIDEST * self.low
     }
+
+    /// Whether a value lies inside, ends included.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Whether an interval has a part inside, ends included.
+    pub fn overlaps(&self, (low, high): (f64, f64)) -> bool {
+        low <= self.high && high >= self.low
+    }
 }
 
 /// The rule of a bound: `constant x product(input ^ exponent)` over quantities that were measured

@@ -155,15 +155,17 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
 
 /// The verdict, else the outcome.
 pub fn verdict(figure: &Figure) -> Cell {
-    let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let shown = figure.shown_prediction();
+    let told = shown.and_then(|judged| judged.told(figure.value)).unwrap_or_default();
+    let judged = shown.and_then(|judged| judged.verdict);
     let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {
         (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
         (Ending::Failed, _) => ("failed", Tone::Bad),
         (Ending::Skipped, _) => ("skipped", Tone::Muted),
-        (Ending::Measured, Some(Verdict::Within)) => (Verdict::Within.text(), Tone::Good),
+        (Ending::Measured, Some(Verdict::Within)) => (told, Tone::Good),
         (Ending::Measured, Some(Verdict::Unpredicted)) => (UNPREDICTED, Tone::Muted),
-        (Ending::Measured, Some(verdict)) => (verdict.text(), Tone::Warn),
+        (Ending::Measured, Some(_)) => (told, Tone::Warn),
         (Ending::Measured, None) if figure.shown_range().is_some() => ("no interval", Tone::Muted),
         (Ending::Measured, None) => ("unpredicted", Tone::Muted),
     };

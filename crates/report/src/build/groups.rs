@@ -102,7 +102,7 @@ fn by_metric(
         let heading = of_case(figures, case).next().map(|figure| names.case(figure));
         Column::number(&heading.unwrap_or_default())
     }));
-    columns.push(Column::number("within"));
+    columns.push(Column::number("hold"));
     let rows = metrics.iter().map(|metric| {
         let own = |case| of_case(figures, case).filter(|figure| figure.metric_name() == *metric);
         let mut cells = vec![Cell::plain(words(metric))];
@@ -172,7 +172,7 @@ fn by_line(
     };
     columns.extend(along.iter().map(|key| Column::number(&words(key))));
     columns.extend(metrics.iter().map(|metric| Column::number(&words(metric))));
-    columns.push(Column::number("within"));
+    columns.push(Column::number("hold"));
     let rows = lines(&shown).into_iter().map(|(line, own)| {
         let mut cells: Vec<Cell> = match (keys.is_empty(), own.first()) {
             (true, Some(first)) => vec![Cell::plain(names.case(first))],

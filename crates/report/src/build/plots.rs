@@ -209,8 +209,8 @@ pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
         && let Some(range) = &figure.shown_range()
     {
         text.push_str(&format!("; predicted {}", values::range(range, metric.unit)));
-        if let Some(verdict) = judged.verdict {
-            text.push_str(&format!(": {}", verdict.text()));
+        if let Some(verdict) = judged.told(figure.value) {
+            text.push_str(&format!(": {verdict}"));
         }
     }
     text

@@ -11,7 +11,7 @@ use analysis::misses;
 use analysis::names::around;
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::score::{Score, score};
-use analysis::verdict::Verdict;
+use analysis::verdict::{OVERLAPS, Verdict};
 use record::event::{End, Ending, PredictionKind, Range};
 use record::note::NoteKind;
 use record::quantity::{digits, scale};
@@ -347,9 +347,14 @@ fn verdict(line: &Line) -> Cell {
     if let Some((name, _)) = line.figures.iter().find(|(_, one)| one.shown_range().is_none()) {
         return Cell::toned(told(name, UNPREDICTED.to_owned()), Tone::Muted);
     }
+    let verdict = |figure: &Figure| figure.shown_prediction()?.told(figure.value);
+    let outside = line.figures.iter().find(|(_, figure)| verdict(figure) == Some(OVERLAPS));
     match line.figures.iter().any(|(_, figure)| misses::is_judged(figure)) {
         false => Cell::toned("no interval", Tone::Muted),
-        true => Cell::toned("within", Tone::Good),
+        true => {
+            let text = outside.map(|(name, _)| told(name, OVERLAPS.to_owned()));
+            Cell::toned(text.as_deref().unwrap_or(Verdict::Within.text()), Tone::Good)
+        }
     }
 }
 
@@ -375,5 +380,42 @@ fn times(factor: f64) -> String {
         ..1.095 => format!("{factor:.2}"),
         1.095..9.95 => format!("{factor:.1}"),
         _ => format!("{factor:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::row;
+    use crate::build::columns;
+    use analysis::figure::Figure;
+    use analysis::keys::Line;
+    use analysis::verdict::judge;
+    use analysis::{figures, sample};
+
+    fn line<'run>(figures: Vec<(&'run str, &'run Figure)>) -> Line<'run> {
+        Line { group: "MEM", title: "load,".to_owned(), figures }
+    }
+
+    fn ladder() -> Vec<Figure> {
+        let all = figures(&sample::run()).into_iter();
+        all.filter(|one| one.experiment == "memory.latency" && one.value.is_some()).collect()
+    }
+
+    #[test]
+    fn a_value_outside_its_range_is_never_within() {
+        let mut figure = ladder().swap_remove(0);
+        let metric = figure.metric.clone().expect("measured");
+        let judged = figure.prior.as_ref().expect("predicted");
+        let range = judged.prediction.range.expect("a range");
+        for (times, expected) in [(0.999, "within"), (1.0, "within"), (1.001, "overlaps")] {
+            let value = range.high * times;
+            let ci = (value * 0.99, value * 1.01);
+            (figure.value, figure.ci) = (Some(value), Some(ci));
+            let judged = figure.prior.as_mut().expect("predicted");
+            judged.verdict = Some(judge(ci, &range, metric.unit, metric.better));
+            let in_table = columns::verdict(&figure);
+            assert_eq!(in_table.text, expected, "{times}");
+            assert_eq!(row(&line(vec![("", &figure)])).verdict, in_table, "{times}");
+        }
     }
 }
