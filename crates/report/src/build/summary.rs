@@ -178,11 +178,11 @@ pub fn row(line: &Line) -> Row {
     };
     let measured = shown.iter().zip(&figures).map(|(shown, figure)| {
         let mark = values::mark(figure);
-        match shown.value.split_once(' ') {
-            Some((number, unit)) if figures.len() > FEW => {
-                format!("{}{mark} {unit}", brief(number))
-            }
-            _ => format!("{}{mark}", shown.value),
+        // Beside others the mark stands at the number: the unit may be written once.
+        match (shown.value.split_once(' '), figures.len()) {
+            (Some(_), 1) | (None, _) => format!("{}{mark}", shown.value),
+            (Some((number, unit)), ..=FEW) => format!("{number}{mark} {unit}"),
+            (Some((number, unit)), _) => format!("{}{mark} {unit}", brief(number)),
         }
     });
     let ranges: Vec<Option<String>> = figures.iter().map(|figure| range(figure)).collect();
@@ -387,7 +387,7 @@ fn times(factor: f64) -> String {
 mod tests {
     use super::row;
     use crate::build::columns;
-    use analysis::figure::Figure;
+    use analysis::figure::{Condition, Figure};
     use analysis::keys::Line;
     use analysis::verdict::judge;
     use analysis::{figures, sample};
@@ -399,6 +399,21 @@ mod tests {
     fn ladder() -> Vec<Figure> {
         let all = figures(&sample::run()).into_iter();
         all.filter(|one| one.experiment == "memory.latency" && one.value.is_some()).collect()
+    }
+
+    #[test]
+    fn a_mark_does_not_part_units() {
+        for marked in [[false, false], [true, false], [false, true], [true, true]] {
+            let mut figures = ladder();
+            for (figure, is_marked) in figures.iter_mut().zip(marked) {
+                figure.condition = is_marked.then_some(Condition::AsFound);
+                figure.shared = Some(0.9);
+            }
+            let measured = row(&line(vec![("L1", &figures[0]), ("L2", &figures[1])])).measured;
+            assert_eq!(measured.matches(" ns").count(), 1, "{measured}");
+            let marks = marked.iter().filter(|is_marked| **is_marked).count();
+            assert_eq!(measured.matches('§').count(), marks, "{measured}");
+        }
     }
 
     #[test]

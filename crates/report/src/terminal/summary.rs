@@ -17,7 +17,7 @@ const LOOK_AT: usize = 5;
 /// Columns of the group's title.
 const GROUP: usize = 5;
 
-/// Letters that the column of predictions has room for before intervals give way.
+/// Letters that the column of predictions has room for before it is left out.
 const LEAST_PREDICTED: usize = 14;
 
 /// What stands in place of what has no room.
@@ -28,6 +28,10 @@ const COLUMN_COUNT: usize = 5;
 const INTERVAL: usize = 2;
 const PREDICTED: usize = 3;
 const VERDICT: usize = 4;
+
+/// Columns that are left out where room is short, the first one first, with the letters that headings
+/// keep before.
+const LEFT_OUT: [(usize, usize); 2] = [(PREDICTED, 20), (INTERVAL, 14)];
 
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
@@ -174,8 +178,8 @@ struct Fit {
 }
 
 impl Fit {
-    /// What is longest gives way: predictions of several figures, then the intervals, then the
-    /// predictions, then the headings.
+    /// What says least gives way: predictions of several figures, the ends of headings, all
+    /// predictions, whose verdict stays, then the intervals, without which a value says little.
     fn of(rows: &[Row], room: usize) -> Fit {
         let cells: Vec<[Cell; COLUMN_COUNT]> = rows.iter().map(cells).collect();
         let longest = |at: usize| {
@@ -191,8 +195,8 @@ impl Fit {
         let over = |widths: &[usize; COLUMN_COUNT]| total(widths).saturating_sub(room);
         let least = LEAST_PREDICTED.min(widths[PREDICTED]);
         widths[PREDICTED] = (widths[PREDICTED].saturating_sub(over(&widths))).max(least);
-        for left_out in [INTERVAL, PREDICTED] {
-            if over(&widths) > 0 {
+        for (left_out, heading) in LEFT_OUT {
+            if over(&widths) > widths[0].saturating_sub(heading) {
                 widths[left_out] = 0;
             }
         }
@@ -212,7 +216,7 @@ impl Fit {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, LINES, screen};
+    use super::{COLUMNS, Fit, INTERVAL, LINES, PREDICTED, VERDICT, screen};
     use crate::build::summary::{Row, Summary};
     use crate::document::{Cell, Tone};
     use crate::terminal::Look;
@@ -255,6 +259,22 @@ mod tests {
                 // A group is named once.
                 assert_eq!(text.matches("\nCPU").count(), 1);
             }
+        }
+    }
+
+    #[test]
+    fn intervals_are_the_last_column_to_give_way() {
+        let rows = full(0).rows;
+        let shown = |room: usize| {
+            let fit = Fit::of(&rows, room);
+            let is_shown = |at: usize| fit.widths[at] > 0;
+            assert!(is_shown(0) && is_shown(1) && is_shown(VERDICT), "{room}");
+            (is_shown(INTERVAL), is_shown(PREDICTED))
+        };
+        assert_eq!([100, 80, 50].map(shown), [(true, true), (true, false), (false, false)]);
+        for room in 40..=200 {
+            let (interval, predicted) = shown(room);
+            assert!(interval || !predicted, "{room}");
         }
     }
 
