@@ -13,6 +13,7 @@ use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
 use report::document::Document;
 use report::{csv, html, json, markdown, openmetrics, terminal};
+use session::resume;
 use session::select::Selection;
 use session::store;
 use std::path::PathBuf;
@@ -121,13 +122,10 @@ pub fn screen(run: &Run, name: &str, look: terminal::Look) -> String {
     if run.header.is_crosscheck() || run.header.is_published() {
         return render(run, Format::Terminal, look);
     }
-    let name = report::shell(&[name.to_owned()]);
-    let next = [
-        &format!("plumb report {name} --full"),
-        "-f html -o r.html",
-        "plumb compare A B",
-        "plumb explain ID",
-    ];
+    let resume = (!run.has_ended()).then(|| resume::command(name, &run.header.options));
+    let whole = format!("plumb report {} --full", report::shell(&[name.to_owned()]));
+    let others = ["-f html -o r.html", "plumb compare A B", "plumb explain ID"];
+    let next: Vec<&str> = resume.iter().chain([&whole]).map(String::as_str).chain(others).collect();
     terminal::screen(&screen_of(run), &next, look)
 }
 

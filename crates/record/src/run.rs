@@ -2,7 +2,7 @@
 
 use crate::crosscheck::{Began, Pair, Pairing, PairingEnd, Rival};
 use crate::event::{
-    Derived, Event, Footer, Header, Histogram, Learnt, Outcome, Plan, PlannedExperiment,
+    Derived, End, Event, Footer, Header, Histogram, Learnt, Outcome, Plan, PlannedExperiment,
     PredictionEvent, PredictionKind, Round, RoundStatus, Samples, Segment, Trace, Width,
 };
 use crate::key::{CaseId, Key};
@@ -124,6 +124,12 @@ impl ByCase {
 }
 
 impl Run {
+    /// Whether it came to its end: neither killed, nor interrupted, nor under way.
+    pub fn has_ended(&self) -> bool {
+        let end = self.footer.as_ref().map(|footer| footer.end);
+        matches!(end, Some(End::Complete | End::Budget))
+    }
+
     /// A run with only a header.
     pub fn new(header: Header) -> Self {
         Run { header, ..Run::default() }

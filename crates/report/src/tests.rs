@@ -138,6 +138,23 @@ fn screen_golden() {
 }
 
 #[test]
+fn a_run_that_barely_started_says_how_far_it_came() {
+    let barely = sample::kept(|event| matches!(event, Event::Plan(_)));
+    let killed_first = Run::new(sample::header());
+    for run in [barely, killed_first] {
+        let shown = summary::screen(&run);
+        assert!(shown.so_far.is_some() && shown.experiments.is_none());
+        let text = terminal::screen(&shown, &["plumb run --resume last"], PLAIN);
+        assert!(text.lines().count() <= 12 && text.contains("\nMEASURED "), "{text}");
+    }
+    let killed = sample::kept(|event| !matches!(event, Event::Footer(_)));
+    assert!(!killed.has_ended() && sample::run().has_ended());
+    for run in [sample::run(), killed] {
+        assert_eq!(summary::screen(&run).so_far, None, "it has key figures");
+    }
+}
+
+#[test]
 fn terminal_colours_only_where_asked() {
     let look = Look { colours: true, ..PLAIN };
     let text = terminal::render(&build(&sample::run()), look);

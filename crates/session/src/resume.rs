@@ -31,7 +31,7 @@ pub fn resume(
     let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
     let (run, header) = (&recording.run, &recording.run.header);
     let shown = path.display();
-    if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
+    if run.has_ended() {
         bail!(Usage(format!(
             "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures again"
         )));

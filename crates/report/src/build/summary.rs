@@ -6,6 +6,7 @@ use crate::values::{self, Shown, counted, percent};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
+use analysis::gather::distinct;
 use analysis::keys::{Line, lines};
 use analysis::misses;
 use analysis::names::around;
@@ -29,6 +30,8 @@ pub struct Summary {
     pub score: Vec<String>,
     /// Key figures in the order of the reports.
     pub rows: Vec<Row>,
+    /// In place of the table, how far a run came that ended before it had a key figure.
+    pub so_far: Option<String>,
     /// The experiments in full, where there are so few that these take the table's place.
     pub experiments: Option<Document>,
     /// What to look at, worst first: the severity's tone and the sentence.
@@ -68,16 +71,35 @@ pub fn screen(run: &Run) -> Summary {
     let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
     let measured = planned.filter(|planned| planned.skipped.is_none()).count();
     let rows: Vec<Row> = lines(run, &figures).iter().map(row).collect();
-    let is_whole = measured <= WHOLE || rows.is_empty();
+    let so_far = so_far(run, &figures, measured).filter(|_| rows.is_empty());
+    let is_whole = so_far.is_none() && (measured <= WHOLE || rows.is_empty());
     let look_at = findings(run, &figures);
     Summary {
         title: title(run),
         quality: quality(run).map(|quality| told(&quality)),
         score: scores(&figures),
         rows,
+        so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
         look_at: look_at.iter().map(cell).collect(),
     }
+}
+
+/// How far a run of many experiments came that has not reached its end; `None` of others, whose
+/// sections say as much.
+fn so_far(run: &Run, figures: &[Figure], planned: usize) -> Option<String> {
+    let has_ended = run.has_ended() || (1..=WHOLE).contains(&planned);
+    let measured = figures.iter().filter(|figure| figure.value.is_some());
+    let experiments = distinct(measured.clone().map(|figure| &figure.experiment)).len();
+    let of = counted(planned, "experiment");
+    (!has_ended).then(|| match (measured.count(), planned) {
+        (0, 0) => "nothing yet".to_owned(),
+        (0, _) => format!("nothing yet of {of}"),
+        (some, _) => format!(
+            "{} so far, of {experiments} of {of}; none is a key figure, and --full shows them",
+            counted(some, "figure")
+        ),
+    })
 }
 
 fn cell(finding: &Finding) -> Cell {

@@ -45,6 +45,9 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
     if let Some(quality) = &summary.quality {
         head.extend(labelled("QUALITY", quality, look));
     }
+    if let Some(so_far) = &summary.so_far {
+        head.extend(labelled("MEASURED", &Cell::plain(so_far), look));
+    }
     let labels = std::iter::once("SCORE").chain(std::iter::repeat(""));
     for (label, score) in labels.zip(&summary.score) {
         head.extend(labelled(label, &Cell::plain(score), look));
@@ -241,6 +244,7 @@ mod tests {
             quality: Some(Cell::toned("fair: the core was shared 22 % of the time", Tone::Warn)),
             score: vec!["before the run: 2.1 times narrower".to_owned(); 2],
             rows: (0..32).map(row).collect(),
+            so_far: None,
             experiments: None,
             look_at: (0..findings).map(|_| Cell::plain("word ".repeat(70))).collect(),
         }
