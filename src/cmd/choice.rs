@@ -1,13 +1,15 @@
 //! What `run` and `plan` share: from arguments to a plan.
 
-use crate::cmd::{BUILD, Failure, output};
+use crate::cmd::{BUILD, Failure, output, usage};
 use crate::published;
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use record::event::{Options, REPORTS};
 use record::quantity::decimal_sizes;
 use session::machine::Machine;
+use session::params::Settings;
 use session::plan::default_budget;
+use session::select::Selection;
 use session::setup::{BUDGET_MAX, Setup, Wanted};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -33,10 +35,10 @@ pub struct Choice {
     /// Seed of all random orders [default: from the clock]
     #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
-    /// Set a parameter (ID.PARAM=V1,V2), or state a fact of the machine from its data sheet
-    /// (host.cpu.max_hz=4.2GHz); may be repeated. LOW..HIGH is a range: numbers go up by one, sizes in
-    /// bytes double, and LOW..HIGH/STEP goes up by a step. `plumb explain ID` lists the parameters of an
-    /// experiment, what they take, and their defaults in each preset
+    /// Set a parameter of a selected experiment (ID.PARAM=V1,V2), or state a fact of the machine
+    /// from its data sheet (host.cpu.max_hz=4.2GHz); may be repeated. LOW..HIGH is a range: numbers
+    /// go up by one, sizes in bytes double, and LOW..HIGH/STEP goes up by a step. `plumb explain ID`
+    /// lists the parameters of an experiment, what they take, and their defaults in each preset
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
@@ -179,10 +181,15 @@ impl Choice {
                 ));
             }
         }
+        let options = self.options();
+        // Only what was typed: those of a preset, and of a record that goes on, may reach further.
+        let typed = Settings::parse(&self.set, FAMILIES).map_err(usage)?;
+        let selection = Selection::parse(&options.selectors, FAMILIES).map_err(usage)?;
+        typed.reach(&selection, FAMILIES).map_err(usage)?;
         let wanted = Wanted {
             build: BUILD,
             catalogue: FAMILIES,
-            options: self.options(),
+            options,
             dir: self.dir.as_deref(),
             seed: self.seed,
             name,

@@ -51,6 +51,7 @@ fn options() {
         (&set("selftest.echo.messages=9..3"), &["low..high"]),
         (&set("selftest.fault.fault=flood"), &["none, error, panic, exit, first"]),
         (&set("selftest.pulse.duration=99h"), &["out of range"]),
+        (&set("os.timer.delay=1ms"), &["os.timer", "not selected", "plumb run os.timer"]),
         (&set("selftest.pulse.duration=soon"), &["20s"]),
         (&set("selftest.pulse.duration=1s,2s"), &["takes one"]),
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
@@ -249,6 +250,12 @@ fn a_result_that_cannot_be_written_is_an_error() {
     let here = Here::new();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     ends(3, here.command(&["list"]).stdout(full));
+}
+
+#[test]
+fn a_preset_may_set_what_the_selectors_leave_out() {
+    let here = Here::new();
+    here.ends(0, &["plan", "--preset", "reports", "!cpu.sustained"]);
 }
 
 #[test]

@@ -269,3 +269,16 @@ fn a_time_that_is_none_spends_the_budget() {
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(rounds(&events(&record), "selftest.echo").0, 1);
 }
+
+#[test]
+fn a_record_may_set_what_it_did_not_select() {
+    let here = Here::new();
+    let record = killed(&here);
+    let mut events = events(&record);
+    events[0]["options"]["set"] = json!(["os.timer.delay=1ms"]);
+    write(&record, &events);
+    let told = here.ends(0, &["report", "run.jsonl"]).out;
+    assert!(told.contains("NEXT     plumb run --resume run.jsonl"), "{told}");
+    let resumed = resume(&here);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+}

@@ -1,6 +1,6 @@
 //! Parameters: defaults by preset, `--set` applied, all checked against the card.
 
-use crate::select::{domain_text, near, nearest, parted};
+use crate::select::{Selection, domain_text, near, nearest, parted};
 use crate::setup::Usage;
 use bench::experiment::{Card, Catalogue, Domain, Param, Params, Preset, Role, find};
 use record::key::Value;
@@ -54,6 +54,18 @@ impl Settings {
         let entry = (card.id.to_owned(), name.to_owned(), values);
         self.entries.push(entry);
         Ok(self)
+    }
+
+    /// Checks that a selection has every experiment that is set. Errors: one that it leaves out, where
+    /// the setting would do nothing.
+    pub fn reach(&self, selection: &Selection, families: Catalogue) -> Result<(), Usage> {
+        match self.entries.iter().find(|(id, ..)| !selection.means(families, id, None)) {
+            None => Ok(()),
+            Some((id, name, _)) => Err(Usage(format!(
+                "{id}.{name} is set, but {id} is not selected: omit the setting, or select the \
+                 experiment, as `plumb run {id}` does"
+            ))),
+        }
     }
 
     /// What was set of an experiment: names with their values.
@@ -217,6 +229,7 @@ fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, Usag
 #[cfg(test)]
 mod tests {
     use super::{Settings, parse_values};
+    use crate::select::Selection;
     use bench::experiment::{Domain, Param, Preset, Role};
     use catalogue::{FAMILIES, find};
     use record::key::Value;
@@ -274,6 +287,29 @@ mod tests {
         let card = find("memory.latency").expect("it is there").card();
         let params = settings.params(card, Preset::Quick);
         assert_eq!(params.ints("footprint"), [4096]);
+    }
+
+    #[test]
+    fn settings_are_of_selected_experiments() {
+        let of = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let facts_and_latency = "host.cpu.max_hz=4GHz memory.latency.footprint=4KiB";
+        for (selectors, set, refused) in [
+            ("", facts_and_latency, None),
+            ("memory", facts_and_latency, None),
+            ("memory.latency:pattern=random", facts_and_latency, None),
+            ("os", "host.cpu.max_hz=4GHz", None),
+            ("os", facts_and_latency, Some("memory.latency")),
+            ("!memory", facts_and_latency, Some("memory.latency")),
+            ("", "selftest.echo.messages=5", Some("selftest.echo")),
+        ] {
+            let selection = Selection::parse(&of(selectors), FAMILIES).expect("good");
+            let settings = Settings::parse(&of(set), FAMILIES).expect("good");
+            let reached = settings.reach(&selection, FAMILIES);
+            let told = reached.err().map(|error| error.to_string());
+            assert_eq!(told.is_some(), refused.is_some(), "{selectors}: {told:?}");
+            let names = |id: &str| told.as_ref().is_some_and(|told| told.contains(id));
+            assert!(refused.is_none_or(names), "{selectors}: {told:?}");
+        }
     }
 
     #[test]

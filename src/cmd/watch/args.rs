@@ -96,6 +96,12 @@ fn prom(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Whether a setting is a fact of the machine, or of an experiment.
+fn is_of(set: &str, id: &str) -> bool {
+    let path = set.split_once('=').map_or(set, |(path, _)| path);
+    path.starts_with("host.") || path.rsplit_once('.').is_some_and(|(of, _)| of == id)
+}
+
 impl Args {
     /// What is watched.
     pub(super) fn selectors(&self) -> Vec<String> {
@@ -125,7 +131,9 @@ impl Args {
         all.extend(["--preset".into(), preset.into()]);
         all.extend(["--precision".into(), ONE_LOOK.to_string().into()]);
         all.extend(["--quiet".into(), "--yes".into(), "--out".into(), out.into()]);
-        all.extend(self.set.iter().flat_map(|set| ["--set".into(), set.into()]));
+        // A run refuses settings of experiments that it leaves out.
+        let own = self.set.iter().filter(|set| is_of(set, &part.id));
+        all.extend(own.flat_map(|set| ["--set".into(), set.into()]));
         all.extend(self.cpu.iter().flat_map(|cpu| ["--cpu".into(), cpu.into()]));
         all.extend(self.dir.iter().flat_map(|dir| ["--dir".into(), dir.into()]));
         all
@@ -134,8 +142,22 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use super::{interval, prom, share};
+    use super::{Args, interval, prom, share};
+    use clap::{Args as _, FromArgMatches as _};
+    use session::watch::Part;
+    use std::path::Path;
     use std::time::Duration;
+
+    #[test]
+    fn a_run_has_the_settings_of_its_experiment_and_the_facts() {
+        let [fact, own] = ["host.cpu.max_hz=4GHz", "os.timer.delay=1ms"];
+        let typed = ["watch", "--set", fact, "--set", own, "--set", "fs.read.size=1MiB"];
+        let command = Args::augment_args(clap::Command::new("watch"));
+        let args = Args::from_arg_matches(&command.get_matches_from(typed)).expect("good");
+        let of_run = args.of_run(&Part::new("os.timer", &[], 1.0), Path::new("a.jsonl"));
+        let set = of_run.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1].clone());
+        assert_eq!(set.collect::<Vec<_>>(), [fact, own]);
+    }
 
     #[test]
     fn shares_times_and_files_are_checked() {
