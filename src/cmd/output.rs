@@ -1,8 +1,11 @@
 //! What reaches the user: results on standard output, diagnostics on standard error.
 
+use crate::cmd::{Failure, usage};
 use record::plain::{lines, steers};
 use report::terminal::{self, Look};
+use session::store::file::{check_writable, write_whole};
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Prints a result, with nothing in it that steers a terminal but a report's colours. A reader that
@@ -48,6 +51,13 @@ pub fn page(text: &str) -> anyhow::Result<()> {
         Some(126 | 127) => print(text),
         _ => Ok(()),
     }
+}
+
+/// Writes a result to a file that the user named. Errors: usage where no such file can be made, else
+/// that it cannot be written.
+pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    check_writable(file).map_err(usage)?;
+    Ok(write_whole(file, text.as_bytes())?)
 }
 
 /// Prints a diagnostic, which may contain texts of a record; one that cannot be printed has nowhere

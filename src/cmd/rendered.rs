@@ -1,8 +1,7 @@
 //! In which form a report appears, and where: the options that comparisons, trends and sweeps share.
 
-use crate::cmd::{Failure, output, usage};
+use crate::cmd::{Failure, output};
 use report::terminal::Look;
-use session::store;
 use std::path::PathBuf;
 
 /// Width of a text for a terminal in a file.
@@ -54,7 +53,7 @@ impl Place {
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         match &self.output {
             None => Ok(output::page(text)?),
-            Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
+            Some(file) => output::write(file, text),
         }
     }
 }

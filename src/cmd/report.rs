@@ -15,7 +15,6 @@ use report::document::Document;
 use report::{csv, html, json, markdown, openmetrics, terminal};
 use session::resume;
 use session::select::Selection;
-use session::store;
 use std::path::PathBuf;
 
 /// Shows a stored run: its summary, the whole report, or another format.
@@ -188,7 +187,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     match &args.output {
         None => Ok(output::page(&text)?),
-        Some(file) => store::file::write_whole(file, text.as_bytes()).map_err(usage),
+        Some(file) => output::write(file, &text),
     }
 }
 

@@ -250,6 +250,17 @@ fn a_result_that_cannot_be_written_is_an_error() {
     let here = Here::new();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     ends(3, here.command(&["list"]).stdout(full));
+    here.ends(0, &["run", "clock.read", "--preset", "rehearsal"]);
+    let published = "published/r0-i7-3770k";
+    let shown: [&[&str]; 3] = [
+        &["report", published, "-o"],
+        &["compare", published, published, "-o"],
+        &["runs", "export", "last", "--to"],
+    ];
+    for shown in shown {
+        here.ends(3, &[shown, &["/dev/full"]].concat());
+        here.ends(2, &[shown, &["nowhere/file"]].concat());
+    }
 }
 
 #[test]

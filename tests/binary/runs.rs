@@ -226,6 +226,7 @@ fn a_sheet_is_written_instead_of_a_record() {
     here.ends(0, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
     fs::write(here.path("machine.json"), "mine").unwrap();
     here.ends(2, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
+    here.ends(3, &["runs", "export", "last", "--sheet", "--to", "/dev/full"]);
     assert_eq!(fs::read_to_string(here.path("machine.json")).unwrap(), "mine");
     // A rehearsal has no figures that mean something: refused by name, passed over among all.
     here.ends(0, &REHEARSAL);

@@ -7,6 +7,7 @@ use crate::{published, sheet};
 use anyhow::Context as _;
 use record::run::Run;
 use report::counted;
+use session::setup::{self, Usage};
 use session::store::{self, Store};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read};
@@ -66,16 +67,17 @@ fn export_records(store: &Store, args: &Args) -> Result<(), Failure> {
             true => args.to.clone(),
             false => args.to.join(format!("{stem}.{ending}")),
         };
+        store::file::check_writable(&to).map_err(usage)?;
         let written = match args.sheet {
             true => write_sheet(&from, &to),
             false => store::file::copy_whole(&from, &to),
         };
         match written {
-            Err(error) if args.sheet && args.runs.is_empty() => {
+            Err(error) if error.is::<Usage>() && args.sheet && args.runs.is_empty() => {
                 output::diagnose(&format!("plumb: {error:#}; skipped"));
                 continue;
             }
-            written => written.map_err(usage)?,
+            written => written?,
         }
         output::print(&format!("{}\n", to.display()))?;
     }
@@ -105,7 +107,8 @@ fn is_under_way(record: &Path, name: &str, is_of_all: bool) -> Result<bool, Fail
 fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
     let (text, lacks_files) = store::read(record)
         .and_then(|recording| sheet::export::text(&recording.run))
-        .with_context(|| record.display().to_string())?;
+        .with_context(|| record.display().to_string())
+        .map_err(setup::usage)?;
     if lacks_files {
         output::diagnose(&format!(
             "plumb: {} has no figures of files: the run had no --dir with an absolute path, and this \
@@ -113,11 +116,14 @@ fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
             to.display()
         ));
     }
-    let is_other = std::fs::read(to).is_ok_and(|there| there != text.as_bytes());
+    // A device may have no end.
+    let is_other = to.is_file() && std::fs::read(to).is_ok_and(|there| there != text.as_bytes());
     anyhow::ensure!(
         !is_other,
-        "{} exists and is another file; remove it or name another one",
-        to.display()
+        Usage(format!(
+            "{} exists and is another file; remove it or name another one",
+            to.display()
+        ))
     );
     store::file::write_whole(to, text.as_bytes())
 }
@@ -139,7 +145,7 @@ fn export_tables(store: &Store, args: &Args) -> Result<(), Failure> {
     check_directory(&args.to)?;
     for (name, text) in SCRIPTS {
         let path = args.to.join(name);
-        store::file::write_whole(&path, text().as_bytes()).map_err(usage)?;
+        output::write(&path, &text())?;
         output::print(&format!("{}\n", path.display()))?;
     }
     let files: Vec<PathBuf> = TABLES.iter().map(|table| args.to.join(table.file())).collect();

@@ -1,6 +1,7 @@
 //! Files that plumb makes: whole or not at all, on disk when it says so, and never through a link
 //! that another user laid.
 
+use crate::setup::Usage;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use record::order::Gather;
 use std::collections::BTreeSet;
@@ -113,22 +114,22 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
 }
 
 /// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
-/// as good as the copy. Errors: it cannot be read or written, or another file is there.
+/// as good as the copy. Errors: [`Usage`]: another file is there; it cannot be read or written.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
     if to.symlink_metadata().is_ok() && !is_special(to) {
         return match are_equal(from, to) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                bail!(
+                bail!(Usage(format!(
                     "{} exists and is a different file; remove it or name another one",
                     to.display()
-                )
+                )))
             }
             Err(error) => {
-                bail!(
+                bail!(Usage(format!(
                     "{} exists and cannot be read for comparison ({error}); name another file",
                     to.display()
-                )
+                )))
             }
         };
     }
