@@ -110,11 +110,14 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// What a budget may be.
+const BUDGETS: &str = "type a duration above 0s and up to 30days, for example 90s or 10m";
+
 fn budget(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(budget) if budget > Duration::ZERO && budget <= BUDGET_MAX => Ok(budget),
-        Ok(_) => Err("type a duration above 0s and up to 30days, for example 10m".to_owned()),
-        Err(error) => Err(format!("{error}: type a duration, for example 90s or 10m")),
+        Ok(_) => Err(BUDGETS.to_owned()),
+        Err(error) => Err(format!("{error}: {BUDGETS}")),
     }
 }
 

@@ -23,11 +23,13 @@ mod trend;
 mod watch;
 mod worker;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use session::header::Build;
 use session::setup::Usage;
+use std::any::TypeId;
 use std::panic;
 use std::process::ExitCode;
+use std::time::Duration;
 use thiserror::Error;
 
 const FIRST_STEPS: &str = "First steps:
@@ -132,7 +134,8 @@ impl Failure {
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
     panic::set_hook(Box::new(|fault| output::diagnose(&internal_error(fault))));
-    let cli = Cli::parse();
+    let typed = negative_numbers(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     // The hook has reported what unwinds; it has cleaned up on its way here.
     let result = panic::catch_unwind(|| dispatch(cli.command));
     match result {
@@ -146,6 +149,24 @@ pub fn main() -> ExitCode {
         }
         Err(_) => ExitCode::from(INTERNAL),
     }
+}
+
+/// Options that take a number also take `-1` or `-5s`, so that the option's own message says what is
+/// allowed. Without this the parser takes the value for an option.
+fn negative_numbers(command: clap::Command) -> clap::Command {
+    let numbers = [
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<f64>(),
+        TypeId::of::<Duration>(),
+    ];
+    let signed = move |arg: clap::Arg| {
+        let kind = arg.get_value_parser().type_id();
+        let is_number = numbers.iter().any(|number| kind == *number);
+        if is_number { arg.allow_hyphen_values(true) } else { arg }
+    };
+    command.mut_args(signed).mut_subcommands(negative_numbers)
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
