@@ -10,6 +10,7 @@
 //! much; no value counts for more than the third from its end, so that fewer runs than a side may
 //! have decide nothing. Both sides are searched in the same way, at half the rate each.
 
+use super::compare::ratio::Change;
 use super::interval::Interval;
 use super::quantile::{median, quantile_of_sorted, sorted};
 use std::collections::BTreeMap;
@@ -44,21 +45,12 @@ pub struct Shift {
     pub before: f64,
     /// Median of the runs from this shift to the next.
     pub after: f64,
-    /// By how much.
-    pub size: Size,
+    /// By how much: the median over all pairs of a run before and a run after (Hodges and Lehmann
+    /// 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen by
+    /// the same runs, so it is a little too far from no change.
+    pub size: Change,
     /// Share of random orders that divide the runs around it as well.
     pub p: f64,
-}
-
-/// The size of a shift: the median over all pairs of a run before and a run after (Hodges and
-/// Lehmann 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen
-/// by the same runs, so it is a little too far from no change.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Size {
-    /// New over old, where all values are positive.
-    Ratio(f64, Option<Interval>),
-    /// New minus old, in the figure's unit.
-    Difference(f64, Option<Interval>),
 }
 
 /// The distributions of chance that were made already, by number of runs: they depend on nothing
@@ -85,7 +77,7 @@ pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
         let small = places
             .iter()
             .zip(sizes)
-            .map(|(at, size)| (*at, size.logarithm()))
+            .map(|(at, size)| (*at, logarithm(size)))
             .filter(|(_, size)| *size < least.ln_1p())
             .min_by(|one, other| one.1.total_cmp(&other.1));
         let Some((at, _)) = small else { break };
@@ -252,7 +244,8 @@ fn place(before: &[f64], after: &[f64], at: usize) -> (usize, usize) {
     }
 }
 
-fn size(before: &[f64], after: &[f64]) -> Size {
+/// A ratio where all values are positive.
+fn size(before: &[f64], after: &[f64]) -> Change {
     let is_positive = before.iter().chain(after).all(|value| *value > 0.0);
     let of = |value: &f64| if is_positive { value.ln() } else { *value };
     let pairs = before.iter().flat_map(|old| after.iter().map(move |new| of(new) - of(old)));
@@ -260,23 +253,17 @@ fn size(before: &[f64], after: &[f64]) -> Size {
     let value = quantile_of_sorted(&pairs, 0.5).unwrap_or(f64::NAN);
     let interval = rank_sum_interval(&pairs, before.len(), after.len());
     if is_positive {
-        let interval =
-            interval.map(|ends| Interval { low: ends.low.exp(), high: ends.high.exp(), ..ends });
-        Size::Ratio(value.exp(), interval)
+        let interval = interval.map(|ends| ends.map(f64::exp));
+        Change::Ratio { value: value.exp(), interval }
     } else {
-        Size::Difference(value, interval)
+        Change::Difference { value, interval }
     }
 }
 
-impl Size {
-    /// The logarithm of a ratio without its sign; a difference has no size that a ratio could be
-    /// held against.
-    fn logarithm(self) -> f64 {
-        match self {
-            Size::Ratio(ratio, _) => ratio.ln().abs(),
-            Size::Difference(..) => f64::INFINITY,
-        }
-    }
+/// The logarithm of a ratio without its sign; a difference has no size that a ratio could be held
+/// against.
+fn logarithm(size: Change) -> f64 {
+    size.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs())
 }
 
 /// The interval of 95 % of a shift from its sorted differences, by the normal approximation of the
@@ -298,7 +285,7 @@ fn rank_sum_interval(pairs: &[f64], before: usize, after: usize) -> Option<Inter
 
 #[cfg(test)]
 mod tests {
-    use super::{Chance, RATE, Shift, Size, p_value, shifts};
+    use super::{Chance, Change, RATE, Shift, p_value, shifts};
     use crate::draw::Draw;
 
     /// As a trend does it for one figure.
@@ -364,7 +351,7 @@ mod tests {
                 let [only] = shifts.as_slice() else { continue };
                 exact += u32::from(only.at == at);
                 covered += u32::from((only.place.0..=only.place.1).contains(&at));
-                if let Size::Ratio(_, Some(interval)) = only.size {
+                if let Change::Ratio { interval: Some(interval), .. } = only.size {
                     sized += u32::from(interval.contains(1.1));
                 }
             }
@@ -397,7 +384,9 @@ mod tests {
             (0..30).map(|run| draw.normal() + if run < 15 { -1.0 } else { 9.0 }).collect();
         let shifts = found(&values, 0.04, &mut Chance::default());
         let [only] = shifts.as_slice() else { panic!("{shifts:?}") };
-        let Size::Difference(value, Some(interval)) = only.size else { panic!("{only:?}") };
+        let Change::Difference { value, interval: Some(interval) } = only.size else {
+            panic!("{only:?}")
+        };
         assert!((9.0..11.0).contains(&value) && interval.contains(10.0), "{only:?}");
     }
 
