@@ -294,8 +294,8 @@ mod tests {
         ALL_SHARES, IN_FLIGHT, READ_SECTORS, WAITED_MS, allowance, below, coarse, field_of, own_of,
         shares, written_of,
     };
-    use crate::experiment::fixtures::bare_site;
-    use crate::experiment::{DirFacts, Site};
+    use crate::experiment::Site;
+    use crate::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
@@ -308,16 +308,7 @@ mod tests {
 
     fn site(dir: &str) -> Site {
         let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
-        Site {
-            host: Host::read(&root),
-            dir: Some(DirFacts {
-                path: dir.into(),
-                file_system: String::new(),
-                allowance_bytes: 1 << 34,
-                shares: ALL_SHARES,
-            }),
-            ..bare_site()
-        }
+        with_dir(Site { host: Host::read(&root), ..bare_site() }, dir, 1 << 34)
     }
 
     #[test]
