@@ -286,7 +286,7 @@ fn rank_sum_interval(pairs: &[f64], before: usize, after: usize) -> Option<Inter
 #[cfg(test)]
 mod tests {
     use super::{Chance, Change, RATE, Shift, p_value, shifts};
-    use crate::draw::Draw;
+    use crate::draw::{Draw, share_of};
 
     /// As a trend does it for one figure.
     fn found(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
@@ -298,7 +298,7 @@ mod tests {
 
     /// Values of an unchanged machine: 1.5 or 4 % between runs.
     fn constant(draw: &mut Draw, runs: usize, deviation: f64) -> Vec<f64> {
-        (0..runs).map(|_| 90.0 * (deviation * draw.normal()).exp()).collect()
+        draw.values(runs, |draw| 90.0 * (deviation * draw.normal()).exp())
     }
 
     #[test]
@@ -307,11 +307,9 @@ mod tests {
         let mut chance = Chance::default();
         for runs in [8, 30] {
             let mut share = |value: &mut dyn FnMut(&mut Draw) -> f64| {
-                let divided = (0..400).filter(|_| {
-                    let values: Vec<f64> = (0..runs).map(|_| value(&mut draw)).collect();
-                    !found(&values, 0.0, &mut chance).is_empty()
-                });
-                divided.count() as f64 / 400.0
+                share_of(400, || {
+                    !found(&draw.values(runs, &mut *value), 0.0, &mut chance).is_empty()
+                })
             };
             let normal = share(&mut |draw| (0.04 * draw.normal()).exp());
             // A run in ten is slower by half.
@@ -331,11 +329,11 @@ mod tests {
     fn series_of_few_distinct_values_are_left_whole_as_well() {
         let mut draw = Draw::new(5);
         let mut chance = Chance::default();
-        let divided = (0..40).filter(|_| {
-            let values: Vec<f64> = (0..12).map(|_| (4.0 * draw.uniform()).floor()).collect();
+        let divided = share_of(40, || {
+            let values = draw.values(12, |draw| (4.0 * draw.uniform()).floor());
             p_value(&values, &mut chance).is_some_and(|p| p <= RATE)
         });
-        assert!(divided.count() <= 5);
+        assert!(divided <= 0.125, "{divided}");
     }
 
     #[test]
