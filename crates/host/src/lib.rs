@@ -39,7 +39,7 @@ mod root;
 pub mod scheduler;
 #[cfg(test)]
 mod tests;
-mod text;
+pub mod text;
 pub mod tlb;
 pub mod tracepoints;
 
