@@ -141,7 +141,7 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
     });
     assert_eq!(samples[0].raw.samples().len(), 20_000);
     let note = "50000 events: one in 2 of the first 40000 is listed, all are in the histogram";
-    assert!(samples[0].notes.iter().any(|found| found == note));
+    assert!(samples[0].notes.iter().any(|found| found.text == note));
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(counted, 50_000);
     assert_eq!(samples[1].raw.samples(), [7.0]);
