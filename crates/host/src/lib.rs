@@ -27,6 +27,7 @@ pub mod irq;
 pub mod kernel;
 pub mod limits;
 pub mod memory;
+pub mod mountinfo;
 pub mod mountstats;
 pub mod net;
 pub mod numa;

@@ -4,6 +4,7 @@ use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::Root;
+use super::mountinfo::mounts;
 use super::text::number;
 
 /// One tracepoint.
@@ -31,17 +32,16 @@ struct Field {
 /// Where a tracefs can be read on this machine, without a leading slash: a mount of its own, or the
 /// one inside debugfs. `None` where none is mounted or permissions forbid it.
 pub fn mounted(root: &Root) -> Option<String> {
-    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let point = before.split(' ').nth(4)?.trim_start_matches('/');
-        match after.split(' ').next()? {
+    let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
+    let points = mounts(&mountinfo).filter_map(|mount| {
+        let point = mount.target.trim_start_matches('/');
+        match mount.fs {
             "tracefs" => Some(point.to_owned()),
             "debugfs" => Some(format!("{point}/tracing")),
             _ => None,
         }
     });
-    points.into_iter().find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
+    { points }.find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
 }
 
 /// Names of the tracepoints of a `system` (`irq_vectors`), in a tracefs at `tracefs`.
