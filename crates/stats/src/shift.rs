@@ -12,7 +12,7 @@
 
 use super::compare::ratio::Change;
 use super::interval::Interval;
-use super::quantile::{median, quantile_of_sorted, sorted};
+use super::quantile::{median, quantile_of_sorted, ranks, sorted};
 use std::collections::BTreeMap;
 
 /// Probability with which a series without any shift is divided.
@@ -128,17 +128,6 @@ fn sides<'v>(values: &'v [f64], places: &[usize]) -> Vec<(&'v [f64], &'v [f64])>
     (0..places.len())
         .map(|k| (&values[start(k)..places[k]], &values[places[k]..end(k + 1)]))
         .collect()
-}
-
-/// Twice the rank of each value, equal ones sharing theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let sorted = sorted(values);
-    let rank = |value: &f64| {
-        let below = sorted.partition_point(|other| other < value);
-        let up_to = sorted.partition_point(|other| other <= value);
-        (below + up_to) as f64
-    };
-    values.iter().map(rank).collect()
 }
 
 /// Where two sides differ most, and by how much; `None` for too few runs and for equal ones.
