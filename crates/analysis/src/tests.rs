@@ -356,7 +356,7 @@ fn a_round_without_a_core_clock_leaves_the_figure_without_cycles() {
     let others = "what a reader must know";
     for samples in run.samples.iter_mut().filter(|one| one.round == 1) {
         samples.core_hz = None;
-        samples.notes = vec![Note::no_clock(moved), others.into()].into();
+        samples.notes.extend([Note::no_clock(moved), others.into()]);
     }
     let figures = figures(&run);
     let figure = call(&figures, "getppid");

@@ -8,7 +8,8 @@ use stats::shift::{RATE, Shift, p_value, shifts};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-pub use stats::shift::{Chance, LEAST_RUNS, Size};
+pub use stats::compare::ratio::Change;
+pub use stats::shift::{Chance, LEAST_RUNS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run as a trend shows it.

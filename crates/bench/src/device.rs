@@ -268,34 +268,33 @@ fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
 pub fn own_read_bytes() -> Option<u64> {
-    own_of(&std::fs::read_to_string("/proc/thread-self/io").ok()?, "read_bytes:")
+    own("/proc/thread-self/io", "read_bytes:")
 }
 
 /// Bytes that all threads of the process had devices read, the kernel's threads of an io_uring
 /// included; `None` where the kernel does not count them.
 pub fn process_read_bytes() -> Option<u64> {
-    own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "read_bytes:")
+    own("/proc/self/io", "read_bytes:")
 }
 
 /// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a
 /// page becomes dirty.
 pub fn process_written_bytes() -> Option<u64> {
-    own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "write_bytes:")
+    own("/proc/self/io", "write_bytes:")
 }
 
-fn own_of(io: &str, name: &str) -> Option<u64> {
-    let value = io.lines().find_map(|line| line.strip_prefix(name));
-    value?.trim().parse().ok()
+fn own(file: &str, name: &str) -> Option<u64> {
+    host::text::number(&std::fs::read_to_string(file).ok()?, name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        ALL_SHARES, IN_FLIGHT, READ_SECTORS, WAITED_MS, allowance, below, coarse, field_of, own_of,
-        shares, written_of,
+        ALL_SHARES, IN_FLIGHT, READ_SECTORS, WAITED_MS, allowance, below, coarse, field_of, shares,
+        written_of,
     };
-    use crate::experiment::fixtures::bare_site;
-    use crate::experiment::{DirFacts, Site};
+    use crate::experiment::Site;
+    use crate::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
@@ -308,16 +307,7 @@ mod tests {
 
     fn site(dir: &str) -> Site {
         let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
-        Site {
-            host: Host::read(&root),
-            dir: Some(DirFacts {
-                path: dir.into(),
-                file_system: String::new(),
-                allowance_bytes: 1 << 34,
-                shares: ALL_SHARES,
-            }),
-            ..bare_site()
-        }
+        with_dir(Site { host: Host::read(&root), ..bare_site() }, dir, 1 << 34)
     }
 
     #[test]
@@ -384,9 +374,5 @@ mod tests {
         let found = written_of(new, "8:1", Some("8:0")).expect("both lines");
         assert_eq!((found.requests, found.bytes), (2, 16 * 512));
         assert_eq!(found.flushes, Some(77));
-        let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";
-        assert_eq!(own_of(io, "read_bytes:"), Some(4096));
-        assert_eq!(own_of(io, "write_bytes:"), Some(7));
-        assert_eq!(own_of("rchar: 1\n", "read_bytes:"), None);
     }
 }

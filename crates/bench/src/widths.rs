@@ -170,8 +170,7 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
 #[cfg(test)]
 mod tests {
     use super::{POWERS, Widths, group, of_class, residual, scaled, spread};
-    use crate::experiment::DirFacts;
-    use crate::experiment::fixtures::recorded;
+    use crate::experiment::fixtures::{recorded, with_dir};
     use record::event::{Prediction, Range};
     use record::unit::Unit;
 
@@ -235,9 +234,7 @@ mod tests {
         let named = |site: &_, experiment| group(site, experiment);
         site.dir = None;
         assert_eq!(named(&site, "fs.read"), "fs.read");
-        let path = "/".into();
-        let file_system = "ext4".to_owned();
-        site.dir = Some(DirFacts { path, file_system, allowance_bytes: 0, shares: 0 });
+        let site = with_dir(site, "/", 0);
         assert_eq!(named(&site, "fs.read"), "virtual-fs.read");
         assert_eq!(named(&site, "os.ipc"), "os.ipc");
         let arm = recorded("graviton3");

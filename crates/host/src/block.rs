@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Root;
 use super::irq::{self, Irq};
+use super::mountinfo::{Mounted, mounts};
 
 /// Storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -140,7 +141,7 @@ pub(super) fn read(root: &Root) -> Block {
             .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
             .map(|disk| Disk { counted: counted(&diskstats, &disk.name), ..disk })
             .collect(),
-        mounts: mountinfo.lines().filter_map(parse_mount).collect(),
+        mounts: mounts(&mountinfo).filter_map(mount).collect(),
     }
 }
 
@@ -220,50 +221,38 @@ pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
     })
 }
 
-/// One line of mountinfo: `36 35 98:0 /root /target rw,noatime shared:1 - ext3 /dev/x rw,errors=y`
-/// (Documentation/filesystems/proc.rst, section 3.5).
-fn parse_mount(line: &str) -> Option<Mount> {
+/// A mount, unless it is of the kernel's own file systems.
+fn mount(of: Mounted) -> Option<Mount> {
     const PSEUDO: &str = "proc sysfs devpts cgroup cgroup2 securityfs debugfs tracefs pstore bpf \
         configfs fusectl mqueue hugetlbfs autofs binfmt_misc efivarfs nsfs rpc_pipefs selinuxfs \
         devtmpfs";
-    let (before, after) = line.split_once(" - ")?;
-    let before: Vec<&str> = before.split(' ').collect();
-    let mut after = after.split(' ');
-    let (fs, source) = (after.next()?, after.next()?);
-    if PSEUDO.split(' ').any(|pseudo| pseudo == fs) {
+    if PSEUDO.split(' ').any(|pseudo| pseudo == of.fs) {
         return None;
     }
-    let mut options: Vec<&str> = before.get(5)?.split(',').collect();
-    for option in after.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
+    let mut options: Vec<&str> = of.options.split(',').collect();
+    for option in of.super_options.split(',').filter(|option| !option.is_empty()) {
         if !options.contains(&option) {
             options.push(option);
         }
     }
     Some(Mount {
-        source: unescape(source),
-        target: unescape(before.get(4)?),
-        fs: fs.to_string(),
+        source: of.source,
+        target: of.target,
+        fs: of.fs.to_string(),
         options: options.join(","),
-        number: before.get(2)?.to_string(),
+        number: of.number.to_string(),
     })
 }
 
 /// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place
 /// itself could wait for a server that is gone.
 pub fn is_mounted(mountinfo: &str, target: &str) -> bool {
-    mountinfo.lines().filter_map(parse_mount).any(|mount| mount.target == target)
+    mounts(mountinfo).filter_map(mount).any(|mount| mount.target == target)
 }
 
 /// The mount of a number (`mnt_id` of /proc/self/fdinfo), as /proc/self/mountinfo says.
 pub fn mount_with_id(mountinfo: &str, id: u64) -> Option<Mount> {
-    let has = |line: &&str| line.split(' ').next().and_then(|id| id.parse().ok()) == Some(id);
-    parse_mount(mountinfo.lines().find(has)?)
-}
-
-/// The kernel writes space, tab, newline and backslash as `\040` and so on.
-pub(super) fn unescape(text: &str) -> String {
-    let octal = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    octal.iter().fold(text.to_string(), |text, (code, sign)| text.replace(code, sign))
+    mounts(mountinfo).find(|mount| mount.id.parse() == Ok(id)).and_then(mount)
 }
 
 #[cfg(test)]
@@ -278,8 +267,7 @@ mod tests {
 
     #[test]
     fn the_longest_and_latest_mount_wins() {
-        let block =
-            Block { disks: vec![], mounts: MOUNTS.lines().filter_map(parse_mount).collect() };
+        let block = Block { disks: vec![], mounts: mounts(MOUNTS).filter_map(mount).collect() };
         let source = |path: &str| block.mount_of(path).map(|mount| mount.source.as_str());
         assert_eq!(source("/data one/file"), Some("/dev/sdb1"));
         assert_eq!(source("/data one/x/y"), Some("/dev/sdb3"));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::tlb::{self, Tlb, TlbKind};
+use super::tlb::{self, Tlb};
 use super::{Cpu, Outside, Root};
 
 /// Caches and TLBs of the machine.
@@ -79,18 +79,6 @@ impl Caches {
     pub fn last(&self, cpu: usize) -> Option<&Cache> {
         let data = self.levels.iter().filter(|cache| cache.kind != CacheKind::Instruction);
         data.filter(|cache| cache.serves(cpu)).max_by_key(|cache| cache.level)
-    }
-
-    /// Entries that data accesses to pages of one size can use at one TLB level; structures that
-    /// serve it side by side are added, as are load and data ones, but not store ones. `None` when
-    /// CPUID describes none.
-    pub fn tlb_entries(&self, level: u32, page_bytes: u64) -> Option<u32> {
-        let serves = |tlb: &&Tlb| {
-            let kind = matches!(tlb.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
-            kind && tlb.level == level && tlb.page_bytes == page_bytes
-        };
-        let entries = self.tlbs.iter().filter(serves).map(|tlb| tlb.entries);
-        entries.reduce(u32::saturating_add)
     }
 
     /// Bytes of all instances of the highest level together.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::limits::{CpuQuota, IoLimit};
+use super::mountinfo::{self, Mounted};
 use super::{Root, text};
 
 /// Where a group with a memory limit of its own can be made for a worker.
@@ -103,7 +104,7 @@ pub(super) struct Group {
 pub(super) fn groups(root: &Root) -> Vec<Group> {
     let membership = root.read("proc/self/cgroup").unwrap_or_default();
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-    let mounts: Vec<GroupMount> = mounts.lines().filter_map(parse_mount).collect();
+    let mounts: Vec<Mounted> = mountinfo::mounts(&mounts).collect();
     let members = membership.lines().filter_map(parse_member);
     members.flat_map(|member| ancestors(&member, &mounts)).collect()
 }
@@ -124,14 +125,6 @@ struct Member {
     path: String,
 }
 
-struct GroupMount {
-    version: u32,
-    options: Vec<String>,
-    /// Which group of the hierarchy the mount point shows.
-    shows: String,
-    point: String,
-}
-
 /// `4:memory:/user.slice`, `1:name=systemd:/`, `0::/user.slice`.
 fn parse_member(line: &str) -> Option<Member> {
     let mut fields = line.splitn(3, ':');
@@ -140,40 +133,25 @@ fn parse_member(line: &str) -> Option<Member> {
     Some(Member { controllers: names.map(str::to_string).collect(), path: path.trim().to_string() })
 }
 
-fn parse_mount(line: &str) -> Option<GroupMount> {
-    let (before, after) = line.split_once(" - ")?;
-    let before: Vec<&str> = before.split(' ').collect();
-    let after: Vec<&str> = after.split(' ').collect();
-    let version = match *after.first()? {
-        "cgroup" => 1,
-        "cgroup2" => 2,
-        _ => return None,
-    };
-    Some(GroupMount {
-        version,
-        options: after.get(2)?.split(',').map(str::to_string).collect(),
-        shows: before.get(3)?.to_string(),
-        point: before.get(4)?.trim_start_matches('/').to_string(),
-    })
-}
-
-fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
-    let version = if member.controllers.is_empty() { 2 } else { 1 };
+fn ancestors(member: &Member, mounts: &[Mounted]) -> Vec<Group> {
+    let (version, fs) = if member.controllers.is_empty() { (2, "cgroup2") } else { (1, "cgroup") };
+    let has = |mount: &Mounted, name: &String| mount.super_options.split(',').any(|of| of == name);
     let mount = mounts.iter().find(|mount| {
-        mount.version == version && member.controllers.iter().all(|c| mount.options.contains(c))
+        mount.fs == fs && member.controllers.iter().all(|controller| has(mount, controller))
     });
     let Some(mount) = mount else { return Vec::new() };
-    let below = match member.path.strip_prefix(mount.shows.trim_end_matches('/')) {
+    let point = mount.target.trim_start_matches('/');
+    let below = match member.path.strip_prefix(mount.root.trim_end_matches('/')) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
         // Outside what is mounted (`/../..` of a foreign namespace): only the mount's own group.
         _ => "",
     };
     let below = if below.contains("..") { "" } else { below };
-    let mut dir = format!("{}{}", mount.point, below.trim_end_matches('/'));
+    let mut dir = format!("{point}{}", below.trim_end_matches('/'));
     let mut found = Vec::new();
     loop {
         found.push(Group { version, controllers: member.controllers.clone(), dir: dir.clone() });
-        if dir.len() <= mount.point.len() {
+        if dir.len() <= point.len() {
             return found;
         }
         dir.truncate(dir.rfind('/').unwrap_or(0));

@@ -270,26 +270,11 @@ fn near(name: &str) -> Vec<String> {
     let group = name.split('.').next().unwrap_or(name);
     let rank = |fact: &Fact| {
         let same_group = fact.name.split('.').next() == Some(group);
-        (edit_distance(name, fact.name) + if same_group { 0 } else { 4 }, fact.name)
+        (strsim::levenshtein(name, fact.name) + if same_group { 0 } else { 4 }, fact.name)
     };
     let mut ranked: Vec<(usize, &str)> = FACTS.iter().map(rank).collect();
     ranked.sort_unstable();
     ranked.into_iter().take(3).map(|(_, name)| format!("host.{name}")).collect()
-}
-
-/// Levenshtein's distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

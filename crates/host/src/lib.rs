@@ -27,6 +27,7 @@ pub mod irq;
 pub mod kernel;
 pub mod limits;
 pub mod memory;
+pub mod mountinfo;
 pub mod mountstats;
 pub mod net;
 pub mod numa;
@@ -39,7 +40,7 @@ mod root;
 pub mod scheduler;
 #[cfg(test)]
 mod tests;
-mod text;
+pub mod text;
 pub mod tlb;
 pub mod tracepoints;
 

@@ -2,7 +2,7 @@
 //! net/sunrpc/stats.c, fs/nfs/super.c). Counters are sums since the mount, so that two readings
 //! have to be subtracted.
 
-use super::block::unescape;
+use super::mountinfo::unescape;
 use std::collections::BTreeMap;
 
 /// An NFS mount's counters.

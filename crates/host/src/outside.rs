@@ -25,8 +25,6 @@ pub struct Outside {
     pub coarse_clock_ns: Option<u64>,
     /// Slice that the scheduler reports for this thread, in whole ticks, rounded down.
     pub told_slice_ns: Option<u64>,
-    /// Resolution of `CLOCK_MONOTONIC`.
-    pub clock_ns: Option<u64>,
     /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 from CPUID.
     pub counter_hz: Option<u64>,
     /// A hardware counter can be opened with perf_event_open.
@@ -55,7 +53,6 @@ impl Outside {
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
             // Others that want the CPU just now make it shorter.
             told_slice_ns: (0..5).filter_map(|_| metal::place::told_slice_ns().ok()).max(),
-            clock_ns: Some(getres_ns(Clock::MONOTONIC)),
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
             has_rings: Some(metal::raw::UringNop::new(1).is_ok()),
@@ -68,7 +65,7 @@ impl Outside {
     /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
     /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
     /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines:
-    /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`,
+    /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`,
     /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`). What does not parse
     /// is left out.
     pub fn recorded(root: &Root) -> Outside {
@@ -88,7 +85,6 @@ impl Outside {
             page_bytes: number("page_bytes"),
             coarse_clock_ns: number("coarse_clock_ns"),
             told_slice_ns: number("told_slice_ns"),
-            clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
             has_rings: fact("has_rings").and_then(|text| text.parse().ok()),
@@ -152,7 +148,7 @@ mod tests {
     fn a_recorded_tree_replaces_everything() {
         let root = Root::tree(
             "== cpuid.txt\n4 1 1 2 3 ffffffff # L1I\nbroken\n== facts.txt\narch=aarch64\nallowed=1,3\n\
-             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\ncounter_hz=25000000\nhas_perf=false\n\
+             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\ncounter_hz=25000000\nhas_perf=false\n\
              has_rings=true\n",
         );
         let outside = Outside::recorded(&root);

@@ -4,6 +4,7 @@ use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::Root;
+use super::mountinfo::mounts;
 use super::text::number;
 
 /// One tracepoint.
@@ -31,17 +32,16 @@ struct Field {
 /// Where a tracefs can be read on this machine, without a leading slash: a mount of its own, or the
 /// one inside debugfs. `None` where none is mounted or permissions forbid it.
 pub fn mounted(root: &Root) -> Option<String> {
-    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let point = before.split(' ').nth(4)?.trim_start_matches('/');
-        match after.split(' ').next()? {
+    let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
+    let points = mounts(&mountinfo).filter_map(|mount| {
+        let point = mount.target.trim_start_matches('/');
+        match mount.fs {
             "tracefs" => Some(point.to_owned()),
             "debugfs" => Some(format!("{point}/tracing")),
             _ => None,
         }
     });
-    points.into_iter().find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
+    { points }.find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
 }
 
 /// Names of the tracepoints of a `system` (`irq_vectors`), in a tracefs at `tracefs`.
@@ -78,13 +78,11 @@ impl Tracepoint {
         if bytes.is_empty() || bytes.len() > 8 {
             return None;
         }
-        let negative = field.is_signed && bytes_top(bytes) & 0x80 != 0;
-        let mut word = [if negative { 0xff } else { 0 }; 8];
-        match cfg!(target_endian = "little") {
-            true => word[..bytes.len()].copy_from_slice(bytes),
-            false => word[8 - bytes.len()..].copy_from_slice(bytes),
-        }
-        Some(i64::from_ne_bytes(word))
+        // The lowest byte is the first on both architectures.
+        let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let above = 64 - 8 * bytes.len();
+        let is_negative = field.is_signed && number << above >> 63 == 1;
+        Some(if is_negative { (number << above) as i64 >> above } else { number as i64 })
     }
 
     /// A text of a record, up to its first zero byte.
@@ -106,12 +104,6 @@ impl Tracepoint {
     pub fn symbol(&self, value: i64) -> Option<&str> {
         self.symbols.get(&value).map(String::as_str)
     }
-}
-
-/// The byte with the sign.
-fn bytes_top(bytes: &[u8]) -> u8 {
-    let top = if cfg!(target_endian = "little") { bytes.last() } else { bytes.first() };
-    top.copied().unwrap_or_default()
 }
 
 /// `\tfield:__data_loc char[] name;\toffset:12;\tsize:4;\tsigned:0;`

@@ -5,6 +5,7 @@
 pub mod cpu;
 pub mod device;
 pub mod fs;
+pub mod line;
 pub mod memory;
 pub mod net;
 pub mod noise;

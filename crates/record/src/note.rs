@@ -82,12 +82,6 @@ impl Deref for Note {
     }
 }
 
-impl PartialEq<str> for Note {
-    fn eq(&self, text: &str) -> bool {
-        self.text == text
-    }
-}
-
 impl fmt::Display for Note {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         to.write_str(&self.text)
@@ -163,18 +157,6 @@ impl DerefMut for Notes {
 impl<T: Into<Note>> Extend<T> for Notes {
     fn extend<I: IntoIterator<Item = T>>(&mut self, notes: I) {
         self.0.extend(notes.into_iter().map(Into::into));
-    }
-}
-
-impl<T: Into<Note>> FromIterator<T> for Notes {
-    fn from_iter<I: IntoIterator<Item = T>>(notes: I) -> Notes {
-        Notes(notes.into_iter().map(Into::into).collect())
-    }
-}
-
-impl<T: Into<Note>> From<Vec<T>> for Notes {
-    fn from(notes: Vec<T>) -> Notes {
-        notes.into_iter().collect()
     }
 }
 

@@ -16,13 +16,8 @@ pub fn line(text: &str) -> String {
 
 /// The same of a text of several lines, whose ends stay.
 pub fn lines(text: &str) -> String {
-    text.chars()
-        .map(|letter| match letter {
-            '\n' => '\n',
-            letter if steers(letter) => ' ',
-            letter => letter,
-        })
-        .collect()
+    let shown = |letter| if letter != '\n' && steers(letter) { ' ' } else { letter };
+    text.chars().map(shown).collect()
 }
 
 /// JSON with escapes for what steers in its texts. It means the same: outside of texts JSON knows
@@ -30,10 +25,9 @@ pub fn lines(text: &str) -> String {
 pub fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        match letter {
-            '\n' => shown.push('\n'),
-            letter if steers(letter) => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => shown.push(letter),
+        match letter != '\n' && steers(letter) {
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            false => shown.push(letter),
         }
     }
     shown

@@ -36,7 +36,7 @@ pub struct PredictionEvent {
 }
 
 /// What was expected, and from what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// The interval, in the metric's unit; null where nothing can be said.
@@ -63,15 +63,7 @@ pub struct Prediction {
 impl Prediction {
     /// An interval, or none, and why.
     pub fn new(range: Option<Range>, because: impl Into<String>) -> Prediction {
-        Prediction {
-            range,
-            because: because.into(),
-            bound: None,
-            conditions: Vec::new(),
-            shares: None,
-            unsourced: false,
-            doubt: None,
-        }
+        Prediction { range, because: because.into(), ..Prediction::default() }
     }
 
     /// The range, where it says something.

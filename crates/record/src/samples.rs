@@ -4,6 +4,7 @@ use crate::event::Calibration;
 use crate::key::{CaseId, Value};
 use crate::note::Notes;
 use serde::de::Error as _;
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -199,40 +200,32 @@ fn sums(differences: &[i64]) -> Vec<i64> {
 
 /// Samples as their line has them, flat: of a tagged enum within it serde would first make a tree
 /// of every number.
-#[derive(Serialize, Deserialize)]
-struct Line<'samples> {
-    series: Cow<'samples, str>,
+#[derive(Deserialize)]
+struct Line {
+    series: String,
     round: u32,
-    case: Cow<'samples, CaseId>,
-    metric: Cow<'samples, str>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    case: CaseId,
+    metric: String,
+    #[serde(default)]
     visit: u32,
     of: Of,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     k: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<i64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ascending: Option<Vec<i64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    values: Option<Cow<'samples, [f64]>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    n: Option<Cow<'samples, [f64]>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    two_n: Option<Cow<'samples, [f64]>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<f64>>,
+    n: Option<Vec<f64>>,
+    two_n: Option<Vec<f64>>,
     voids: Option<u32>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    width: Cow<'samples, [f64]>,
+    #[serde(default)]
+    width: Vec<f64>,
     core_hz: Option<f64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    quantities: Cow<'samples, BTreeMap<String, f64>>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    at: Cow<'samples, BTreeMap<String, Value>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    notes: Cow<'samples, Notes>,
+    #[serde(default)]
+    quantities: BTreeMap<String, f64>,
+    #[serde(default)]
+    at: BTreeMap<String, Value>,
+    #[serde(default)]
+    notes: Notes,
 }
 
 /// Which [`Raw`] a line has.
@@ -244,58 +237,60 @@ enum Of {
     Batch,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-fn is_zero(visit: &u32) -> bool {
-    *visit == 0
-}
-
-fn is_empty(values: &[f64]) -> bool {
-    values.is_empty()
-}
-
+/// As a [`Line`]; what is absent or empty is left out.
 impl Serialize for Samples {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut line = Line {
-            series: Cow::Borrowed(&self.series),
-            round: self.round,
-            case: Cow::Borrowed(&self.case),
-            metric: Cow::Borrowed(&self.metric),
-            visit: self.visit,
-            of: Of::Event,
-            k: None,
-            step: self.step,
-            steps: None,
-            ascending: None,
-            values: None,
-            n: None,
-            two_n: None,
-            voids: None,
-            width: Cow::Borrowed(&self.width),
-            core_hz: self.core_hz,
-            quantities: Cow::Borrowed(&self.quantities),
-            at: Cow::Borrowed(&self.at),
-            notes: Cow::Borrowed(&self.notes),
+        let (of, k) = match &self.raw {
+            Raw::Event { .. } => (Of::Event, None),
+            Raw::Quartets { k, .. } => (Of::Quartets, Some(k)),
+            Raw::Batch { k, .. } => (Of::Batch, Some(k)),
         };
+        let mut line = to.serialize_map(None)?;
+        line.serialize_entry("series", &self.series)?;
+        line.serialize_entry("round", &self.round)?;
+        line.serialize_entry("case", &self.case)?;
+        line.serialize_entry("metric", &self.metric)?;
+        if self.visit > 0 {
+            line.serialize_entry("visit", &self.visit)?;
+        }
+        line.serialize_entry("of", &of)?;
+        if let Some(k) = k {
+            line.serialize_entry("k", k)?;
+        }
+        if let Some(step) = &self.step {
+            line.serialize_entry("step", step)?;
+        }
         match (&self.raw, self.step) {
             (Raw::Event { values }, Some(step)) => {
                 let counts = counts(values, step);
                 match counts.len() > MOST_IN_ORDER && counts.is_sorted() {
-                    true => line.ascending = Some(differences(&counts)),
-                    false => line.steps = Some(counts),
+                    true => line.serialize_entry("ascending", &differences(&counts))?,
+                    false => line.serialize_entry("steps", &counts)?,
                 }
             }
-            (Raw::Event { values }, None) => line.values = Some(Cow::Borrowed(values.as_slice())),
-            (Raw::Quartets { k, n, two_n, voids }, _) => {
-                (line.of, line.k, line.voids) = (Of::Quartets, Some(*k), Some(*voids));
-                (line.n, line.two_n) =
-                    (Some(Cow::Borrowed(n.as_slice())), Some(Cow::Borrowed(two_n.as_slice())));
+            (Raw::Event { values }, None) | (Raw::Batch { values, .. }, _) => {
+                line.serialize_entry("values", values)?;
             }
-            (Raw::Batch { k, values }, _) => {
-                (line.of, line.k) = (Of::Batch, Some(*k));
-                line.values = Some(Cow::Borrowed(values.as_slice()));
+            (Raw::Quartets { n, two_n, voids, .. }, _) => {
+                line.serialize_entry("n", n)?;
+                line.serialize_entry("two_n", two_n)?;
+                line.serialize_entry("voids", voids)?;
             }
         }
-        line.serialize(to)
+        if !self.width.is_empty() {
+            line.serialize_entry("width", &self.width)?;
+        }
+        line.serialize_entry("core_hz", &self.core_hz)?;
+        if !self.quantities.is_empty() {
+            line.serialize_entry("quantities", &self.quantities)?;
+        }
+        if !self.at.is_empty() {
+            line.serialize_entry("at", &self.at)?;
+        }
+        if !self.notes.is_empty() {
+            line.serialize_entry("notes", &self.notes)?;
+        }
+        line.end()
     }
 }
 
@@ -303,9 +298,7 @@ impl<'de> Deserialize<'de> for Samples {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Samples, D::Error> {
         let line = Line::deserialize(from)?;
         let lacks = D::Error::missing_field;
-        let listed = |values: Option<Cow<[f64]>>, name| {
-            values.map(Cow::into_owned).ok_or_else(|| lacks(name))
-        };
+        let listed = |values: Option<Vec<f64>>, name| values.ok_or_else(|| lacks(name));
         let raw = match line.of {
             Of::Event => Raw::Event {
                 values: match (line.step, line.steps, line.ascending) {
@@ -327,18 +320,14 @@ impl<'de> Deserialize<'de> for Samples {
             },
         };
         Ok(Samples {
-            series: line.series.into_owned(),
-            round: line.round,
-            case: line.case.into_owned(),
-            metric: line.metric.into_owned(),
             visit: line.visit,
-            raw,
             step: line.step,
-            width: line.width.into_owned(),
+            width: line.width,
             core_hz: line.core_hz,
-            quantities: line.quantities.into_owned(),
-            at: line.at.into_owned(),
-            notes: line.notes.into_owned(),
+            quantities: line.quantities,
+            at: line.at,
+            notes: line.notes,
+            ..Samples::new(&line.series, line.round, line.case, &line.metric, raw)
         })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The width probe's reading on an exclusive core (METHOD §2a).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Width {
     /// Operations per cycle of a core that is alone; null if that is unknown.

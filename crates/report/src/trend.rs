@@ -1,7 +1,7 @@
 //! Figures over runs as JSON and as comma-separated values, in base units.
 
 use super::csv::table;
-use analysis::trend::{Changed, Size, Trend, Trends};
+use analysis::trend::{Changed, Trend, Trends};
 use serde_json::{Value, json};
 
 const COLUMNS: [&str; 12] = [
@@ -28,11 +28,7 @@ pub fn csv(trends: &Trends) -> String {
         let key = &trend.over.key;
         for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
             let shift = trend.shifts.iter().find(|changed| changed.shift.at == index);
-            let (ratio, difference) = match shift.map(|changed| changed.shift.size) {
-                Some(Size::Ratio(ratio, _)) => (Some(ratio), None),
-                Some(Size::Difference(difference, _)) => (None, Some(difference)),
-                None => (None, None),
-            };
+            let size = shift.map(|changed| changed.shift.size);
             let run = &trends.runs[point.run];
             rows.push(vec![
                 key.experiment.clone(),
@@ -45,8 +41,8 @@ pub fn csv(trends: &Trends) -> String {
                 number(point.ci.map(|(low, _)| low)),
                 number(point.ci.map(|(_, high)| high)),
                 level.to_string(),
-                number(ratio),
-                number(difference),
+                number(size.and_then(|size| size.ratio())),
+                number(size.and_then(|size| size.difference())),
             ]);
         }
     }
@@ -93,11 +89,7 @@ fn of_shift(trends: &Trends, trend: &Trend, changed: &Changed) -> Value {
         let point = trend.over.points.get(index);
         point.map(|point| &trends.runs[point.run].name)
     };
-    let (ratio, difference, interval) = match shift.size {
-        Size::Ratio(ratio, interval) => (Some(ratio), None, interval),
-        Size::Difference(difference, interval) => (None, Some(difference), interval),
-    };
-    let ci = interval.map(|ends| (ends.low, ends.high));
+    let ci = shift.size.interval().map(|ends| (ends.low, ends.high));
     let environment = changed.environment.iter();
     let environment = environment
         .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}));
@@ -107,8 +99,8 @@ fn of_shift(trends: &Trends, trend: &Trend, changed: &Changed) -> Value {
         "latest": name(shift.place.1),
         "before": shift.before,
         "after": shift.after,
-        "ratio": ratio,
-        "difference": difference,
+        "ratio": shift.size.ratio(),
+        "difference": shift.size.difference(),
         "ci": ci,
         "p": shift.p,
         "environment": environment.collect::<Vec<_>>(),

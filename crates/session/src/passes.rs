@@ -12,7 +12,7 @@ use bench::link::Done;
 use bench::measure::clock_step;
 use record::event::{Event, Learnt, Round, RoundStatus, Unusable, Width};
 use record::order::Gather;
-use stats::width::{self, Learned, TOO_FAST};
+use stats::width::{self, TOO_FAST};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -149,23 +149,13 @@ impl<'run> Session<'run> {
             return Ok(());
         }
         self.readings.extend(readings);
-        let Learned::Level(level) =
-            width::learn(&mut self.readings, clock_step(self.calibration.resolution_ns))
-        else {
-            return Ok(());
-        };
-        if !width::is_whole_core(level.level, round::units(self.setup)) {
+        let step = clock_step(self.calibration.resolution_ns);
+        let learnt = width::learn(&mut self.readings, step);
+        let units = round::units(self.setup);
+        if !learnt.level.is_some_and(|level| width::is_whole_core(level, units)) {
             return Ok(());
         }
-        let width = Width {
-            level: Some(level.level),
-            unusable: None,
-            additions_per_cycle: Some(level.level),
-            readings: known.readings + self.readings.len() as u64,
-            at_level: level.at_level as u64,
-            spread: level.spread,
-            alone: level.alone,
-        };
+        let width = Width { readings: known.readings + learnt.readings, ..learnt };
         self.readings.clear();
         self.calibration.width = Some(width);
         let segment = self.segment;

@@ -1,7 +1,7 @@
 //! How long a series remembers.
 
 use super::moments::mean;
-use record::order::InOrder;
+use super::quantile::ranks;
 
 /// Longest series whose autocorrelation is computed value by value; longer ones are averaged in
 /// equal bins first, which can only lengthen the result.
@@ -46,21 +46,6 @@ fn windowed(values: &[f64]) -> Option<f64> {
     }
     // Uncorrelated values of a short series close the window at lag 5, which may not exist.
     (longest < WINDOW as usize && time <= 1.5).then_some(f64::max(time, 1.0))
-}
-
-/// The rank of every value from 0; ties share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.order_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut rank = 0.0;
-    for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        for &index in tie {
-            ranks[index] = rank + (tie.len() - 1) as f64 / 2.0;
-        }
-        rank += tie.len() as f64;
-    }
-    ranks
 }
 
 #[cfg(test)]

@@ -22,10 +22,6 @@ pub struct WithinRun {
     pub interval: Interval,
     /// How many blocks.
     pub blocks: usize,
-    /// Samples in each block.
-    pub block_len: usize,
-    /// Integrated autocorrelation time, in samples.
-    pub autocorrelation_time: f64,
 }
 
 /// Divides the samples, in the order taken, into [`LEAST_BLOCKS`] to [`MOST_BLOCKS`] equal blocks
@@ -45,13 +41,7 @@ pub fn within_run(samples: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) ->
     let values: Option<Vec<f64>> =
         samples.chunks_exact(block_len).take(blocks).map(statistic).collect();
     let values = values?;
-    Some(WithinRun {
-        value: median(&values)?,
-        interval: median_order(&values)?,
-        blocks,
-        block_len,
-        autocorrelation_time: time,
-    })
+    Some(WithinRun { value: median(&values)?, interval: median_order(&values)?, blocks })
 }
 
 #[cfg(test)]
@@ -62,10 +52,11 @@ mod tests {
     #[test]
     fn blocks_are_long_enough() {
         let mut draw = Draw::new(1);
-        let found = within_run(&draw.autoregression(2_000, 0.8), median).unwrap();
+        let samples = draw.autoregression(2_000, 0.8);
+        let found = within_run(&samples, median).unwrap();
         assert!((LEAST_BLOCKS..=MOST_BLOCKS).contains(&found.blocks));
-        assert!(found.block_len as f64 > LEAST_TIMES * found.autocorrelation_time);
-        assert!(found.blocks * found.block_len <= 2_000);
+        let time = autocorrelation::time(&samples).unwrap();
+        assert!((2_000 / found.blocks) as f64 > LEAST_TIMES * time);
     }
 
     #[test]

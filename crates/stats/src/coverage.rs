@@ -2,7 +2,7 @@
 //! `session/budget/coverage.rs` has those of the looks.
 
 use super::blocks::within_run;
-use super::draw::{Draw, Rounds};
+use super::draw::{Draw, Rounds, share_of};
 use super::interval::{median_order, median_ranks};
 use super::quantile::median;
 use super::resample;
@@ -15,13 +15,10 @@ fn at_fixed_n_coverage_is_the_exact_one() {
         let trials = if matches!(kind, Rounds::Autocorrelated) { 2_500 } else { 8_000 };
         for n in [6, 9, 12, 15, 17, 20] {
             let exact = median_ranks(n).unwrap().1;
-            let covered = (0..trials)
-                .filter(|_| {
-                    let values: Vec<f64> = (0..n).map(|_| kind.draw(&mut draw, 0.05)).collect();
-                    median_order(&values).unwrap().contains(1.0)
-                })
-                .count();
-            let found = covered as f64 / f64::from(trials);
+            let found = share_of(trials, || {
+                let values = draw.values(n, |draw| kind.draw(draw, 0.05));
+                median_order(&values).unwrap().contains(1.0)
+            });
             println!("fixed n {n:2} {kind:?}: {found:.4} (exact {exact:.4})");
             assert!((found - exact).abs() < 0.01, "{kind:?} {n}: {found} {exact}");
         }
@@ -51,20 +48,18 @@ fn blocks_of_correlated_samples_cover() {
 fn resampled_ratio_covers() {
     let mut draw = Draw::new(4);
     for n in [6, 9, 12, 20] {
-        let trials = 150;
-        let covered = (0..trials)
-            .filter(|&seed| {
-                let mut figure = |level: f64| -> resample::Series {
-                    vec![(0..n).map(|_| Some(level * (1.0 + 0.02 * draw.normal()))).collect()]
-                };
-                let series = [figure(2.0), figure(1.0)];
-                let ratio = resample::derived(&series, seed, |m| {
-                    BTreeMap::from([((), m[0][0].unwrap() / m[1][0].unwrap())])
-                });
-                ratio[&()].interval.unwrap().contains(2.0)
-            })
-            .count();
-        let share = covered as f64 / 150.0;
+        let mut seeds = 0..;
+        let share = share_of(150, || {
+            let mut figure = |level: f64| -> resample::Series {
+                vec![(0..n).map(|_| Some(level * (1.0 + 0.02 * draw.normal()))).collect()]
+            };
+            let series = [figure(2.0), figure(1.0)];
+            let seed = seeds.next().expect("endless");
+            let ratio = resample::derived(&series, seed, |m| {
+                BTreeMap::from([((), m[0][0].unwrap() / m[1][0].unwrap())])
+            });
+            ratio[&()].interval.unwrap().contains(2.0)
+        });
         println!("resampled ratio, {n} rounds: covers {share:.3} (nominal 0.95)");
         assert!(share > 0.87, "{n}: {share}");
     }

@@ -183,7 +183,7 @@ pub fn critical_dip(n: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::{Draw, share_of};
     use crate::quantile::sorted;
 
     fn check(values: &[f64], expect: f64) {
@@ -223,14 +223,9 @@ mod tests {
     fn uniform_values_exceed_the_critical_dip_one_time_in_twenty() {
         let mut draw = Draw::new(11);
         for n in [6, 13, 40, 150] {
-            let trials = 2_000;
-            let exceeded = (0..trials)
-                .filter(|_| {
-                    let values: Vec<f64> = (0..n).map(|_| draw.uniform()).collect();
-                    dip(&sorted(&values)) > critical_dip(n).unwrap()
-                })
-                .count();
-            let share = exceeded as f64 / f64::from(trials);
+            let share = share_of(2_000, || {
+                dip(&sorted(&draw.values(n, Draw::uniform))) > critical_dip(n).unwrap()
+            });
             assert!((0.035..0.065).contains(&share), "{n}: {share}");
         }
     }

@@ -25,6 +25,11 @@ impl Draw {
         self.0.f64() < p
     }
 
+    /// `n` values, each drawn by itself.
+    pub fn values(&mut self, n: usize, mut value: impl FnMut(&mut Draw) -> f64) -> Vec<f64> {
+        (0..n).map(|_| value(self)).collect()
+    }
+
     /// `n` values of a first-order autoregression with unit innovations, from its stationary
     /// distribution; its integrated autocorrelation time is (1 + phi) / (1 - phi).
     pub fn autoregression(&mut self, n: usize, phi: f64) -> Vec<f64> {
@@ -77,6 +82,11 @@ impl Rounds {
 }
 /// Solves 0.6 Phi(x) + 0.4 Phi(x - 6) = 0.5.
 const BIMODAL_MEDIAN: f64 = 0.967_42;
+
+/// Share of so many simulations of which something is true.
+pub fn share_of(trials: usize, mut is_true: impl FnMut() -> bool) -> f64 {
+    (0..trials).filter(|_| is_true()).count() as f64 / trials as f64
+}
 
 /// Simulations of each kind: few, or as many as `PLUMB_TRIALS` says.
 pub fn trials(few: usize) -> usize {

@@ -60,7 +60,7 @@ pub fn estimate(rounds: &[RoundValue], better: Better) -> Option<Estimate> {
     let all: Vec<f64> = rounds.iter().map(|round| round.value).collect();
     let undisturbed: Vec<f64> =
         rounds.iter().filter(|round| !round.disturbed).map(|round| round.value).collect();
-    let used = used_values(&all, &undisturbed);
+    let used = if undisturbed.len() >= LEAST_UNDISTURBED { &undisturbed } else { &all };
     let moments = Moments::of(used);
     let (min, max) = (moments.min()?, moments.max()?);
     Some(Estimate {
@@ -82,10 +82,6 @@ pub fn estimate(rounds: &[RoundValue], better: Better) -> Option<Estimate> {
             Better::None => None,
         },
     })
-}
-
-fn used_values<'a>(all: &'a [f64], undisturbed: &'a [f64]) -> &'a [f64] {
-    if undisturbed.len() >= LEAST_UNDISTURBED { undisturbed } else { all }
 }
 
 #[cfg(test)]

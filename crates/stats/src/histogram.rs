@@ -15,22 +15,8 @@ const GREATEST_STEPS: u64 = (1 << 56) - 1;
 #[derive(Debug, Clone)]
 pub struct Histogram {
     buckets: Hdr<u64>,
-    counts: Sparse,
-}
-
-/// A histogram as it is stored.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sparse {
-    /// Non-empty buckets, ascending: (value in steps of 1 / [`STEPS_PER_UNIT`], count).
-    pub buckets: Vec<(u64, u64)>,
-    /// Events above the greatest value kept, or censored: known only to be long (drops, time-outs).
-    pub beyond: u64,
-    /// Values that no event can have: negative or not a number. In no percentile.
-    pub invalid: u64,
-    /// Exact least and greatest value in the buckets, in units; `None` when they are empty.
-    pub extremes: Option<(f64, f64)>,
-    /// Sum of the values in the buckets, in units.
-    pub sum: f64,
+    beyond: u64,
+    invalid: u64,
 }
 
 impl Default for Histogram {
@@ -39,10 +25,7 @@ impl Default for Histogram {
         let mut buckets = Hdr::new_with_bounds(1, 2, 3)
             .expect("bounds 1..2 and three digits are within what HDR allows");
         buckets.auto(true);
-        Self {
-            buckets,
-            counts: Sparse { buckets: vec![], beyond: 0, invalid: 0, extremes: None, sum: 0.0 },
-        }
+        Self { buckets, beyond: 0, invalid: 0 }
     }
 }
 
@@ -50,61 +33,55 @@ impl Histogram {
     /// Counts one event of this value, in units.
     pub fn record(&mut self, value: f64) {
         if value.is_nan() || value < 0.0 {
-            self.counts.invalid += 1;
+            self.invalid += 1;
             return;
         }
         // The conversion saturates: infinity is beyond too.
         let steps = (value * STEPS_PER_UNIT).round() as u64;
         if steps > GREATEST_STEPS {
-            self.counts.beyond += 1;
+            self.beyond += 1;
         } else {
             self.buckets
                 .record(steps)
                 .expect("a resizing histogram takes every value up to 2^56 steps");
-            self.counts.sum += value;
-            let (min, max) = self.counts.extremes.unwrap_or((value, value));
-            self.counts.extremes = Some((min.min(value), max.max(value)));
         }
     }
 
     /// Counts events that never ended: drops and time-outs belong to the distribution.
     pub fn record_censored(&mut self, count: u64) {
-        self.counts.beyond += count;
+        self.beyond += count;
     }
 
     /// Adds all events of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.add(&other.buckets).expect("a resizing histogram takes every other one");
-        self.counts.beyond += other.counts.beyond;
-        self.counts.invalid += other.counts.invalid;
-        self.counts.sum += other.counts.sum;
-        self.counts.extremes = match (self.counts.extremes, other.counts.extremes) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (one, another) => one.or(another),
-        };
+        self.beyond += other.beyond;
+        self.invalid += other.invalid;
     }
 
     /// How many events, those beyond included.
     pub fn count(&self) -> u64 {
-        self.buckets.len() + self.counts.beyond
+        self.buckets.len() + self.beyond
     }
 
-    /// How many values no event can have.
+    /// Events above the greatest value kept, or censored: known only to be long.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// Values that no event can have: negative or not a number. In no percentile.
     pub fn invalid(&self) -> u64 {
-        self.counts.invalid
+        self.invalid
     }
 
-    /// The stored form: the middle of each non-empty bucket with its count.
-    pub fn sparse(&self) -> Sparse {
-        let buckets = self
-            .buckets
-            .iter_recorded()
-            .map(|bucket| {
-                let value = bucket.value_iterated_to();
-                (self.buckets.median_equivalent(value), bucket.count_at_value())
-            })
-            .collect();
-        Sparse { buckets, ..self.counts.clone() }
+    /// The middle of each non-empty bucket, in steps of 1 / [`STEPS_PER_UNIT`], with its count;
+    /// ascending.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let recorded = self.buckets.iter_recorded().map(|bucket| {
+            let value = bucket.value_iterated_to();
+            (self.buckets.median_equivalent(value), bucket.count_at_value())
+        });
+        recorded.collect()
     }
 }
 
@@ -119,9 +96,8 @@ mod tests {
         for value in (0..20_000).map(|_| (3.0 * draw.normal()).exp() * 100.0) {
             let mut histogram = Histogram::default();
             histogram.record(value);
-            let stored = histogram.sparse();
-            assert_eq!((stored.buckets[0].1, stored.extremes), (1, Some((value, value))));
-            let error = (stored.buckets[0].0 as f64 / STEPS_PER_UNIT - value).abs();
+            let [(steps, 1)] = histogram.buckets()[..] else { panic!("{histogram:?}") };
+            let error = (steps as f64 / STEPS_PER_UNIT - value).abs();
             assert!(error <= 0.0005 * value + 0.0005, "{value}: {error}");
         }
     }
@@ -132,8 +108,7 @@ mod tests {
         for _ in 0..10 {
             histogram.record(0.25);
         }
-        let stored = histogram.sparse();
-        assert_eq!((stored.buckets, stored.sum), (vec![(250, 10)], 2.5));
+        assert_eq!(histogram.buckets(), [(250, 10)]);
     }
 
     #[test]
@@ -146,10 +121,11 @@ mod tests {
             histogram.record(value);
         }
         histogram.record_censored(5);
-        let stored = histogram.sparse();
-        assert_eq!((histogram.count(), stored.beyond, histogram.invalid()), (12, 8, 2));
-        assert_eq!(stored.buckets.len(), 4);
-        let last = stored.buckets[3].0 as f64 / GREATEST_STEPS as f64;
+        let counts = (histogram.count(), histogram.beyond(), histogram.invalid());
+        assert_eq!(counts, (12, 8, 2));
+        let buckets = histogram.buckets();
+        assert_eq!(buckets.len(), 4);
+        let last = buckets[3].0 as f64 / GREATEST_STEPS as f64;
         assert!((last - 1.0).abs() < 0.001, "{last}");
     }
 
@@ -166,9 +142,7 @@ mod tests {
         whole.record(1e30);
         b.record(1e30);
         a.merge(&b);
-        let (whole, merged) = (whole.sparse(), a.sparse());
-        assert_eq!(whole.buckets, merged.buckets);
-        assert_eq!((whole.beyond, whole.extremes), (merged.beyond, merged.extremes));
-        assert!((whole.sum / merged.sum - 1.0).abs() < 1e-12);
+        assert_eq!(whole.buckets(), a.buckets());
+        assert_eq!((whole.count(), whole.beyond()), (a.count(), a.beyond()));
     }
 }

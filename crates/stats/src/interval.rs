@@ -28,6 +28,12 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
+    /// With both ends mapped by a function that keeps their order.
+    #[must_use]
+    pub fn map(self, of: fn(f64) -> f64) -> Interval {
+        Interval { low: of(self.low), high: of(self.high), ..self }
+    }
+
     /// Whether the value lies inside, ends included.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)

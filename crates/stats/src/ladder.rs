@@ -207,22 +207,12 @@ pub fn names<'size>(
     given
 }
 
-/// A value that grows in proportion to the step and then stays.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ramp {
-    /// Step at which the growth ends: the smallest at which every access meets a new unit.
-    pub knee: f64,
-    /// Value of an access that finds its unit present.
-    pub hit: f64,
-    /// Value of an access that does not.
-    pub miss: f64,
-}
-
-/// Fits `hit + (miss - hit) min(1, step / knee)` with the knee at one of the steps measured, by
-/// least squares of relative errors. `None` where fewer than four steps were measured, where the
+/// The step at which a value that grows in proportion to it stays: the smallest at which every
+/// access meets a new unit. Fits `hit + (miss - hit) min(1, step / knee)` with the knee at one of
+/// the steps measured, by least squares of relative errors. `None` where fewer than four steps were measured, where the
 /// knee would be the first or the last step (then nothing shows that it is one), where a miss costs
 /// less than 1.2 hits, or where the fit is off by more than 10 % anywhere.
-pub fn saturation(steps: &[Rung]) -> Option<Ramp> {
+pub fn saturation(steps: &[Rung]) -> Option<f64> {
     if steps.len() < 4 {
         return None;
     }
@@ -239,7 +229,7 @@ pub fn saturation(steps: &[Rung]) -> Option<Ramp> {
             error(a).total_cmp(&error(b))
         })?;
     let fits = worst(steps, knee, hit, rise) <= 0.1 && hit > 0.0 && rise > 0.2 * hit;
-    fits.then_some(Ramp { knee, hit, miss: hit + rise })
+    fits.then_some(knee)
 }
 
 /// Largest relative error of a ramp.

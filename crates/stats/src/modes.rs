@@ -144,17 +144,11 @@ fn split(sorted: &[f64]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::{Draw, share_of};
 
-    fn fired(seed: u64, n: usize, trials: u32, value: impl Fn(&mut Draw) -> f64) -> f64 {
+    fn fired(seed: u64, n: usize, trials: usize, value: impl Fn(&mut Draw) -> f64) -> f64 {
         let mut draw = Draw::new(seed);
-        let two = (0..trials)
-            .filter(|_| {
-                let values: Vec<f64> = (0..n).map(|_| value(&mut draw)).collect();
-                modes(&sorted(&values), 0.0).len() == 2
-            })
-            .count();
-        two as f64 / f64::from(trials)
+        share_of(trials, || modes(&sorted(&draw.values(n, &value)), 0.0).len() == 2)
     }
 
     #[test]
@@ -202,11 +196,10 @@ mod tests {
     fn two_of_fifteen_rounds_that_jump_are_a_group_and_noise_is_none() {
         let mut draw = Draw::new(8);
         let mut share = |n: usize, value: &dyn Fn(&mut Draw, usize) -> f64| {
-            let found = (0..2000).filter(|_| {
+            share_of(2000, || {
                 let values: Vec<f64> = (0..n).map(|at| value(&mut draw, at)).collect();
                 groups(&sorted(&values), 2.0).is_some()
-            });
-            found.count() as f64 / 2000.0
+            })
         };
         for n in [4, 9, 15, 40] {
             // Cores that share a cache or do not, each with 8 % of deviation.
@@ -241,8 +234,7 @@ mod tests {
     #[test]
     fn steps_of_the_clock_are_no_modes() {
         let mut draw = Draw::new(6);
-        let ticks: Vec<f64> =
-            (0..1000).map(|_| (50.0 + 2.0 * draw.normal()).round() * 10.0).collect();
+        let ticks = draw.values(1000, |draw| (50.0 + 2.0 * draw.normal()).round() * 10.0);
         assert_eq!(modes(&sorted(&ticks), 10.0).len(), 1);
         // Two levels one step apart are quantisation; far apart they are modes.
         let levels = |far: f64| -> Vec<f64> {
@@ -255,7 +247,7 @@ mod tests {
     #[test]
     fn one_far_outlier_is_no_mode() {
         let mut draw = Draw::new(7);
-        let mut values: Vec<f64> = (0..200).map(|_| draw.normal()).collect();
+        let mut values = draw.values(200, Draw::normal);
         values.push(1e6);
         assert_eq!(modes(&sorted(&values), 0.0).len(), 1);
         assert_eq!(modes(&[], 0.0), []);

@@ -8,6 +8,17 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
+/// The rank of every value from 0; equal ones share their mean rank.
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
+    let sorted = sorted(values);
+    let rank = |value: &f64| {
+        let below = sorted.partition_point(|other| other < value);
+        let up_to = sorted.partition_point(|other| other <= value);
+        ((below + up_to) as f64 - 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
 /// The `q`-quantile (`q` in 0..=1) by linear interpolation between order statistics, type 7 of
 /// Hyndman and Fan (1996), the default of R and NumPy. `None` when there are no values.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {

@@ -48,15 +48,18 @@ pub fn derived<K: Ord + Clone>(
             resampled.entry(key).or_default().push(value);
         }
     }
-    let least = series.iter().map(rounds_of).min().unwrap_or(0);
+    let confidence = confidence(series.iter().map(rounds_of).min().unwrap_or(0));
+    let interval = |found: &[f64]| {
+        let (low, high) = (quantile(found, 0.025)?, quantile(found, 0.975)?);
+        Some(Interval { low, high, confidence: confidence? })
+    };
     values
         .into_iter()
         .map(|(key, value)| {
             let found = resampled.remove(&key).unwrap_or_default();
             let derived = Derived {
                 value,
-                interval: confidence(least)
-                    .and_then(|confidence| percentile_interval(&found, confidence)),
+                interval: interval(&found),
                 presence: found.len() as f64 / RESAMPLES as f64,
             };
             (key, derived)
@@ -110,10 +113,6 @@ fn confidence(rounds: usize) -> Option<f64> {
         LEAST_ROUNDS..9 => Some(0.91),
         _ => Some(0.95),
     }
-}
-
-fn percentile_interval(values: &[f64], confidence: f64) -> Option<Interval> {
-    Some(Interval { low: quantile(values, 0.025)?, high: quantile(values, 0.975)?, confidence })
 }
 
 #[cfg(test)]

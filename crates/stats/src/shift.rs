@@ -10,8 +10,9 @@
 //! much; no value counts for more than the third from its end, so that fewer runs than a side may
 //! have decide nothing. Both sides are searched in the same way, at half the rate each.
 
+use super::compare::ratio::Change;
 use super::interval::Interval;
-use super::quantile::{median, quantile_of_sorted, sorted};
+use super::quantile::{median, quantile_of_sorted, ranks, sorted};
 use std::collections::BTreeMap;
 
 /// Probability with which a series without any shift is divided.
@@ -44,21 +45,12 @@ pub struct Shift {
     pub before: f64,
     /// Median of the runs from this shift to the next.
     pub after: f64,
-    /// By how much.
-    pub size: Size,
+    /// By how much: the median over all pairs of a run before and a run after (Hodges and Lehmann
+    /// 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen by
+    /// the same runs, so it is a little too far from no change.
+    pub size: Change,
     /// Share of random orders that divide the runs around it as well.
     pub p: f64,
-}
-
-/// The size of a shift: the median over all pairs of a run before and a run after (Hodges and
-/// Lehmann 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen
-/// by the same runs, so it is a little too far from no change.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Size {
-    /// New over old, where all values are positive.
-    Ratio(f64, Option<Interval>),
-    /// New minus old, in the figure's unit.
-    Difference(f64, Option<Interval>),
 }
 
 /// The distributions of chance that were made already, by number of runs: they depend on nothing
@@ -85,7 +77,7 @@ pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
         let small = places
             .iter()
             .zip(sizes)
-            .map(|(at, size)| (*at, size.logarithm()))
+            .map(|(at, size)| (*at, logarithm(size)))
             .filter(|(_, size)| *size < least.ln_1p())
             .min_by(|one, other| one.1.total_cmp(&other.1));
         let Some((at, _)) = small else { break };
@@ -136,17 +128,6 @@ fn sides<'v>(values: &'v [f64], places: &[usize]) -> Vec<(&'v [f64], &'v [f64])>
     (0..places.len())
         .map(|k| (&values[start(k)..places[k]], &values[places[k]..end(k + 1)]))
         .collect()
-}
-
-/// Twice the rank of each value, equal ones sharing theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let sorted = sorted(values);
-    let rank = |value: &f64| {
-        let below = sorted.partition_point(|other| other < value);
-        let up_to = sorted.partition_point(|other| other <= value);
-        (below + up_to) as f64
-    };
-    values.iter().map(rank).collect()
 }
 
 /// Where two sides differ most, and by how much; `None` for too few runs and for equal ones.
@@ -252,7 +233,8 @@ fn place(before: &[f64], after: &[f64], at: usize) -> (usize, usize) {
     }
 }
 
-fn size(before: &[f64], after: &[f64]) -> Size {
+/// A ratio where all values are positive.
+fn size(before: &[f64], after: &[f64]) -> Change {
     let is_positive = before.iter().chain(after).all(|value| *value > 0.0);
     let of = |value: &f64| if is_positive { value.ln() } else { *value };
     let pairs = before.iter().flat_map(|old| after.iter().map(move |new| of(new) - of(old)));
@@ -260,23 +242,17 @@ fn size(before: &[f64], after: &[f64]) -> Size {
     let value = quantile_of_sorted(&pairs, 0.5).unwrap_or(f64::NAN);
     let interval = rank_sum_interval(&pairs, before.len(), after.len());
     if is_positive {
-        let interval =
-            interval.map(|ends| Interval { low: ends.low.exp(), high: ends.high.exp(), ..ends });
-        Size::Ratio(value.exp(), interval)
+        let interval = interval.map(|ends| ends.map(f64::exp));
+        Change::Ratio { value: value.exp(), interval }
     } else {
-        Size::Difference(value, interval)
+        Change::Difference { value, interval }
     }
 }
 
-impl Size {
-    /// The logarithm of a ratio without its sign; a difference has no size that a ratio could be
-    /// held against.
-    fn logarithm(self) -> f64 {
-        match self {
-            Size::Ratio(ratio, _) => ratio.ln().abs(),
-            Size::Difference(..) => f64::INFINITY,
-        }
-    }
+/// The logarithm of a ratio without its sign; a difference has no size that a ratio could be held
+/// against.
+fn logarithm(size: Change) -> f64 {
+    size.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs())
 }
 
 /// The interval of 95 % of a shift from its sorted differences, by the normal approximation of the
@@ -298,8 +274,8 @@ fn rank_sum_interval(pairs: &[f64], before: usize, after: usize) -> Option<Inter
 
 #[cfg(test)]
 mod tests {
-    use super::{Chance, RATE, Shift, Size, p_value, shifts};
-    use crate::draw::Draw;
+    use super::{Chance, Change, RATE, Shift, p_value, shifts};
+    use crate::draw::{Draw, share_of};
 
     /// As a trend does it for one figure.
     fn found(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
@@ -311,7 +287,7 @@ mod tests {
 
     /// Values of an unchanged machine: 1.5 or 4 % between runs.
     fn constant(draw: &mut Draw, runs: usize, deviation: f64) -> Vec<f64> {
-        (0..runs).map(|_| 90.0 * (deviation * draw.normal()).exp()).collect()
+        draw.values(runs, |draw| 90.0 * (deviation * draw.normal()).exp())
     }
 
     #[test]
@@ -320,11 +296,9 @@ mod tests {
         let mut chance = Chance::default();
         for runs in [8, 30] {
             let mut share = |value: &mut dyn FnMut(&mut Draw) -> f64| {
-                let divided = (0..400).filter(|_| {
-                    let values: Vec<f64> = (0..runs).map(|_| value(&mut draw)).collect();
-                    !found(&values, 0.0, &mut chance).is_empty()
-                });
-                divided.count() as f64 / 400.0
+                share_of(400, || {
+                    !found(&draw.values(runs, &mut *value), 0.0, &mut chance).is_empty()
+                })
             };
             let normal = share(&mut |draw| (0.04 * draw.normal()).exp());
             // A run in ten is slower by half.
@@ -344,11 +318,11 @@ mod tests {
     fn series_of_few_distinct_values_are_left_whole_as_well() {
         let mut draw = Draw::new(5);
         let mut chance = Chance::default();
-        let divided = (0..40).filter(|_| {
-            let values: Vec<f64> = (0..12).map(|_| (4.0 * draw.uniform()).floor()).collect();
+        let divided = share_of(40, || {
+            let values = draw.values(12, |draw| (4.0 * draw.uniform()).floor());
             p_value(&values, &mut chance).is_some_and(|p| p <= RATE)
         });
-        assert!(divided.count() <= 5);
+        assert!(divided <= 0.125, "{divided}");
     }
 
     #[test]
@@ -364,7 +338,7 @@ mod tests {
                 let [only] = shifts.as_slice() else { continue };
                 exact += u32::from(only.at == at);
                 covered += u32::from((only.place.0..=only.place.1).contains(&at));
-                if let Size::Ratio(_, Some(interval)) = only.size {
+                if let Change::Ratio { interval: Some(interval), .. } = only.size {
                     sized += u32::from(interval.contains(1.1));
                 }
             }
@@ -397,7 +371,9 @@ mod tests {
             (0..30).map(|run| draw.normal() + if run < 15 { -1.0 } else { 9.0 }).collect();
         let shifts = found(&values, 0.04, &mut Chance::default());
         let [only] = shifts.as_slice() else { panic!("{shifts:?}") };
-        let Size::Difference(value, Some(interval)) = only.size else { panic!("{only:?}") };
+        let Change::Difference { value, interval: Some(interval) } = only.size else {
+            panic!("{only:?}")
+        };
         assert!((9.0..11.0).contains(&value) && interval.contains(10.0), "{only:?}");
     }
 

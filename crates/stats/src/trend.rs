@@ -186,17 +186,11 @@ fn running_counts(values: &[f64], limit: f64) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::{Draw, share_of};
 
-    fn changing(seed: u64, n: usize, trials: u32, value: impl Fn(&mut Draw) -> f64) -> f64 {
+    fn changing(seed: u64, n: usize, trials: usize, value: impl Fn(&mut Draw) -> f64) -> f64 {
         let mut draw = Draw::new(seed);
-        let found = (0..trials)
-            .filter(|_| {
-                let values: Vec<f64> = (0..n).map(|_| value(&mut draw)).collect();
-                !change_points(&values, 5).is_empty()
-            })
-            .count();
-        found as f64 / f64::from(trials)
+        share_of(trials, || !change_points(&draw.values(n, &value), 5).is_empty())
     }
 
     #[test]
@@ -214,12 +208,9 @@ mod tests {
     #[test]
     fn correlated_series_rarely_change() {
         let mut draw = Draw::new(4);
-        let trials = 60;
-        let found = (0..trials)
-            .filter(|_| !change_points(&draw.autoregression(200, 0.5), 5).is_empty())
-            .count();
-        println!("autocorrelated: false changes {}", found as f64 / f64::from(trials));
-        assert!(found <= 9, "{found} of {trials}");
+        let found = share_of(60, || !change_points(&draw.autoregression(200, 0.5), 5).is_empty());
+        println!("autocorrelated: false changes {found}");
+        assert!(found <= 0.15, "{found}");
     }
 
     #[test]
@@ -234,7 +225,7 @@ mod tests {
     #[test]
     fn spikes_are_no_change_and_length_is_no_limit() {
         let mut draw = Draw::new(6);
-        let mut values: Vec<f64> = (0..200).map(|_| draw.normal()).collect();
+        let mut values = draw.values(200, Draw::normal);
         values[50] = 1e6;
         values[120] = -1e6;
         assert!(change_points(&values, 5).is_empty());
@@ -279,7 +270,7 @@ mod tests {
     #[test]
     fn a_late_disturbance_discards_nothing() {
         let mut draw = Draw::new(8);
-        let mut timings: Vec<f64> = (0..80).map(|_| 100.0 + 0.2 * draw.normal()).collect();
+        let mut timings = draw.values(80, |draw| 100.0 + 0.2 * draw.normal());
         for late in &mut timings[50..62] {
             *late += 40.0;
         }

@@ -6,6 +6,7 @@
 //! many.
 
 use super::quantile::{median, quantile};
+use record::event::{Unusable, Width};
 
 /// A reading is *alone* from this share of the level on.
 pub const ALONE: f64 = 1.0 / 1.05;
@@ -37,30 +38,6 @@ const LEAST_SHARE: f64 = 0.005;
 const WHOLE: f64 = 0.02;
 /// Units that a core may have.
 const UNITS: std::ops::RangeInclusive<f64> = 2.0..=8.0;
-
-/// What the readings of a core say.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Learned {
-    /// The level of a core that is alone.
-    Level(Level),
-    /// The highest readings have no sharp edge: the core was never alone, or there is no such core.
-    NoEdge,
-    /// They have one, but not at a whole number of operations per cycle: its place.
-    NotWhole(f64),
-}
-
-/// What *alone* looks like.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
-    /// Operations per cycle.
-    pub level: f64,
-    /// Distance of the quartiles of the readings at the level, relative to it.
-    pub spread: f64,
-    /// Readings at the level.
-    pub at_level: usize,
-    /// Share of all readings that are alone by it.
-    pub alone: f64,
-}
 
 /// Whether a reading is of a core that is alone.
 pub fn is_alone(reading: f64, level: f64) -> bool {
@@ -125,46 +102,55 @@ pub const SHARED: &str = "probed_shared";
 pub const FAST: &str = "probed_fast";
 
 /// The level from readings: the highest mode that enough of them share, if it is sharp and at a
-/// whole number. `step` is that of the clock, as a share of what is timed. Sorts them.
-pub fn learn(readings: &mut [f64], step: f64) -> Learned {
-    let half = MODE.max(MODE_STEPS * step);
+/// whole number; else why there is none. `step` is that of the clock, as a share of what is timed.
+/// Sorts them.
+pub fn learn(readings: &mut [f64], step: f64) -> Width {
     readings.sort_unstable_by(|a, b| b.total_cmp(a));
-    let least = (LEAST_SHARE * readings.len() as f64).ceil() as usize;
-    let least = least.max(LEAST_READINGS);
-    let from = |limit: f64| readings.partition_point(|reading| *reading >= limit);
-    let Some(top) = (0..readings.len()).find(|top| {
-        let near = from(readings[*top] * (1.0 - half)) - top;
-        near >= least
-    }) else {
-        return Learned::NoEdge;
+    let (readings, count) = (&*readings, readings.len() as u64);
+    let unknown = Width { readings: count, ..Width::default() };
+    let at_level = highest_mode(readings, MODE.max(MODE_STEPS * step)).unwrap_or_default();
+    let Some(level) = median(at_level) else {
+        return Width { unusable: Some(Unusable::NeverAlone), ..unknown };
     };
-    let Some(first) = median(&readings[top..from(readings[top] * (1.0 - half))]) else {
-        return Learned::NoEdge;
-    };
-    let mode = from(first * (1.0 + half))..from(first * (1.0 - half));
-    let shoulder = from(first * (1.0 - SHOULDER * half)) - mode.end;
-    if SHARPNESS * shoulder > mode.len() {
-        return Learned::NoEdge;
-    }
-    let at_level = &readings[mode];
-    let Some(level) = median(at_level) else { return Learned::NoEdge };
+    let found = Width { additions_per_cycle: Some(level), ..unknown };
     let units = level.round();
     if !UNITS.contains(&units) || (level / units - 1.0).abs() > WHOLE {
-        return Learned::NotWhole(level);
+        return Width { unusable: Some(Unusable::NotWhole), ..found };
     }
     let quartile = |q: f64| quantile(at_level, q).unwrap_or(level);
-    Learned::Level(Level {
-        level,
+    Width {
+        level: Some(level),
         spread: (quartile(0.75) - quartile(0.25)) / level,
-        at_level: at_level.len(),
-        alone: from(ALONE * level) as f64 / readings.len() as f64,
-    })
+        at_level: at_level.len() as u64,
+        alone: down_to(readings, ALONE * level) as f64 / count as f64,
+        ..found
+    }
+}
+
+/// The highest mode that enough readings, in descending order, share; `None` where it has no sharp
+/// edge below: the core was never alone, or there is no such core.
+fn highest_mode(readings: &[f64], half: f64) -> Option<&[f64]> {
+    let least = (LEAST_SHARE * readings.len() as f64).ceil() as usize;
+    let least = least.max(LEAST_READINGS);
+    let end = |top: usize| down_to(readings, readings[top] * (1.0 - half));
+    let top = (0..readings.len()).find(|&top| end(top) - top >= least)?;
+    let first = median(&readings[top..end(top)])?;
+    let from = |limit: f64| down_to(readings, first * limit);
+    let mode = from(1.0 + half)..from(1.0 - half);
+    let shoulder = from(1.0 - SHOULDER * half) - mode.end;
+    (SHARPNESS * shoulder <= mode.len()).then(|| &readings[mode])
+}
+
+/// How many of the readings, in descending order, are not below a limit.
+fn down_to(readings: &[f64], limit: f64) -> usize {
+    readings.partition_point(|reading| *reading >= limit)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE, Learned, Seen, is_alone, is_whole_core, learn};
+    use super::{ALONE, Seen, is_alone, is_whole_core, learn};
     use crate::draw::Draw;
+    use record::event::{Unusable, Width};
 
     /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3
     /// % with a few slower ones, shared ones anywhere between 38 and 91 % of the level, as they
@@ -182,13 +168,12 @@ mod tests {
     fn the_level_is_found_however_little_the_core_is_alone() {
         for units in [2.0, 3.0, 4.0, 5.0, 6.0] {
             for alone in [1.0, 0.5, 0.2, 0.05, 0.03] {
-                let learned = learn(&mut readings(units, alone, 20_000, 7), 0.0);
-                let Learned::Level(level) = learned else {
-                    panic!("{units} units, alone {alone}: {learned:?}")
-                };
-                assert!((level.level / units - 1.0).abs() < 0.005, "{level:?}");
-                assert!((level.alone - alone).abs() < 0.02, "{level:?}");
-                assert!(level.spread < 0.005, "{level:?}");
+                let found = learn(&mut readings(units, alone, 20_000, 7), 0.0);
+                let level = found.level.expect("a level");
+                assert!((level / units - 1.0).abs() < 0.005, "{found:?}");
+                assert!((found.alone - alone).abs() < 0.02, "{found:?}");
+                assert!(found.spread < 0.005, "{found:?}");
+                assert_eq!((found.readings, found.unusable), (20_000, None));
             }
         }
     }
@@ -197,21 +182,23 @@ mod tests {
     fn a_core_that_is_never_alone_gives_no_level() {
         for seed in 0..50 {
             for count in [2_000, 20_000] {
-                let learned = learn(&mut readings(4.0, 0.0, count, seed), 0.0);
-                assert_eq!(learned, Learned::NoEdge, "{seed}");
+                let found = learn(&mut readings(4.0, 0.0, count, seed), 0.0);
+                assert_eq!(found.unusable, Some(Unusable::NeverAlone), "{seed}");
+                assert_eq!(found.level, None, "{seed}");
             }
         }
-        assert_eq!(learn(&mut [], 0.0), Learned::NoEdge);
+        let unusable = Some(Unusable::NeverAlone);
+        assert_eq!(learn(&mut [], 0.0), Width { unusable, ..Width::default() });
     }
 
     #[test]
     fn a_sharp_level_between_whole_numbers_is_of_no_core() {
-        let mut emulated = readings(2.5, 0.9, 5_000, 3);
-        assert!(
-            matches!(learn(&mut emulated, 0.0), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02)
-        );
-        let mut narrow = readings(1.0, 1.0, 5_000, 3);
-        assert!(matches!(learn(&mut narrow, 0.0), Learned::NotWhole(_)));
+        for (units, alone) in [(2.5, 0.9), (1.0, 1.0)] {
+            let found = learn(&mut readings(units, alone, 5_000, 3), 0.0);
+            assert_eq!((found.level, found.unusable), (None, Some(Unusable::NotWhole)));
+            let at = found.additions_per_cycle.expect("an edge");
+            assert!((at - units).abs() < 0.02, "{found:?}");
+        }
     }
 
     #[test]

@@ -176,24 +176,17 @@ impl Direction {
 impl Compared<'_> {
     /// New over base; `None` where there is only a difference.
     pub fn ratio(&self) -> Option<f64> {
-        match self.change {
-            Change::Ratio { value, .. } => Some(value),
-            Change::Difference { .. } => None,
-        }
+        self.change.ratio()
     }
 
     /// New less base, in the metric's unit; `None` where there is a ratio.
     pub fn difference(&self) -> Option<f64> {
-        match self.change {
-            Change::Ratio { .. } => None,
-            Change::Difference { value, .. } => Some(value),
-        }
+        self.change.difference()
     }
 
     /// The interval of the ratio or of the difference.
     pub fn interval(&self) -> Option<(f64, f64)> {
-        let (Change::Ratio { interval, .. } | Change::Difference { interval, .. }) = self.change;
-        interval.map(|ends| (ends.low, ends.high))
+        self.change.interval().map(|ends| (ends.low, ends.high))
     }
 
     /// Where it went, if it is a finding.
@@ -401,7 +394,7 @@ fn compared<'a>(
         Err(why) => (untested(), None, Outcome::Untested(why)),
         Ok(None) => (untested(), None, Outcome::Untested(Untested::NoInterval)),
         Ok(Some(found)) => {
-            let grew = matches!(found.change, Change::Ratio { value, .. } if value > 1.0);
+            let grew = found.change.ratio().is_some_and(|ratio| ratio > 1.0);
             let outcome = match (found.finding, found.p) {
                 (true, _) => Outcome::Finding(Direction::of(joined.metric, grew)),
                 (false, Some(_)) => Outcome::Quiet,

@@ -260,8 +260,8 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::{FREE, INTERRUPT, OTHER, cpus, facts};
-    use crate::experiment::fixtures::bare_site;
-    use crate::experiment::{DirFacts, Known, Peer, Site};
+    use crate::experiment::fixtures::{bare_site, with_dir};
+    use crate::experiment::{Known, Peer, Site};
     use host::{Host, Root};
     use record::case::Case;
     use record::key::{CaseId, Key, PLACEMENT, Value};
@@ -274,17 +274,8 @@ mod tests {
     fn site(tree: &str, of: &[usize]) -> Site {
         let root =
             Root::tree(tree).with("proc/self/mountinfo", "22 1 254:0 / / rw - ext4 /dev/vda rw\n");
-        Site {
-            host: Host::read(&root),
-            cpus: of.to_vec(),
-            dir: Some(DirFacts {
-                path: "/tmp".into(),
-                file_system: String::new(),
-                allowance_bytes: 0,
-                shares: 0,
-            }),
-            ..bare_site()
-        }
+        let site = Site { host: Host::read(&root), cpus: of.to_vec(), ..bare_site() };
+        with_dir(site, "/tmp", 0)
     }
 
     #[test]

@@ -261,15 +261,14 @@ impl Book {
     }
 
     fn push(&mut self, case: &Case, metric: &str, all: &Distribution) {
-        let sparse = all.sparse();
         self.histograms.push(Histogram {
             series: self.series.clone(),
             round: self.round,
             case: case.id.clone(),
             metric: metric.to_owned(),
             scale: 1.0 / STEPS_PER_UNIT,
-            buckets: sparse.buckets,
-            above: sparse.beyond,
+            buckets: all.buckets(),
+            above: all.beyond(),
         });
     }
 

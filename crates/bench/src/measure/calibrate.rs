@@ -289,6 +289,7 @@ fn vdso_falls_back() -> Result<bool> {
 mod tests {
     use super::super::clock::Clock;
     use super::{calibrate, note_spread, raw_ns, smallest_step, tsc_trust};
+    use crate::experiment::fixtures::on_a_thread;
     use crate::link::CalibrateOrder;
     use metal::cpuid::Leaf;
 
@@ -358,12 +359,10 @@ mod tests {
     #[test]
     fn this_machine_has_a_calibration_of_plausible_shape() {
         // Structure only; a thread of its own, because it is pinned afterwards.
-        let calibration = std::thread::spawn(|| {
+        let calibration = on_a_thread(|| {
             let cpu = metal::place::allowed().expect("CPUs")[0];
             calibrate(&CalibrateOrder { cpu, windows: 1, window_ns: 0 })
         })
-        .join()
-        .expect("does not panic")
         .expect("calibrates");
         assert_eq!(calibration.windows_hz.len(), 10);
         assert!((1e6..2e10).contains(&calibration.counter_hz));

@@ -239,6 +239,7 @@ mod tests {
         allowed, bound, has_room, is_without_room, local, more_huge, place, place_huge_or_base,
         place_on,
     };
+    use crate::experiment::fixtures::on_a_thread;
     use metal::memory::Pages;
     use std::collections::BTreeMap;
     use std::io;
@@ -316,15 +317,13 @@ mod tests {
 
     #[test]
     fn memory_is_placed_where_the_thread_is() {
-        let placed = std::thread::spawn(|| {
+        let placed = on_a_thread(|| {
             let cpu = metal::place::allowed().expect("CPUs")[0];
             metal::place::pin(cpu).expect("allowed");
             let placed = place(1 << 20, Pages::Base).expect("a MiB");
             assert_eq!(placed.node, metal::place::current_node());
             placed
-        })
-        .join()
-        .expect("does not panic");
+        });
         assert_eq!(placed.huge_share, 0.0);
         assert!(placed.mapping.bytes() >= 1 << 20);
         if let Ok(nodes) = placed.mapping.nodes() {

@@ -2,6 +2,7 @@
 //! writes stand in the queue before our reads.
 
 use anyhow::{Context, Result};
+use host::text::bytes;
 use metal::storage::sync_file_system;
 use record::key::Put;
 use std::collections::BTreeMap;
@@ -71,12 +72,7 @@ fn unwritten_now() -> Option<u64> {
 
 /// `Dirty` and `Writeback` of a text as /proc/meminfo is, in bytes.
 pub fn unwritten(meminfo: &str) -> Option<u64> {
-    let of = |name: &str| {
-        let value = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib << 10)
-    };
-    Some(of("Dirty:")? + of("Writeback:")?)
+    bytes(meminfo, "Dirty:")?.checked_add(bytes(meminfo, "Writeback:")?)
 }
 
 #[cfg(test)]

@@ -4,31 +4,24 @@
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
 use super::{Declared, Values};
-use crate::experiment::fixtures::rehearsal;
+use crate::experiment::fixtures::{on_a_thread, rehearsal};
 use crate::experiment::{Claim, Hazards};
-use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
+use crate::link::{Done, FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::Context;
 use record::case::{Case, Order, Series};
-use record::event::{Calibration, Raw};
+use record::event::{Calibration, Histogram, Raw, Samples};
 use record::key::CaseId;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 fn order() -> RoundOrder {
     let calibration = Calibration {
-        width: None,
         source: CLOCK_GETTIME.to_owned(),
         counter_hz: 1e9,
-        counter_error: 0.0,
-        windows_hz: Vec::new(),
         resolution_ns: 1.0,
         pair_cost_ns: 10.0,
-        vdso_falls_back: false,
         core_hz: 3e9,
-        core_source: "chains".to_owned(),
-        multiply_cycles: None,
-        cpu: 0,
-        notes: Vec::new(),
+        ..Calibration::default()
     };
     let series = Series::new("cpu.synthetic", Order::Fixed, vec![case()]);
     let series = Series { name: "one".to_owned(), ..series };
@@ -42,23 +35,29 @@ fn case() -> Case {
 
 /// Runs `work` with a bench on a thread of its own, because the bench pins it.
 fn with_bench<T: Send>(work: impl FnOnce(Bench) -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        scope.spawn(|| work(Bench::new(order()).expect("a bench"))).join().expect("does not panic")
+    on_a_thread(|| work(Bench::new(order()).expect("a bench")))
+}
+
+/// What a round recorded in which a bench did `work` with its case.
+fn round_of(work: impl FnOnce(&mut Bench, &Case) + Send) -> (Vec<Samples>, Vec<Histogram>, Done) {
+    with_bench(|mut bench| {
+        work(&mut bench, &case());
+        let (samples, histograms, _, done) = bench.finish().expect("finishes");
+        (samples, histograms, done)
     })
 }
 
 #[test]
 fn a_rotation_takes_about_a_cycle() {
-    let samples = with_bench(|mut bench| {
+    let (samples, ..) = round_of(|bench, case| {
         // Other work shares the machine: attempts, and limits that only a wrong factor passes.
         for _ in 0..20 {
             bench
-                .time(&case(), "step", |n| {
+                .time(case, "step", |n| {
                     std::hint::black_box(metal::kernel::chain_rotate(n));
                 })
                 .expect("times");
         }
-        bench.finish().expect("finishes").0
     });
     assert_eq!(samples.len(), 20);
     let mut cycles = Vec::new();
@@ -131,20 +130,18 @@ fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
 
 #[test]
 fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
-    let (samples, histograms, _, _) = with_bench(|mut bench| {
-        let case = case();
+    let (samples, histograms, _) = round_of(|bench, case| {
         let mut all = stats::histogram::Histogram::default();
         (0..50_000).for_each(|value| all.record(f64::from(value)));
         let first = (0..40_000).map(f64::from).collect();
-        bench.record(&case, "gap", Values::counted(first, &all)).expect("records");
+        bench.record(case, "gap", Values::counted(first, &all)).expect("records");
         let mut few = stats::histogram::Histogram::default();
         few.record(7.0);
-        bench.record(&case, "gap", Values::counted(vec![7.0], &few)).expect("records");
-        bench.finish().expect("finishes")
+        bench.record(case, "gap", Values::counted(vec![7.0], &few)).expect("records");
     });
     assert_eq!(samples[0].raw.samples().len(), 20_000);
     let note = "50000 events: one in 2 of the first 40000 is listed, all are in the histogram";
-    assert!(samples[0].notes.iter().any(|found| found == note));
+    assert!(samples[0].notes.iter().any(|found| found.text == note));
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(counted, 50_000);
     assert_eq!(samples[1].raw.samples(), [7.0]);
@@ -153,16 +150,13 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
 
 #[test]
 fn events_that_never_ended_are_in_the_distribution_above_all_others() {
-    let (samples, histograms) = with_bench(|mut bench| {
-        let case = case();
-        bench.record(&case, "all", Values::censored(vec![5.0, 7.0], 0, 1e6)).expect("records");
+    let (samples, histograms, _) = round_of(|bench, case| {
+        bench.record(case, "all", Values::censored(vec![5.0, 7.0], 0, 1e6)).expect("records");
         let many = (0..30_000).map(f64::from).collect();
-        bench.record(&case, "most", Values::censored(many, 3, 1e6)).expect("records");
+        bench.record(case, "most", Values::censored(many, 3, 1e6)).expect("records");
         // One that took as long as what is given up is one of them.
-        let late = bench.record(&case, "late", Values::censored(vec![1e6], 1, 1e6));
+        let late = bench.record(case, "late", Values::censored(vec![1e6], 1, 1e6));
         assert!(late.is_err());
-        let (samples, histograms, ..) = bench.finish().expect("nothing is sent");
-        (samples, histograms)
     });
     assert_eq!((samples.len(), histograms.len()), (2, 1));
     assert!(!samples[0].quantities.contains_key("censored"));
@@ -175,14 +169,12 @@ fn events_that_never_ended_are_in_the_distribution_above_all_others() {
 
 #[test]
 fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
-    let (samples, histograms, _, _) = with_bench(|mut bench| {
-        let case = case();
-        bench.record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0]).expect("records");
+    let (samples, histograms, _) = round_of(|bench, case| {
+        bench.record(case, "gap", vec![1.0 / 3.0, 1e9 + 1.0]).expect("records");
         let many: Vec<f64> = (0..50_000).map(f64::from).collect();
-        bench.record(&case, "gap", many).expect("records");
-        bench.record(&case, "rate", Values::batches(7, vec![2.5])).expect("records");
-        bench.record(&case, "gap", vec![f64::NAN]).expect_err("no number");
-        bench.finish().expect("finishes")
+        bench.record(case, "gap", many).expect("records");
+        bench.record(case, "rate", Values::batches(7, vec![2.5])).expect("records");
+        bench.record(case, "gap", vec![f64::NAN]).expect_err("no number");
     });
     let few = &samples[0];
     assert_eq!(few.raw, Raw::Event { values: vec![0.333_333_333_3, 1e9 + 1.0] });
@@ -207,8 +199,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
 
 #[test]
 fn quartets_of_an_experiment_are_recorded_as_both_sums() {
-    let (samples, ..) = with_bench(|mut bench| {
-        let case = case();
+    let (samples, ..) = round_of(|bench, case| {
         let turns = |kept: &[(f64, f64)]| Turns {
             kept: kept.to_vec(),
             width: vec![3.999_96, 0.0],
@@ -217,17 +208,16 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
             wanted: 2,
         };
         let taken = turns(&[(300.04, 500.06), (310.0, 530.0)]);
-        bench.record(&case, "open", Values::quartets(10, taken)).expect("records");
+        bench.record(case, "open", Values::quartets(10, taken)).expect("records");
         for (k, kept) in [
             (10, &[][..]),
             (0, &[(1.0, 2.0)]),
             (10, &[(1.0, f64::NAN)]),
             (10, &[(f64::INFINITY, 1.0)]),
         ] {
-            let refused = bench.record(&case, "open", Values::quartets(k, turns(kept)));
+            let refused = bench.record(case, "open", Values::quartets(k, turns(kept)));
             assert!(refused.is_err(), "{refused:?}");
         }
-        bench.finish().expect("finishes")
     });
     assert_eq!(samples.len(), 1);
     assert_eq!((samples[0].visit, &samples[0].width[..]), (0, &[4.0, 0.0][..]));
@@ -271,12 +261,11 @@ fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
 
 #[test]
 fn a_round_tells_what_happened_around_it() {
-    let done = with_bench(|mut bench| {
+    let (.., done) = round_of(|bench, _| {
         bench.declare(Declared::Switches(5));
         bench.declare(Declared::Switches(2));
         bench.declare(Declared::Others { switches: 3, time_ns: 1e6 });
         bench.declare(Declared::Others { switches: 1, time_ns: 5e5 });
-        bench.finish().expect("finishes").3
     });
     let environment = &done.environment;
     assert_eq!(environment["planned_switches"], 7.0);
@@ -299,6 +288,16 @@ fn a_round_tells_what_happened_around_it() {
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<Vec<u8>>>);
 
+impl Wire {
+    /// The messages that were sent so far.
+    fn said(&self) -> Vec<FromWorker> {
+        let bytes = self.0.lock().expect("not poisoned").clone();
+        let mut reader = bytes.as_slice();
+        let next = || frame::receive(&mut reader).expect("a frame");
+        std::iter::from_fn(next).collect()
+    }
+}
+
 impl io::Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("not poisoned").extend(bytes);
@@ -316,19 +315,18 @@ fn the_far_end_publishes_waits_and_reports() {
     drop(session);
     let wire = Wire::default();
     let writer = wire.clone();
-    let (token, done) = std::thread::spawn(move || {
+    let (token, done) = on_a_thread(move || {
         let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
         let token = far.publish(vec!["127.0.0.1:9".to_owned()]).expect("publishes");
         far.drained().expect("drains");
         // The session is gone: no second drain.
         far.drained().expect_err("end of stream");
         (token, far.finish())
-    })
-    .join()
-    .expect("does not panic");
-    let bytes = wire.0.lock().expect("not poisoned").clone();
-    let said = frame::receive::<FromWorker>(&mut bytes.as_slice()).expect("a frame");
-    let Some(FromWorker::Listening(endpoint)) = said else { panic!("not listening: {said:?}") };
+    });
+    let said = wire.said();
+    let [FromWorker::Listening(endpoint), ..] = &said[..] else {
+        panic!("not listening: {said:?}")
+    };
     assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
     assert_eq!(endpoint.token, token);
     assert_eq!(token.len(), 32);
@@ -346,15 +344,12 @@ fn a_sign_of_life_is_sent_but_not_for_every_block() {
         }
         bench.finish().expect("finishes");
     });
-    let bytes = wire.0.lock().expect("not poisoned").clone();
-    let mut reader = bytes.as_slice();
-    let mut signs = 0;
-    while let Some(sign) = frame::receive::<FromWorker>(&mut reader).expect("a frame") {
-        // Seconds since the round began.
-        assert!(matches!(sign, FromWorker::Alive(seconds) if (0.0..60.0).contains(&seconds)));
-        signs += 1;
-    }
-    assert!((1..100).contains(&signs), "{signs}");
+    let signs = wire.said();
+    // Seconds since the round began.
+    let is_sign =
+        |sign: &FromWorker| matches!(sign, FromWorker::Alive(s) if (0.0..60.0).contains(s));
+    assert!(signs.iter().all(is_sign), "{signs:?}");
+    assert!((1..100).contains(&signs.len()), "{signs:?}");
 }
 
 #[test]
@@ -368,10 +363,7 @@ fn what_may_hang_and_who_takes_memory_is_said_before_each_visit() {
             bench.each(&order().series, |_, _| Ok(()));
             bench.finish().expect("finishes");
         });
-        let bytes = wire.0.lock().expect("not poisoned").clone();
-        let mut reader = bytes.as_slice();
-        let next = || frame::receive::<FromWorker>(&mut reader).expect("a frame");
-        std::iter::from_fn(next).collect::<Vec<_>>()
+        wire.said()
     };
     let takes = FromWorker::TakesMemory(vec![case().id]);
     assert_eq!(said(Hazards::NONE), []);

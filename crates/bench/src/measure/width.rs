@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::core_clock::CoreClock;
 use metal::kernel::{INDEPENDENT_A_TURN, chain_rotate, independent};
 use record::event::{Unusable, Width};
-use stats::width::{self, Learned};
+use stats::width;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -130,15 +130,7 @@ fn reading(cycle_ns: f64, operation_ns: f64) -> Option<f64> {
 /// Learns what *alone* looks like on the calling thread's CPU, for `patience` where it is hardly
 /// ever alone.
 pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
-    let mut found = Width {
-        level: None,
-        unusable: Some(Unusable::ClockTooCoarse),
-        additions_per_cycle: None,
-        readings: 0,
-        at_level: 0,
-        spread: 0.0,
-        alone: 0.0,
-    };
+    let mut found = Width { unusable: Some(Unusable::ClockTooCoarse), ..Width::default() };
     let Some(probe) = probe.map(Probe::sized_here) else { return found };
     let begin = std::time::Instant::now();
     let mut readings = Vec::new();
@@ -147,27 +139,22 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     readings.clear();
     loop {
         probe.readings(LESSON, &mut readings);
-        found.readings = readings.len() as u64;
-        match width::learn(&mut readings, probe.step) {
-            Learned::Level(level) => {
-                found.level = Some(level.level);
-                found.unusable = None;
-                found.additions_per_cycle = Some(level.level);
-                found.at_level = level.at_level as u64;
-                found.spread = level.spread;
-                found.alone = level.alone;
-                if readings.len() >= LEAST_READINGS {
-                    return found;
-                }
-                continue;
+        let learnt = width::learn(&mut readings, probe.step);
+        if learnt.level.is_some() {
+            found = learnt;
+            if readings.len() >= LEAST_READINGS {
+                return found;
             }
-            Learned::NoEdge => found.unusable = Some(Unusable::NeverAlone),
-            Learned::NotWhole(highest) => {
-                found.unusable = Some(Unusable::NotWhole);
-                found.additions_per_cycle = Some(highest);
-            }
+            continue;
         }
-        found.level = None;
+        // What an earlier lesson told of the mode stays.
+        found = Width {
+            level: None,
+            unusable: learnt.unusable,
+            additions_per_cycle: learnt.additions_per_cycle.or(found.additions_per_cycle),
+            readings: learnt.readings,
+            ..found
+        };
         if begin.elapsed() > patience {
             return found;
         }

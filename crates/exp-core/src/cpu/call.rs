@@ -222,7 +222,7 @@ impl Experiment for Call {
             let fit = line(&points)?;
             Some([
                 DerivedValue::new(id.clone(), "slope", fit.slope),
-                DerivedValue::new(id, "linearity", fit.linearity),
+                DerivedValue::new(id, "linearity", fit.linearity.unwrap_or(1.0)),
             ])
         });
         fits.flatten().collect()

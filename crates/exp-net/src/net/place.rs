@@ -264,13 +264,8 @@ fn softirq_ns(stat: &str, cpus: &[usize]) -> u64 {
 
 /// Softirqs of received packets by CPU, in a text as /proc/softirqs is.
 fn net_rx(softirqs: &str) -> Vec<(usize, u64)> {
-    let mut lines = softirqs.lines();
-    let cpus = lines.next().unwrap_or_default().split_ascii_whitespace();
-    let cpus = cpus.filter_map(|name| name.strip_prefix("CPU")?.parse().ok());
-    let mut rows = lines.map(str::split_ascii_whitespace);
-    let row = rows.find_map(|mut words| (words.next() == Some("NET_RX:")).then_some(words));
-    let counts = row.into_iter().flatten().filter_map(|count| count.parse().ok());
-    cpus.zip(counts).collect()
+    let (_, rows) = host::interrupts::rows(softirqs);
+    rows.into_iter().find(|row| row.name == "NET_RX").map_or_else(Vec::new, |row| row.counts)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Laws of the procedure call.
 
 use super::{best_core_clock, clocked, core_costs, crowded, scaled};
+use crate::line::Line;
 use crate::{Facts, Law, range, sum};
 use host::Core;
 
@@ -96,29 +97,8 @@ pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>)
     (slopes.with(&clock).and("code placement shifts single points"), linearity)
 }
 
-/// A least-squares line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
-    /// Rise per unit.
-    pub slope: f64,
-    /// Share of the variance that the line explains, R²: 1 for points that all agree.
-    pub linearity: f64,
-}
-
-/// The least-squares line through points; `None` for fewer than three or all above one another.
+/// The line through calls of so many arguments; `None` for fewer than three or all above one
+/// another.
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
-    if points.len() < 3 {
-        return None;
-    }
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-    for (at, value) in points {
-        xx += (at - x) * (at - x);
-        xy += (at - x) * (value - y);
-        yy += (value - y) * (value - y);
-    }
-    let linearity = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
-    (xx > 0.0).then_some(Line { slope: xy / xx, linearity })
+    crate::line::line(points).filter(|_| points.len() > 2)
 }

@@ -17,6 +17,7 @@ use super::read::kernel;
 use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
 use crate::cpu::is_guest;
 use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading, term};
+use crate::line::line;
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
 use record::event::Range;
@@ -172,29 +173,6 @@ pub fn slope(facts: Facts, readers: Readers) -> Law {
 /// How much of the latencies' variance a line explains.
 pub fn linearity() -> Law {
     Law::new(0.0, 0.95, 1.0, "flat, then linear: near 1 if the device saturates early")
-}
-
-/// A least-squares line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
-    /// Rise for each unit of x.
-    pub slope: f64,
-    /// Share of the variance that the line explains; none where there is no variance.
-    pub linearity: Option<f64>,
-}
-
-/// The line through points; none through fewer than two places.
-pub fn line(points: &[(f64, f64)]) -> Option<Line> {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-    for (at, value) in points {
-        xx += (at - x) * (at - x);
-        xy += (at - x) * (value - y);
-        yy += (value - y) * (value - y);
-    }
-    (xx > 0.0).then(|| Line { slope: xy / xx, linearity: (yy > 0.0).then(|| xy * xy / (xx * yy)) })
 }
 
 impl Base {

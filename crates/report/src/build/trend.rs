@@ -8,7 +8,7 @@ use crate::document::{
 use crate::values::{counted, percent, shown};
 use analysis::findings::Severity;
 use analysis::gather;
-use analysis::trend::{Changed, LEAST_RUNS, RunPoint, Size, Trend, Trends};
+use analysis::trend::{Change, Changed, LEAST_RUNS, RunPoint, Trend, Trends};
 use record::metric::Better;
 use record::order::InOrder;
 use record::quantity::{digits, render};
@@ -153,15 +153,16 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
 }
 
 /// The size of a shift, and its interval.
-fn told(size: Size, unit: Unit) -> (String, Option<String>) {
+fn told(size: Change, unit: Unit) -> (String, Option<String>) {
     match size {
-        Size::Ratio(ratio, ends) => (
-            change(ratio),
-            ends.map(|ends| format!("[{}, {}]", change_number(ends.low), change(ends.high))),
+        Change::Ratio { value, interval } => (
+            change(value),
+            interval.map(|ends| format!("[{}, {}]", change_number(ends.low), change(ends.high))),
         ),
-        Size::Difference(difference, ends) => (
-            render(difference, unit),
-            ends.map(|ends| format!("[{}, {}]", render(ends.low, unit), render(ends.high, unit))),
+        Change::Difference { value, interval } => (
+            render(value, unit),
+            interval
+                .map(|ends| format!("[{}, {}]", render(ends.low, unit), render(ends.high, unit))),
         ),
     }
 }

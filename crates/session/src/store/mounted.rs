@@ -1,6 +1,7 @@
 //! What file system holds a path, by a text that stays the same when it is mounted again.
 
-use std::path::{Path, PathBuf};
+use host::mountinfo::{Mounted, mounts};
+use std::path::Path;
 
 /// The words by which an overlay differs from others of the same name.
 const OVERLAY: &str = "upperdir=";
@@ -10,40 +11,14 @@ const OVERLAY: &str = "upperdir=";
 /// servers and FUSE get another one each time. Asking the path itself could wait for a server that
 /// is gone.
 pub fn holder(mountinfo: &str, path: &Path) -> Option<String> {
-    let mounts = mountinfo.lines().filter_map(parse);
-    let holds = mounts.filter(|(target, _)| path.starts_with(target));
+    let holds = mounts(mountinfo).filter(|mount| path.starts_with(&mount.target));
     // Of several on one point the last.
-    let (_, text) = holds.max_by_key(|(target, _)| target.components().count())?;
-    Some(text)
-}
-
-/// One line: `36 35 98:0 /root /target rw,noatime shared:1 - ext3 /dev/x rw,errors=y`
-/// (Documentation/filesystems/proc.rst, section 3.5).
-fn parse(line: &str) -> Option<(PathBuf, String)> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut before = before.split(' ').skip(3);
-    let (root, target) = (before.next()?, unescape(before.next()?));
-    let mut after = after.split(' ');
-    let (kind, source) = (after.next()?, unescape(after.next()?));
-    let part = match root {
-        "/" => String::new(),
-        root => format!(" ({})", unescape(root)),
-    };
-    let options = after.next().unwrap_or_default().split(',');
-    let upper: Vec<String> = options
-        .filter(|option| option.starts_with(OVERLAY))
-        .map(|option| format!(" {option}"))
-        .collect();
-    let text = format!("{kind} {source}{part}{} on {target}", upper.concat());
-    Some((PathBuf::from(target), text))
-}
-
-/// The kernel writes space, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> String {
-    const CODES: [(&str, &str); 4] =
-        [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    let plain = |text: String, (code, sign): &(&str, &str)| text.replace(code, sign);
-    CODES.iter().fold(text.to_owned(), plain)
+    let mount = holds.max_by_key(|mount| Path::new(&mount.target).components().count())?;
+    let Mounted { root, target, fs, source, .. } = &mount;
+    let part = if root == "/" { String::new() } else { format!(" ({root})") };
+    let options = mount.super_options.split(',').filter(|option| option.starts_with(OVERLAY));
+    let upper: String = options.map(|option| format!(" {option}")).collect();
+    Some(format!("{fs} {source}{part}{upper} on {target}"))
 }
 
 #[cfg(test)]

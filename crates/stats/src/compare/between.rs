@@ -136,7 +136,7 @@ mod tests {
         (0..count)
             .map(|_| {
                 let level = between * draw.normal();
-                (0..9).map(|_| (level + 0.01 * draw.normal()).exp()).collect()
+                draw.values(9, |draw| (level + 0.01 * draw.normal()).exp())
             })
             .collect()
     }

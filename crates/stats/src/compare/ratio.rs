@@ -21,6 +21,30 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// New over base; `None` where there is only a difference.
+    pub fn ratio(&self) -> Option<f64> {
+        match self {
+            Change::Ratio { value, .. } => Some(*value),
+            Change::Difference { .. } => None,
+        }
+    }
+
+    /// New minus base, in the figure's unit; `None` where there is a ratio.
+    pub fn difference(&self) -> Option<f64> {
+        match self {
+            Change::Ratio { .. } => None,
+            Change::Difference { value, .. } => Some(*value),
+        }
+    }
+
+    /// The interval of the ratio or of the difference.
+    pub fn interval(&self) -> Option<Interval> {
+        let (Change::Ratio { interval, .. } | Change::Difference { interval, .. }) = self;
+        *interval
+    }
+}
+
 /// A value with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -47,7 +71,7 @@ pub fn change(base: Point, new: Point, between: f64) -> Change {
         let interval = recovered(log(base), log(new), between);
         Change::Ratio {
             value: new.value / base.value,
-            interval: interval.map(|i| Interval { low: i.low.exp(), high: i.high.exp(), ..i }),
+            interval: interval.map(|ends| ends.map(f64::exp)),
         }
     } else {
         Change::Difference { value: new.value - base.value, interval: recovered(base, new, 0.0) }
@@ -56,10 +80,7 @@ pub fn change(base: Point, new: Point, between: f64) -> Change {
 
 /// A positive point in logarithms.
 pub(super) fn log(point: Point) -> Point {
-    Point {
-        value: point.value.ln(),
-        interval: point.interval.map(|i| Interval { low: i.low.ln(), high: i.high.ln(), ..i }),
-    }
+    Point { value: point.value.ln(), interval: point.interval.map(|ends| ends.map(f64::ln)) }
 }
 
 fn recovered(base: Point, new: Point, between: f64) -> Option<Interval> {

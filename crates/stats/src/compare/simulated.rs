@@ -166,12 +166,8 @@ fn one_changed_figure_among_two_thousand_is_found() {
 
 #[test]
 fn without_family_or_between_run_variance_it_is_student_s_test() {
-    let pair = Pair {
-        evidence: rounds(&[1.0_f64, 2.0, 3.0].map(f64::exp), &[2.0_f64, 4.0, 6.0].map(f64::exp)),
-        family: 0,
-        between: BetweenRuns::default_of(0.0),
-        band: 0.0,
-    };
+    let evidence = rounds(&[1.0_f64, 2.0, 3.0].map(f64::exp), &[2.0_f64, 4.0, 6.0].map(f64::exp));
+    let pair = pair(evidence, 0.0, 0.0);
     // t = 2 / sqrt(2.5 * 2 / 3) = 1.549, 4 degrees of freedom.
     let p = p_value(&pair, &[None]).unwrap();
     assert!((p - 0.196_2).abs() < 2e-4, "{p}");
@@ -179,24 +175,14 @@ fn without_family_or_between_run_variance_it_is_student_s_test() {
 
 #[test]
 fn a_known_variance_alone_gives_the_normal_test() {
-    let pair = Pair {
-        evidence: rounds(&[1.0; 6], &[(1.96 * 0.1 * 2.0_f64.sqrt()).exp(); 6]),
-        family: 0,
-        between: BetweenRuns::default_of(0.1),
-        band: 0.0,
-    };
+    let pair = pair(rounds(&[1.0; 6], &[(1.96 * 0.1 * 2.0_f64.sqrt()).exp(); 6]), 0.1, 0.0);
     let p = p_value(&pair, &[None]).unwrap();
     assert!((p - 0.05).abs() < 1e-4, "{p}");
 }
 
 #[test]
 fn values_that_are_not_positive_have_no_test() {
-    let pair = Pair {
-        evidence: rounds(&[-1.0, 1.0, 2.0, 1.5, 0.5, 1.0], &[9.0; 6]),
-        family: 0,
-        between: BetweenRuns::default_of(0.015),
-        band: 0.0,
-    };
+    let pair = pair(rounds(&[-1.0, 1.0, 2.0, 1.5, 0.5, 1.0], &[9.0; 6]), 0.015, 0.0);
     let compared = compare(&[vec![pair]])[0][0].unwrap();
     assert_eq!((compared.p, compared.finding), (None, false));
     assert!(matches!(compared.change, Change::Difference { value: 8.0, .. }), "{compared:?}");
@@ -204,15 +190,11 @@ fn values_that_are_not_positive_have_no_test() {
 
 #[test]
 fn nothing_small_is_a_finding_and_nothing_missing_is_compared() {
-    let mut pair = Pair {
-        evidence: rounds(
-            &[100.0, 100.1, 99.9, 100.0, 100.05, 99.95],
-            &[104.0, 104.1, 103.9, 104.0, 104.05, 103.95],
-        ),
-        family: 0,
-        between: BetweenRuns::default_of(0.001),
-        band: 0.05,
-    };
+    let evidence = rounds(
+        &[100.0, 100.1, 99.9, 100.0, 100.05, 99.95],
+        &[104.0, 104.1, 103.9, 104.0, 104.05, 103.95],
+    );
+    let mut pair = pair(evidence, 0.001, 0.05);
     assert!(!compare(&[vec![pair.clone()]])[0][0].unwrap().finding);
     pair.band = 0.03;
     assert!(compare(&[vec![pair.clone()]])[0][0].unwrap().finding);
@@ -230,11 +212,8 @@ fn figures_without_rounds_are_tested_by_their_intervals() {
             confidence,
         }),
     };
-    let pair = |base: Point, new: Point, deviation: f64, band: f64| Pair {
-        evidence: Evidence::Intervals { base, new },
-        family: 0,
-        between: BetweenRuns::default_of(deviation),
-        band,
+    let pair = |base: Point, new: Point, deviation: f64, band: f64| {
+        pair(Evidence::Intervals { base, new }, deviation, band)
     };
     // Two half widths of 1.96 errors of 1 %, and a distance of 1.96 * 0.01 * sqrt(2).
     let half = 1.959_964 * 0.01;
@@ -262,17 +241,19 @@ fn figures_without_rounds_count_among_the_hypotheses() {
         value,
         interval: Some(Interval { low: value * 0.99, high: value * 1.01, confidence: 0.95 }),
     };
-    let pair = |new: f64| Pair {
-        evidence: Evidence::Intervals { base: interval(100.0), new: interval(new) },
-        family: 0,
-        between: BetweenRuns::default_of(0.0),
-        band: 0.0,
+    let pair = |new: f64| {
+        pair(Evidence::Intervals { base: interval(100.0), new: interval(new) }, 0.0, 0.0)
     };
     // p is 0.006 for this one: enough alone, too much among forty.
     assert!(compare(&[vec![pair(102.0)]])[0][0].unwrap().finding);
     let many: Vec<Vec<Pair>> =
         std::iter::once(102.0).chain([100.0; 39]).map(|new| vec![pair(new)]).collect();
     assert!(!compare(&many)[0][0].unwrap().finding);
+}
+
+/// A figure whose machine differs by so much from run to run, with its band.
+fn pair(evidence: Evidence, deviation: f64, band: f64) -> Pair {
+    Pair { evidence, family: 0, between: BetweenRuns::default_of(deviation), band }
 }
 
 fn rounds(base: &[f64], new: &[f64]) -> Evidence {

@@ -128,7 +128,7 @@ mod tests {
         (0..count)
             .map(|_| {
                 let deviation = scale(&mut draw);
-                let values: Vec<f64> = (0..6).map(|_| deviation * draw.normal()).collect();
+                let values = draw.values(6, |draw| deviation * draw.normal());
                 let variance = Moments::of(&values).variance().unwrap();
                 Variance { variance, freedom: 5.0 }
             })

@@ -137,11 +137,9 @@ fn the_line_is_where_the_growth_ends() {
     // Recorded: lines of a page in random order, 256 KiB, on a machine with lines of 64 bytes.
     let recorded =
         steps(&[(16.0, 2.193), (32.0, 2.982), (64.0, 4.584), (128.0, 4.565), (256.0, 4.57)]);
-    let ramp = saturation(&recorded).expect("a knee");
-    assert_eq!(ramp.knee, 64.0);
-    assert!((ramp.hit - 1.4).abs() < 0.1 && (ramp.miss - 4.58).abs() < 0.1, "{ramp:?}");
+    assert_eq!(saturation(&recorded), Some(64.0));
     let wide = steps(&[(16.0, 1.6), (32.0, 1.9), (64.0, 2.4), (128.0, 3.6), (256.0, 3.6)]);
-    assert_eq!(saturation(&wide).map(|ramp| ramp.knee), Some(128.0));
+    assert_eq!(saturation(&wide), Some(128.0));
 }
 
 #[test]

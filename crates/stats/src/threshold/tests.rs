@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::draw::Draw;
+use std::ops::Range;
 
 /// A counter of 2.6 GHz.
 const FINE_NS: f64 = 1.0 / 2.6;
@@ -52,6 +53,14 @@ impl Loop {
         assert!(found.shortest_ticks.is_none_or(|at| at >= found.ticks));
         (ns, found)
     }
+
+    /// Demands a threshold within a range of ns that has so many interruptions above it.
+    fn finds(&self, within_ns: Range<f64>, interruptions: u64) -> Found {
+        let (ns, found) = self.found();
+        assert!(within_ns.contains(&ns), "{}", found.because);
+        assert_eq!(found.interruptions, interruptions, "{}", found.because);
+        found
+    }
 }
 
 #[test]
@@ -59,9 +68,8 @@ fn a_clean_loop_with_a_few_ticks_among_millions_is_parted_between_them() {
     let mut simulated = Loop::new(1, FINE_NS);
     simulated.bulk(4_000_000);
     simulated.about(25, 3000.0, 1.15);
-    let (ns, found) = simulated.found();
-    assert!((200.0..1500.0).contains(&ns), "{}", found.because);
-    assert_eq!((found.interruptions, found.near), (25, 0), "{found:?}");
+    let found = simulated.finds(200.0..1500.0, 25);
+    assert_eq!(found.near, 0, "{found:?}");
     assert!(found.because.starts_with("4000025 times") && found.because.contains("from 25 "));
 }
 
@@ -98,9 +106,7 @@ fn a_tail_of_misses_that_grows_thin_ends_before_the_interruptions() {
         simulated.about(count, ns, 1.08);
     }
     simulated.about(300, 2200.0, 1.25);
-    let (ns, found) = simulated.found();
-    assert!((530.0..1300.0).contains(&ns), "{}", found.because);
-    assert_eq!(found.interruptions, 300, "{}", found.because);
+    simulated.finds(530.0..1300.0, 300);
 }
 
 /// What this loop saw on a guest among busy neighbours: times in each quarter of a doubling.
@@ -131,9 +137,7 @@ fn two_modes_of_a_shared_core_are_one_loop() {
     // The neighbour's bursts.
     simulated.about(20_000, 40.0, 1.4);
     simulated.about(50, 2500.0, 1.2);
-    let (ns, found) = simulated.found();
-    assert!((240.0..1500.0).contains(&ns), "{}", found.because);
-    assert_eq!(found.interruptions, 50, "{}", found.because);
+    simulated.finds(240.0..1500.0, 50);
 }
 
 #[test]
@@ -146,18 +150,14 @@ fn thousands_of_interruptions_a_second_of_many_lengths_do_not_hide_the_valley() 
         let ns = 1000.0 * (-simulated.draw.uniform().ln()).exp();
         simulated.passes(ns);
     }
-    let (ns, found) = simulated.found();
-    assert!((240.0..1000.0).contains(&ns), "{}", found.because);
-    assert_eq!(found.interruptions, 3000, "{}", found.because);
+    simulated.finds(240.0..1000.0, 3000);
 }
 
 #[test]
 fn without_interruptions_it_is_clear_of_the_tail_and_says_so() {
     let mut clean = Loop::new(8, FINE_NS);
     clean.bulk(READS);
-    let (ns, found) = clean.found();
-    assert!((250.0..251.0).contains(&ns), "{}", found.because);
-    assert_eq!((found.interruptions, found.shortest_ticks), (0, None));
+    assert_eq!(clean.finds(250.0..251.0, 0).shortest_ticks, None);
 
     let mut missing = Loop::new(9, FINE_NS);
     missing.bulk(READS);
@@ -174,18 +174,14 @@ fn coarse_counters_show_no_steps_as_interruptions() {
         simulated.bulk(READS);
         simulated.about(60, 150.0, 1.2);
         simulated.about(interruptions, 2500.0, 1.2);
-        let (ns, found) = simulated.found();
+        let found = simulated.finds(250.0..1400.0, interruptions);
         assert_eq!(found.median_ticks, 0, "reads are shorter than a step");
-        assert!((250.0..1400.0).contains(&ns), "{}", found.because);
-        assert_eq!(found.interruptions, interruptions, "{}", found.because);
     }
     // A microsecond a step: the least difference that is none of the steps'.
     let mut simulated = Loop::new(13, 1000.0);
     simulated.bulk(READS);
     simulated.about(40, 20_000.0, 1.2);
-    let (_, found) = simulated.found();
-    assert!((2..10).contains(&found.ticks), "{}", found.because);
-    assert_eq!(found.interruptions, 40, "{}", found.because);
+    simulated.finds(2e3..10e3, 40);
 }
 
 #[test]
@@ -194,9 +190,7 @@ fn a_clock_that_is_slow_to_read_moves_the_search_up() {
     let mut simulated = Loop::new(14, FINE_NS);
     simulated.about(READS, 1400.0, 1.06);
     simulated.about(60, 15_000.0, 1.2);
-    let (ns, found) = simulated.found();
-    assert!((2500.0..9000.0).contains(&ns), "{}", found.because);
-    assert_eq!(found.interruptions, 60, "{}", found.because);
+    simulated.finds(2500.0..9000.0, 60);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 use super::{Account, Crew, Log, NeverTogether};
+use crate::measure::CoreClock;
 use crate::measure::clock::Clock;
 use anyhow::{Result, bail};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn crew(cpus: Vec<usize>) -> Crew {
     Crew::new(Clock::Monotonic, cpus, 2e6, true)
@@ -12,22 +14,23 @@ fn allowed() -> Vec<usize> {
     cpus
 }
 
+/// A busy machine may take a CPU away for a whole window: what the first of ten attempts gives that
+/// does not fail.
+fn of_ten<T>(mut attempt: impl FnMut() -> Result<T>) -> T {
+    (0..10).find_map(|_| attempt().ok()).expect("one of ten windows is held")
+}
+
 #[test]
 fn every_member_works_on_its_cpu_in_the_shared_window() {
     let cpus = allowed();
-    // A busy machine may take a CPU away for a whole window; more than one attempt.
-    let shared = (0..10)
-        .find_map(|_| {
-            crew(cpus.clone())
-                .run(|_| {
-                    Ok(|| {
-                        std::hint::black_box(metal::kernel::chain_add(10_000));
-                        Ok(10_000)
-                    })
-                })
-                .ok()
+    let shared = of_ten(|| {
+        crew(cpus.clone()).run(|_| {
+            Ok(|| {
+                std::hint::black_box(metal::kernel::chain_add(10_000));
+                Ok(10_000)
+            })
         })
-        .expect("one of ten windows is shared");
+    });
     let found: Vec<usize> = shared.members.iter().map(|member| member.cpu).collect();
     assert_eq!(found, cpus);
     assert!(shared.kernel_clock);
@@ -39,19 +42,15 @@ fn every_member_works_on_its_cpu_in_the_shared_window() {
 #[test]
 fn members_may_take_the_core_clock_their_own_way() {
     let cpu = allowed()[0];
-    let shared = (0..10)
-        .find_map(|_| {
-            let looks = std::sync::atomic::AtomicU32::new(0);
-            let shared = crew(vec![cpu]).run_probed(|_| {
-                let looks = &looks;
-                let probe = move |_: &mut crate::measure::CoreClock| {
-                    Some(f64::from(looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
-                };
-                Ok((|| Ok(metal::kernel::chain_add(10_000)), probe))
-            });
-            shared.ok()
+    let shared = of_ten(|| {
+        let looks = AtomicU32::new(0);
+        crew(vec![cpu]).run_probed(|_| {
+            let looks = &looks;
+            let probe =
+                move |_: &mut CoreClock| Some(f64::from(looks.fetch_add(1, Ordering::Relaxed)));
+            Ok((|| Ok(metal::kernel::chain_add(10_000)), probe))
         })
-        .expect("one of ten windows is held");
+    });
     let member = &shared.members[0];
     // One look before the window, one after.
     assert_eq!(member.core_hz_before, Some(0.0));
@@ -61,24 +60,21 @@ fn members_may_take_the_core_clock_their_own_way() {
 #[test]
 fn the_way_that_all_together_are_fastest_at_is_worked_in() {
     let cpus = allowed();
-    let shared = (0..10)
-        .find_map(|_| {
-            let made = crew(cpus.clone()).run_ways(3, |_| {
-                // The same work, of which the second way says that it is a thousand times as much.
-                let step = |way: usize| {
-                    std::hint::black_box(metal::kernel::chain_add(10_000));
-                    Ok([1, 1000, 1][way])
-                };
-                Ok((step, |_: &mut crate::measure::CoreClock| None))
-            });
-            made.ok()
+    let shared = of_ten(|| {
+        crew(cpus.clone()).run_ways(3, |_| {
+            // The same work, of which the second way says that it is a thousand times as much.
+            let step = |way: usize| {
+                std::hint::black_box(metal::kernel::chain_add(10_000));
+                Ok([1, 1000, 1][way])
+            };
+            Ok((step, |_: &mut CoreClock| None))
         })
-        .expect("one of ten windows is shared");
+    });
     assert_eq!(shared.way, 1);
     // Only the way that was chosen counts in the window.
     let units = shared.members[0].units;
-    let one = (0..10).find_map(|_| crew(cpus.clone()).run(|_| Ok(|| Ok(1))).ok());
-    assert!(units > 1.0 && one.is_some_and(|shared| shared.way == 0));
+    let one = of_ten(|| crew(cpus.clone()).run(|_| Ok(|| Ok(1))));
+    assert!(units > 1.0 && one.way == 0);
 }
 
 #[test]

@@ -265,8 +265,8 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
     let ((_, _, footprint), steps) =
         sweeps.iter_mut().max_by_key(|(kind, steps)| (steps.len(), std::cmp::Reverse(**kind)))?;
     steps.order_by(|a, b| a.size.total_cmp(&b.size));
-    let ramp = ladder::saturation(steps)?;
-    let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
+    let line = ladder::saturation(steps)?;
+    let mut found = DerivedValue::new(CaseId::new(), "line_size", line);
     found.at.put("footprint", *footprint);
     Some(found)
 }

@@ -2,7 +2,7 @@
 
 use super::ID;
 use bench::experiment::{DerivedValue, Known};
-use laws::fs::contention::line;
+use laws::line::line;
 use record::case::Series;
 use record::key::{CaseId, Value};
 use record::order::InOrder;

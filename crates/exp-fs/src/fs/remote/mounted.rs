@@ -158,9 +158,7 @@ fn place_of(file: &std::fs::File, case: &Case) -> Result<Place> {
 
 /// The number of the mount, of a descriptor's facts.
 fn mount_id(fdinfo: &str) -> Option<u64> {
-    let mut lines = fdinfo.lines();
-    let id = lines.find_map(|line| line.strip_prefix("mnt_id:"))?;
-    id.trim().parse().ok()
+    host::text::number(fdinfo, "mnt_id:")
 }
 
 fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {

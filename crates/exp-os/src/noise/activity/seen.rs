@@ -95,7 +95,7 @@ impl Seen {
 
     /// Gaps of at least so many ns a second.
     pub(super) fn rate_of_hz(&self, least_ns: f64) -> f64 {
-        let buckets = self.traced.lengths.sparse().buckets;
+        let buckets = self.traced.lengths.buckets();
         let least = least_ns * STEPS_PER_UNIT;
         let long = buckets.iter().filter(|(steps, _)| *steps as f64 >= least);
         long.map(|(_, count)| *count).sum::<u64>() as f64 / self.seconds()

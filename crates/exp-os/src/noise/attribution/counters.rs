@@ -6,6 +6,7 @@ use super::{OfCpu, OfThread, RowCount, Throttling};
 use host::Root;
 use host::counters::Snapshot;
 use host::interrupts::{Source, rows};
+use host::text::number;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
@@ -97,11 +98,9 @@ pub(super) fn schedstat(root: &Root, thread: &str) -> Option<[u64; 3]> {
 
 fn thread(root: &Root, tid: u32) -> OfThread {
     let status = root.read(&format!("proc/{tid}/status")).unwrap_or_default();
-    let involuntary =
-        status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
     OfThread {
         tid,
-        involuntary: involuntary.and_then(|count| count.trim().parse().ok()),
+        involuntary: number(&status, "nonvoluntary_ctxt_switches:"),
         run_delay_ns: schedstat(root, &format!("proc/{tid}")).map(|[_, delay_ns, _]| delay_ns),
     }
 }

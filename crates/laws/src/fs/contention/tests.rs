@@ -1,4 +1,4 @@
-use super::{BLOCK_BYTES, Readers, bandwidth, fairness, latency, line, saturation, slope};
+use super::{BLOCK_BYTES, Readers, bandwidth, fairness, latency, saturation, slope};
 use crate::Facts;
 use crate::fs::Pattern;
 use bench::experiment::Site;
@@ -89,17 +89,4 @@ fn what_the_user_says_of_the_disk_counts() {
 fn few_cpus_bound_what_many_readers_get() {
     let high = |cpus| bandwidth(Facts::prior(&site(cpus, "nvme0n1", false)), of(64)).range.high;
     assert!(high(1) < high(64), "{}", high(1));
-}
-
-#[test]
-fn a_line_has_its_slope_and_how_much_it_explains() {
-    let exact = line(&[(0.0, 5.0), (1.0, 7.0), (4.0, 13.0)]).expect("a line");
-    assert!((exact.slope - 2.0).abs() < 1e-12);
-    assert!(exact.linearity.is_some_and(|share| (share - 1.0).abs() < 1e-12));
-    let flat = line(&[(0.0, 3.0), (1.0, 3.0)]).expect("a line");
-    assert_eq!((flat.slope, flat.linearity), (0.0, None));
-    let bent = line(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (3.0, 5.0)]).expect("a line");
-    assert!(bent.linearity.is_some_and(|share| share < 0.7));
-    assert_eq!(line(&[(2.0, 1.0), (2.0, 5.0)]), None, "one place");
-    assert_eq!(line(&[]), None);
 }
