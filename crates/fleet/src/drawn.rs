@@ -2,7 +2,6 @@
 //! faults at any moment. A sweep of such nodes says so in its header, and never mixes with others.
 
 use crate::sweep::{Estimate, Figure};
-use crate::wire::Between;
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use host::fnv1a;
@@ -81,18 +80,21 @@ impl Drawn {
     }
 
     /// The figures of a pair.
-    pub fn pair(&self, step: u32, from: u32, to: u32) -> Vec<Between> {
+    pub fn pair(&self, step: u32, from: u32, to: u32) -> Vec<Figure> {
         let names = [format!("{from}-{to}"), format!("{to}-{from}")];
         let slow = names.iter().find_map(|name| self.links.get(name)).copied().unwrap_or(1.0);
         let case = CaseId::new().with("far", "peer");
         let rate = self.estimate(1e9 * slow, &format!("rate {from} {to}"), step);
         let time = self.estimate(5e4, &format!("time {from} {to}"), step);
-        let figure = |id, metric, unit, better, estimate| Between {
+        let figure = |id, metric, unit, better, estimate| Figure {
+            rank: from,
             key: Key::new(id, &case, metric),
             unit,
             better,
+            kind: Kind::Io,
             estimate,
             predicted: None,
+            again: 0,
         };
         vec![
             figure("net.bandwidth", "bandwidth", Unit::BPerS, Better::Higher, rate),

@@ -355,7 +355,7 @@ impl Task {
                 let why = process.last_words(is_late);
                 let run = extract::run(&path).with_context(|| why.clone());
                 let _ = std::fs::remove_file(&path);
-                let figures = extract::pair(&run?);
+                let figures = extract::pair(&run?, rank);
                 ensure!(!figures.is_empty(), "no figure was measured; {why}");
                 Ok(Report::Pair { order, figures })
             }
