@@ -58,7 +58,7 @@ struct FlatOne {
 /// A figure that both sweeps have, in one stratum.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatCompared {
+pub(super) struct FlatCompared {
     /// What it is of.
     #[serde(flatten)]
     key: Key,
@@ -92,7 +92,7 @@ struct FlatCompared {
 /// One node's change of a figure.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatChanged {
+pub(super) struct FlatChanged {
     /// Name of the node.
     node: String,
     /// Value in the base sweep.
@@ -160,7 +160,7 @@ fn of_sweep(sweep: &Sweep) -> FlatOne {
     }
 }
 
-fn of_figure(one: &Compared) -> FlatCompared {
+pub(super) fn of_figure(one: &Compared) -> FlatCompared {
     FlatCompared {
         key: one.key.clone(),
         side: one.side,
@@ -178,7 +178,7 @@ fn of_figure(one: &Compared) -> FlatCompared {
     }
 }
 
-fn of_node(node: &Changed) -> FlatChanged {
+pub(super) fn of_node(node: &Changed) -> FlatChanged {
     FlatChanged {
         node: node.name.clone(),
         base: node.base,
