@@ -9,6 +9,7 @@ use record::order::Gather;
 use record::quantity::digits;
 use record::shown::range;
 use record::unit::Unit;
+pub use report::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that a list spells out.
@@ -200,11 +201,6 @@ pub fn worse(unit: Unit, better: Better) -> &'static str {
 /// A predicted range: `60 – 120 ns`.
 pub(super) fn span((low, high): (f64, f64), unit: Unit) -> String {
     range(&Range { low, likely: (low * high).abs().sqrt(), high }, unit)
-}
-
-/// A count with its noun: `1 node`, `2 nodes`.
-pub fn counted(count: usize, one: &str) -> String {
-    report::counted(count, one)
 }
 
 /// A share as a percentage.

@@ -1,7 +1,7 @@
 //! Every node beside its peers: the heat map, and a row for each node.
 
-use super::View;
 use super::names::{ends, node};
+use super::{View, left_out};
 use crate::model::{Charge, Detectable, Standing};
 use crate::sweep::Node;
 use record::metric::Kind;
@@ -26,12 +26,12 @@ pub(super) fn section(view: &View) -> Option<Section> {
     let worst = worst(view);
     let drawn = drawn(view, &worst);
     let mut blocks = Vec::new();
-    let (grid, left_out) = heat_map(view, &drawn);
+    let (grid, more) = heat_map(view, &drawn);
     blocks.push(Block::text(HOW_TO_READ).on_page());
     blocks.push(Block::Grid(grid).on_page());
-    if left_out > 0 {
+    if more > 0 {
         let text = format!(
-            "{left_out} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
+            "{more} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
         );
         blocks.push(Block::text(text).on_page());
     }
@@ -39,13 +39,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
         blocks.push(Block::text(left_out_of(view.sweep.nodes.len(), drawn.len())).on_page());
     }
     blocks.push(Block::Table(table(view, &worst)).for_all());
-    if view.sweep.nodes.len() > ROWS {
-        let text = format!(
-            "{} more nodes are left out; the CSV file has all.",
-            view.sweep.nodes.len() - ROWS
-        );
-        blocks.push(Block::text(text).for_all());
-    }
+    blocks.extend(left_out(view.sweep.nodes.len(), ROWS, " nodes", "the CSV file has all"));
     Some(Section::new("nodes", "The nodes beside their peers", blocks))
 }
 
@@ -189,7 +183,7 @@ fn order(charge: Charge) -> u8 {
 pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
     let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     for of in &view.judgement.detectable {
-        by_kind.entry(super::answer::name_of(of.kind)).or_default().push(of.factor - 1.0);
+        by_kind.entry(of.kind.text()).or_default().push(of.factor - 1.0);
     }
     by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).gather()
 }

@@ -1,7 +1,7 @@
 //! Which nodes are each other's peers.
 
-use super::View;
 use super::names::{counted, nodes};
+use super::{View, left_out};
 use crate::model::Stratum;
 use report::document::{Block, Cell, Column, Row, Section, Table, Tone};
 
@@ -19,13 +19,8 @@ pub(super) fn section(view: &View) -> Section {
     }
     if strata.len() > 1 {
         blocks.push(Block::Table(table(view)).for_all());
-        if strata.len() > LISTED {
-            let more = strata.len() - LISTED;
-            let text = format!(
-                "{more} more strata are left out; the CSV file has the stratum of each node."
-            );
-            blocks.push(Block::text(text).for_all());
-        }
+        let way_out = "the CSV file has the stratum of each node";
+        blocks.extend(left_out(strata.len(), LISTED, " strata", way_out));
     }
     Section::new("strata", "Strata", blocks)
 }
