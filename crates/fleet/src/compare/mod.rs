@@ -18,7 +18,7 @@ use crate::report::names::stratum as stratum_name;
 pub use crate::values::Side;
 use crate::values::{About, Value, What, values};
 use analysis::compare::Direction;
-use paired::{Apart, Common, apart, common};
+use paired::{Shift, apart, common};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
@@ -69,7 +69,7 @@ pub struct Compared {
     /// The nodes that have it in both sweeps.
     pub nodes: Vec<Changed>,
     /// What they have in common; `None` where too few nodes have it, or nothing scatters.
-    pub common: Option<Common>,
+    pub common: Option<Shift>,
     /// Least |factor - 1| of a finding, beside its p.
     pub band: f64,
     /// Least |factor - 1| that would have been found here; `None` without a test.
@@ -88,7 +88,7 @@ pub struct Changed {
     /// Value in the new one.
     pub new: f64,
     /// How far it is from the others; `None` where too few others have the figure.
-    pub apart: Option<Apart>,
+    pub apart: Option<Shift>,
     /// Whether it went another way than the others.
     pub is_apart: bool,
 }

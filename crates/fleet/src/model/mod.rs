@@ -20,7 +20,7 @@ mod judge;
 mod looks;
 pub(crate) mod peers;
 mod power;
-mod repeats;
+pub(crate) mod repeats;
 mod select;
 mod strata;
 mod suspects;

@@ -175,7 +175,7 @@ fn xs(rows: &[Row]) -> Vec<f64> {
 }
 
 /// A distance in standard errors, and how likely chance gives as much.
-pub(super) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
+pub(crate) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
     if distance <= 0.0 || error <= 0.0 {
         // Equal values stand nowhere; without any scatter, any distance is far.
         let is_far = distance > 0.0;
@@ -195,7 +195,7 @@ pub(super) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
 }
 
 /// The standard errors that chance exceeds with this probability: the inverse of [`tail`].
-pub(super) fn errors(p: f64, freedom: f64) -> f64 {
+pub(crate) fn errors(p: f64, freedom: f64) -> f64 {
     let normal = || -Normal::standard().inverse_cdf(p);
     let student =
         || StudentsT::new(0.0, 1.0, freedom).map_or_else(|_| normal(), |t| -t.inverse_cdf(p));
