@@ -2,6 +2,7 @@
 //! faults at any moment. A sweep of such nodes says so in its header, and never mixes with others.
 
 use crate::sweep::{Estimate, Figure};
+use crate::wire::{OneTime, Order, Report};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use host::fnv1a;
@@ -10,6 +11,7 @@ use record::metric::{Better, Kind};
 use record::unit::Unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -100,6 +102,28 @@ impl Drawn {
             figure("net.bandwidth", "bandwidth", Unit::BPerS, Better::Higher, rate),
             figure("net.rtt", "round_trip", Unit::Ns, Better::Lower, time),
         ]
+    }
+
+    /// What a node reports of an order; `None` of one that asks for no report.
+    pub fn report(&self, rank: u32, order: u64, what: &Order) -> Option<Report> {
+        Some(match what {
+            Order::Alone { again, .. } => Report::Alone {
+                order,
+                figures: self.alone(rank, *again),
+                absent: Vec::new(),
+                record: "drawn".to_owned(),
+            },
+            Order::Listen { nears, .. } => {
+                let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+                let doors = vec![(at, OneTime(String::new())); *nears as usize];
+                Report::Listening { order, doors }
+            }
+            Order::Reach { step, far, .. } => {
+                Report::Pair { order, figures: self.pair(*step, rank, *far) }
+            }
+            Order::Gather => Report::Gathered { order },
+            Order::Rest | Order::Leave { .. } => return None,
+        })
     }
 
     /// A value near `scale`: what `of` names has a deviation of its own, each time another small one.

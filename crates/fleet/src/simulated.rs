@@ -10,10 +10,10 @@ use crate::recipe::Recipe;
 use crate::relay::{Act as Does, Link, Relay};
 use crate::sweep::Event;
 use crate::tree::{Routes, has_children};
-use crate::wire::{Addressed, Down, Hello, Message, Numbered, OneTime, Order, Report, Up};
+use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
 use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Whom to kill, and when.
@@ -377,27 +377,9 @@ impl<'a> World<'a> {
 
     /// What an order comes to, after everything that is on its way now.
     fn start(&mut self, rank: u32, order: u64, what: &Order) {
-        let report = match what {
-            Order::Alone { again, .. } => Report::Alone {
-                order,
-                figures: self.drawn.alone(rank, *again),
-                absent: Vec::new(),
-                record: format!("node-{rank}.jsonl"),
-            },
-            Order::Listen { nears, .. } => {
-                let at = SocketAddr::from(([127, 0, 0, 1], 9));
-                Report::Listening {
-                    order,
-                    doors: vec![(at, OneTime(String::new())); *nears as usize],
-                }
-            }
-            Order::Reach { step, far, .. } => {
-                Report::Pair { order, figures: self.drawn.pair(*step, rank, *far) }
-            }
-            Order::Gather => Report::Gathered { order },
-            Order::Rest | Order::Leave { .. } => return,
-        };
-        self.queue.push_back(Arrives::Done(rank, order, report));
+        if let Some(report) = self.drawn.report(rank, order, what) {
+            self.queue.push_back(Arrives::Done(rank, order, report));
+        }
     }
 
     /// Does what rank 0 decided.

@@ -18,10 +18,10 @@ use session::store::Store;
 use session::store::file::{self, There};
 use session::store::journal::WorkDir;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ struct Agent {
 /// A child. It is ended when this is dropped.
 struct Process {
     child: Child,
-    stdout: Option<ChildStdout>,
+    /// Open until it ends.
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
 }
@@ -120,13 +120,12 @@ impl<'a> Hands<'a> {
 
     /// What runs now, or what is to be reported instead.
     fn begun(&self, order: u64, what: Order) -> Result<Result<Running, Option<Report>>> {
+        if let Some(drawn) = &self.options.drawn {
+            return Ok(self.drawn(drawn, order, &what));
+        }
         let (task, within_s) = match what {
             Order::Rest | Order::Leave { .. } => return Ok(Err(None)),
             Order::Gather => return Ok(Err(Some(Report::Gathered { order }))),
-            what if self.options.drawn.is_some() => {
-                let drawn = self.options.drawn.as_ref().context("nothing is drawn")?;
-                return Ok(self.drawn(drawn, order, &what));
-            }
             Order::Alone { preset, selectors, again, within_s } => {
                 let record = self.free_record(again)?;
                 let mut args = self.run_args(&preset, &record)?;
@@ -166,25 +165,8 @@ impl<'a> Hands<'a> {
     }
 
     fn drawn(&self, drawn: &Drawn, order: u64, what: &Order) -> Result<Running, Option<Report>> {
-        let rank = self.options.place.rank;
-        let report = match what {
-            Order::Alone { again, .. } => Report::Alone {
-                order,
-                figures: drawn.alone(rank, *again),
-                absent: Vec::new(),
-                record: "drawn".to_owned(),
-            },
-            Order::Reach { step, far, .. } => {
-                Report::Pair { order, figures: drawn.pair(*step, rank, *far) }
-            }
-            Order::Listen { nears, .. } => {
-                let at = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 9);
-                let doors = vec![(at, OneTime(String::new())); *nears as usize];
-                return Err(Some(Report::Listening { order, doors }));
-            }
-            Order::Rest | Order::Gather | Order::Leave { .. } => return Err(None),
-        };
-        if drawn.takes().is_zero() {
+        let report = drawn.report(self.options.place.rank, order, what).ok_or(None)?;
+        if drawn.takes().is_zero() || matches!(what, Order::Listen { .. } | Order::Gather) {
             return Err(Some(report));
         }
         let due = Instant::now() + drawn.takes();
@@ -256,18 +238,18 @@ impl<'a> Hands<'a> {
     fn spawn(&self, args: &[String], token: Option<&str>) -> Result<Process> {
         let mut command = Command::new(&self.options.plumb);
         command.args(args).envs(token.map(|token| (TOKEN, token)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = dying_with_parent(in_new_session(&mut command))
             .spawn()
             .with_context(|| format!("cannot start {}", self.options.plumb.display()))?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        Ok(Process { child, stdout, stderr, said: Vec::new() })
+        let stderr = child.stderr.take();
+        Ok(Process { child, stderr, said: Vec::new() })
     }
 
     /// What to wait for.
     pub fn wants(&self) -> Vec<Want<'_>> {
         let running = self.running.iter();
-        running.flat_map(|running| running.task.processes()).flat_map(Process::wants).collect()
+        running.flat_map(|running| running.task.processes()).filter_map(Process::want).collect()
     }
 
     /// When to look without anything's having arrived.
@@ -364,22 +346,27 @@ impl Task {
 }
 
 impl Process {
-    fn wants(&self) -> Vec<Want<'_>> {
-        let out = self.stdout.iter().map(|out| Want::Readable(out.as_fd()));
-        out.chain(self.stderr.iter().map(|err| Want::Readable(err.as_fd()))).collect()
+    fn want(&self) -> Option<Want<'_>> {
+        self.stderr.as_ref().map(|stderr| Want::Readable(stderr.as_fd()))
     }
 
-    /// Takes what it said; whether it has closed both of its streams: it has ended.
+    /// Takes what it said, without waiting; whether it has closed its stream: it has ended.
     fn listen(&mut self) -> bool {
-        listen_to(&mut self.stdout, &mut Vec::new());
-        listen_to(&mut self.stderr, &mut self.said);
+        let mut piece = [0; SAID_MAX];
+        while let Some(stderr) = &mut self.stderr
+            && metal::wait::readable(stderr.as_fd(), Duration::ZERO).unwrap_or(false)
+        {
+            match stderr.read(&mut piece) {
+                Ok(read @ 1..) => self.said.extend(&piece[..read]),
+                _ => self.stderr = None,
+            }
+        }
         self.said.drain(..self.said.len().saturating_sub(SAID_MAX));
         self.is_closed()
     }
 
-    /// Whether it has closed both of its streams.
     fn is_closed(&self) -> bool {
-        self.stdout.is_none() && self.stderr.is_none()
+        self.stderr.is_none()
     }
 
     /// Where an agent listens, once it has said so.
@@ -404,7 +391,7 @@ impl Process {
         }
     }
 
-    fn finish(&mut self) -> Option<std::process::ExitStatus> {
+    fn finish(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }
@@ -419,15 +406,14 @@ impl Process {
         status
     }
 
-    fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
+    fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + patience;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return Some(status),
                 Ok(None) if Instant::now() < deadline => {
                     // Its last words must have room.
-                    listen_to(&mut self.stdout, &mut Vec::new());
-                    listen_to(&mut self.stderr, &mut self.said);
+                    self.listen();
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 Ok(None) | Err(_) => return None,
@@ -439,20 +425,5 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-/// Takes what a stream has, without waiting.
-fn listen_to<Stream: Read + AsFd>(stream: &mut Option<Stream>, said: &mut Vec<u8>) {
-    let mut piece = [0; SAID_MAX];
-    while let Some(open) = stream {
-        match metal::wait::readable(open.as_fd(), Duration::ZERO) {
-            Ok(true) => {}
-            _ => return,
-        }
-        match open.read(&mut piece) {
-            Ok(read @ 1..) => said.extend(&piece[..read]),
-            _ => *stream = None,
-        }
     }
 }
