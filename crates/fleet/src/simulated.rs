@@ -3,12 +3,13 @@
 
 use crate::book::settle;
 use crate::drawn::Drawn;
+use crate::matchings::steps_for;
 use crate::model;
 use crate::rank0::{Act, Admission, Clock, Rank0};
 use crate::read::Sweep;
-use crate::recipe::Recipe;
+use crate::recipe::{Limits, Recipe, loads};
 use crate::relay::{Act as Does, Link, Relay};
-use crate::sweep::Event;
+use crate::sweep::{Event, FLEET_FORMAT, Header};
 use crate::tree::{Routes, has_children};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
 use record::order::Gather;
@@ -42,6 +43,26 @@ pub struct Outcome {
     pub connections_at_end: usize,
     /// Time that passed, in seconds.
     pub wall_s: f64,
+}
+
+/// A sweep of this size as it is without options.
+pub fn recipe(size: u32, seed: u64) -> Recipe {
+    let steps = steps_for(size);
+    let header = Header {
+        format: FLEET_FORMAT,
+        id: "simulated".to_owned(),
+        plumb: "0.1.0".to_owned(),
+        size,
+        preset: "rehearsal".to_owned(),
+        steps,
+        seed,
+        loads: loads(size, steps, [None; 3]),
+        simulated: true,
+        ..Header::default()
+    };
+    let limits =
+        Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 };
+    Recipe { header, limits }
 }
 
 /// Runs a sweep to its end, or until rank 0 is killed; `earlier` are the lines of a record that it
