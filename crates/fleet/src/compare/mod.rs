@@ -114,16 +114,6 @@ impl Compared {
     }
 }
 
-/// Whether a ratio of new over base is worse, better, or neither.
-pub fn direction(better: Better, ratio: f64) -> Direction {
-    match (better, ratio > 1.0) {
-        (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
-        (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
-        (Better::None, true) => Direction::Up,
-        (Better::None, false) => Direction::Down,
-    }
-}
-
 impl Comparison<'_> {
     /// Whether any figure or any node changed.
     pub fn has_finding(&self) -> bool {
@@ -252,7 +242,7 @@ fn judge(figures: &mut [Compared]) {
         let reach = common.reach(RATE / tests).exp() - 1.0;
         one.least_seen = Some(reach.max(one.band));
         let is_large = (ratio - 1.0).abs() > one.band;
-        one.finding = (is_rejected && is_large).then(|| direction(one.better, ratio));
+        one.finding = (is_rejected && is_large).then(|| Direction::of(one.better, ratio > 1.0));
     }
     judge_nodes(figures);
 }

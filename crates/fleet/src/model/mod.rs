@@ -22,7 +22,7 @@ pub(crate) mod peers;
 mod power;
 pub(crate) mod repeats;
 mod select;
-mod strata;
+pub(crate) mod strata;
 mod suspects;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::names::{node, stratum};
-use super::nodes::strata;
+use crate::model::strata::index;
 use crate::model::{At, Role, Standing};
 use crate::sweep::{Node, Purpose};
 use record::key::Key;
@@ -61,7 +61,7 @@ pub fn render(view: &View, params: &[&str]) -> String {
         }
         (pair.from, &pair.key, row)
     });
-    let strata: HashMap<u32, String> = strata(view)
+    let strata: HashMap<u32, String> = index(&view.judgement.strata)
         .into_iter()
         .map(|(rank, at)| (rank, stratum(&view.judgement.strata[at])))
         .collect();

@@ -2,6 +2,7 @@
 
 use super::names::{ends, node};
 use super::{View, left_out};
+use crate::model::strata::index;
 use crate::model::{Charge, Detectable, Standing};
 use crate::sweep::Node;
 use record::metric::Kind;
@@ -79,15 +80,9 @@ fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
         });
         ranks.truncate(DRAWN);
     }
-    let of = strata(view);
+    let of = index(&view.judgement.strata);
     ranks.order_by_key(|rank| (of.get(rank).copied(), *rank));
     ranks
-}
-
-/// The index of each node's stratum.
-pub(super) fn strata(view: &View) -> HashMap<u32, usize> {
-    let strata = view.judgement.strata.iter().enumerate();
-    strata.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect()
 }
 
 /// The heat map of some nodes, and how many figures it leaves out.
@@ -134,7 +129,7 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     columns.extend(several.then(|| Column::number("stratum")));
     columns.extend(labels.iter().map(|name| Column::text(name)));
     columns.extend(Column::list(&["worst in", "#speed / peers", "#z", "verdict"]));
-    let strata = strata(view);
+    let strata = index(&view.judgement.strata);
     let row = |node: &Node| {
         let of = worst.get(&node.rank);
         let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];

@@ -2,14 +2,12 @@
 
 use super::names::{counted, nodes};
 use super::{View, left_out};
-use crate::model::Stratum;
+use crate::model::{LEAST_PEERS, Stratum};
 use report::document::{Block, Cell, Column, Row, Section, Table, Tone};
 
 /// Strata that are shown where room is short, and on a page.
 const SHOWN: usize = 8;
 const LISTED: usize = 200;
-/// Peers that a node needs to be compared.
-const PEERS_LEAST: usize = 5;
 
 pub(super) fn section(view: &View) -> Section {
     let strata = &view.judgement.strata;
@@ -28,7 +26,7 @@ pub(super) fn section(view: &View) -> Section {
 /// Nodes that have too few peers to be compared.
 pub(super) fn too_small(view: &View) -> usize {
     let small = view.judgement.strata.iter().map(|stratum| stratum.ranks.len());
-    small.filter(|nodes| *nodes <= PEERS_LEAST).sum()
+    small.filter(|nodes| *nodes <= LEAST_PEERS).sum()
 }
 
 /// What all nodes have in common.
@@ -58,7 +56,7 @@ fn table(view: &View) -> Table {
         let mut cells =
             vec![Cell::plain((at + 1).to_string()), Cell::plain(stratum.ranks.len().to_string())];
         cells.extend(differs.iter().map(|name| Cell::of(stratum.facts.get(name).cloned())));
-        cells.push(match stratum.ranks.len() > PEERS_LEAST {
+        cells.push(match stratum.ranks.len() > LEAST_PEERS {
             true => Cell::plain("with each other"),
             false => Cell::toned("only with the prediction", Tone::Warn),
         });

@@ -6,7 +6,7 @@ pub mod json;
 use super::left_out;
 use super::names::{Titles, counted, listed, percent, size};
 use crate::compare::paired::NODES_LEAST;
-use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
+use crate::compare::{Changed, Compared, Comparison, Difference, Side};
 use analysis::compare::Direction;
 use record::metric::Better;
 use record::order::InOrder;
@@ -137,13 +137,7 @@ fn name(one: &Compared, titles: &Titles) -> String {
 
 /// `1.34× faster`, `1.10× more`.
 fn word(unit: Unit, better: Better, ratio: f64) -> String {
-    let is_speed = !matches!(unit, Unit::Ratio | Unit::Count | Unit::B);
-    let word = match (direction(better, ratio), is_speed) {
-        (Direction::Worse, true) => "slower",
-        (Direction::Better, true) => "faster",
-        _ if ratio > 1.0 => "more",
-        _ => "less",
-    };
+    let word = analysis::compare::word(unit, better, ratio > 1.0);
     super::names::times(ratio.max(1.0 / ratio), word)
 }
 
@@ -200,7 +194,10 @@ fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
         let cells = vec![
             Cell::plain(&node.name),
             Cell::plain(name(one, titles)),
-            Cell::toned(word(one.unit, one.better, beside), tone(direction(one.better, beside))),
+            Cell::toned(
+                word(one.unit, one.better, beside),
+                tone(Direction::of(one.better, beside > 1.0)),
+            ),
             Cell::of(ends.map(|(low, high)| interval((low.exp(), high.exp())))),
             value(node.base),
             value(node.new),
