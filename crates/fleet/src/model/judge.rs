@@ -33,8 +33,7 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     let below = below(sweep, &first.place);
     let (standings, detectable) = (standings(&first), first.detectable());
     let detectable_links = first.detectable_links();
-    let subjects = first.topics.iter().map(|topic| topic.subject.clone()).collect();
-    let First { strata, untested, .. } = first;
+    let First { strata, untested, subjects, .. } = first;
     Judgement {
         strata,
         subjects,
@@ -82,8 +81,8 @@ impl Bench<'_> {
         let first = self.first;
         for (at, found) in first.chosen.iter().zip(&inquiry.nodes) {
             let test = &first.tests[*at];
-            let (topic, field) = (first.topic(test.field), &first.fields[test.field]);
-            let (row, subject) = (&field.rows[test.row], &topic.subject);
+            let (subject, field) = (first.subject(test.field), &first.fields[test.field]);
+            let row = &field.rows[test.row];
             let Some(peers) = field.peers(test.row) else { continue };
             let distance = first.distance(test);
             let half = reach(peers.freedom) * peers.squared_error().sqrt();
@@ -93,9 +92,9 @@ impl Bench<'_> {
                 key: subject.key.clone(),
                 role: subject.role,
                 is_scatter: subject.is_scatter,
-                unit: topic.unit,
-                better: topic.better,
-                kind: topic.kind,
+                unit: subject.unit,
+                better: subject.better,
+                kind: subject.kind,
                 factor: distance.exp(),
                 interval: interval(distance, half),
                 evidence: Evidence {

@@ -55,7 +55,7 @@ pub struct Standing {
 }
 
 /// What is compared over nodes: a figure of nodes, or what pairs say of one of their ends.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The figure.
     pub key: Key,
@@ -63,6 +63,19 @@ pub struct Subject {
     pub role: Role,
     /// Whether the scatter of its rounds is compared, not its level.
     pub is_scatter: bool,
+    /// Unit of the figure.
+    pub unit: Unit,
+    /// Direction of improvement.
+    pub better: Better,
+    /// Class of the figure.
+    pub kind: Kind,
+}
+
+impl Subject {
+    /// Whether nodes measure it by themselves.
+    pub fn is_alone(&self) -> bool {
+        self.role == Role::Alone
+    }
 }
 
 /// What is accused.
