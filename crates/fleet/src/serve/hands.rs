@@ -128,12 +128,12 @@ impl<'a> Hands<'a> {
             Order::Gather => return Ok(Err(Some(Report::Gathered { order }))),
             Order::Alone { preset, selectors, again, within_s } => {
                 let record = self.free_record(again)?;
-                let mut args = self.run_args(&preset, &record)?;
+                let mut command = self.run(&preset, &record)?;
                 if let Some(dir) = &self.options.dir {
-                    args.extend(["--dir".to_owned(), dir.display().to_string()]);
+                    command.arg("--dir").arg(dir);
                 }
-                self.select(&mut args, selectors)?;
-                (Task::Alone(self.spawn(&args, None)?, record, again), within_s)
+                self.select(&mut command, &selectors)?;
+                (Task::Alone(spawned(command)?, record, again), within_s)
             }
             Order::Listen { within_s, nears, .. } => {
                 ensure!((1..=NEARS_MAX).contains(&nears), "{nears} near ends are too many");
@@ -144,20 +144,15 @@ impl<'a> Hands<'a> {
                 let key = Key::parse(&key.0).context("the far end's key is damaged")?;
                 let file = self.key_file(&order.to_string(), &key)?;
                 let record = self.work()?.join(format!("pair-{order}.jsonl"));
-                let mut args = self.run_args(&preset, &record)?;
-                args.extend([
-                    "--precision".to_owned(),
-                    PAIR_PRECISION.to_owned(),
-                    "--peer".to_owned(),
-                    format!("tcp://{at}"),
-                    "--key-file".to_owned(),
-                    file,
-                ]);
+                let mut command = self.run(&preset, &record)?;
+                command.envs(token.map(|token| (TOKEN, token)));
+                command.args(["--precision", PAIR_PRECISION, "--peer", &format!("tcp://{at}")]);
+                command.arg("--key-file").arg(file);
                 if pulls && selectors.iter().any(|selector| is_rate(selector)) {
-                    args.extend(PULLS.map(str::to_owned));
+                    command.args(PULLS);
                 }
-                self.select(&mut args, selectors)?;
-                (Task::Near(self.spawn(&args, token.as_deref())?, record), within_s)
+                self.select(&mut command, &selectors)?;
+                (Task::Near(spawned(command)?, record), within_s)
             }
         };
         let within = Duration::try_from_secs_f64(within_s).context("an order without a time")?;
@@ -173,30 +168,28 @@ impl<'a> Hands<'a> {
         Ok(Running { order, task: Task::Drawn(due, report), deadline: due + ENDING })
     }
 
-    /// Arguments of a run that prints only errors.
-    fn run_args(&self, preset: &str, record: &Path) -> Result<Vec<String>> {
-        ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
-        let record = record.display().to_string();
-        let mut args: Vec<String> =
-            ["run", "--preset", preset, "--quiet", "--yes", "--wait", "--out"]
-                .map(str::to_owned)
-                .to_vec();
-        args.push(record);
-        self.pin(&mut args);
-        Ok(args)
+    /// This binary, on the CPUs of the node.
+    fn plumb(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.options.plumb);
+        command.arg(subcommand).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        if let Some(cpus) = &self.options.cpus {
+            command.args(["--cpu", cpus]);
+        }
+        command
     }
 
-    fn pin(&self, args: &mut Vec<String>) {
-        if let Some(cpus) = &self.options.cpus {
-            args.extend(["--cpu".to_owned(), cpus.clone()]);
-        }
+    /// A run that prints only errors.
+    fn run(&self, preset: &str, record: &Path) -> Result<Command> {
+        ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
+        let mut command = self.plumb("run");
+        command.args(["--preset", preset, "--quiet", "--yes", "--wait", "--out"]).arg(record);
+        Ok(command)
     }
 
     /// Appends selectors that the catalogue has.
-    fn select(&self, args: &mut Vec<String>, selectors: Vec<String>) -> Result<()> {
-        Selection::parse(&selectors, self.options.catalogue)?;
-        args.push("--".to_owned());
-        args.extend(selectors);
+    fn select(&self, command: &mut Command, selectors: &[String]) -> Result<()> {
+        Selection::parse(selectors, self.options.catalogue)?;
+        command.arg("--").args(selectors);
         Ok(())
     }
 
@@ -222,28 +215,17 @@ impl<'a> Hands<'a> {
         let key = Key::random()?;
         let file = self.key_file(name, &key)?;
         let at = SocketAddr::new(self.options.address()?, 0).to_string();
-        let mut args = ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
-        self.pin(&mut args);
-        Ok(Agent { process: self.spawn(&args, None)?, key: OneTime(key.digits()) })
+        let mut command = self.plumb("agent");
+        command.args(["--listen", &at, "--key-file"]).arg(file);
+        Ok(Agent { process: spawned(command)?, key: OneTime(key.digits()) })
     }
 
-    fn key_file(&self, name: &str, key: &Key) -> Result<String> {
+    fn key_file(&self, name: &str, key: &Key) -> Result<PathBuf> {
         let path = self.work()?.join(format!("key-{name}"));
         let digits = key.digits() + "\n";
         file::make(&path, file::SECRET, There::Replaced, |file| file.write_all(digits.as_bytes()))
             .context("cannot write the key of a pair")?;
-        Ok(path.display().to_string())
-    }
-
-    fn spawn(&self, args: &[String], token: Option<&str>) -> Result<Process> {
-        let mut command = Command::new(&self.options.plumb);
-        command.args(args).envs(token.map(|token| (TOKEN, token)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = dying_with_parent(in_new_session(&mut command))
-            .spawn()
-            .with_context(|| format!("cannot start {}", self.options.plumb.display()))?;
-        let stderr = child.stderr.take();
-        Ok(Process { child, stderr, said: Vec::new() })
+        Ok(path)
     }
 
     /// What to wait for.
@@ -304,6 +286,14 @@ impl<'a> Hands<'a> {
         // A child is ended when it is dropped.
         self.running = None;
     }
+}
+
+fn spawned(mut command: Command) -> Result<Process> {
+    let mut child = dying_with_parent(in_new_session(&mut command))
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let stderr = child.stderr.take();
+    Ok(Process { child, stderr, said: Vec::new() })
 }
 
 impl Task {
