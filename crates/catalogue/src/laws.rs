@@ -15,7 +15,7 @@ use record::case::Series;
 use record::event::Repeat;
 use session::fixtures::{check_offer, here, recorded_sites as sites, smoke};
 use session::params::{Settings, parse_values};
-use session::plan::{default_budget, lacks, plan};
+use session::plan::{Planned, default_budget, lacks, plan};
 use session::select::Selection;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,12 @@ fn offer(experiment: &'static dyn AnyExperiment, site: &Site, preset: Preset) ->
             None
         }
     }
+}
+
+/// What a preset does at a site without options.
+fn planned(site: &Site, preset: Preset) -> Planned {
+    let (selection, settings) = (Selection::default(), Settings::default());
+    plan(FAMILIES, &selection, &settings, preset, default_budget(preset), site).unwrap()
 }
 
 #[test]
@@ -93,15 +99,23 @@ fn what_changes_from_one_minute_to_the_next_is_in_no_setting() {
     }
 }
 
+/// Whether an experiment offers nothing at any of the sites, and what is needed has this text.
+fn needs_everywhere(
+    experiment: &dyn AnyExperiment,
+    sites: &[(String, Site)],
+    preset: Preset,
+    text: &str,
+) -> bool {
+    let params = Settings::default().params(experiment.card(), preset);
+    sites.iter().all(|(_, site)| {
+        let skip = experiment.series(site, &params).err();
+        skip.and_then(|skip| skip.needed).is_some_and(|needed| needed.contains(text))
+    })
+}
+
 /// Whether an experiment refers a preset that is too short for it to a longer one, everywhere.
 fn is_for_longer(experiment: &dyn AnyExperiment, sites: &[(String, Site)], preset: Preset) -> bool {
-    let params = Settings::default().params(experiment.card(), preset);
-    preset == Preset::Quick
-        && sites.iter().all(|(_, site)| {
-            let skip = experiment.series(site, &params).err();
-            let way_out = skip.and_then(|skip| skip.needed);
-            way_out.is_some_and(|needed| needed.contains("--preset standard"))
-        })
+    preset == Preset::Quick && needs_everywhere(experiment, sites, preset, "--preset standard")
 }
 
 /// Whether an experiment measures only what the user names with a setting of its own, everywhere.
@@ -110,14 +124,8 @@ fn is_for_a_setting(
     sites: &[(String, Site)],
     preset: Preset,
 ) -> bool {
-    let card = experiment.card();
-    let params = Settings::default().params(card, preset);
-    let setting = format!("--set {}.", card.id);
-    sites.iter().all(|(_, site)| {
-        let skip = experiment.series(site, &params).err();
-        let way_out = skip.and_then(|skip| skip.needed);
-        way_out.is_some_and(|needed| needed.contains(&setting))
-    })
+    let setting = format!("--set {}.", experiment.card().id);
+    needs_everywhere(experiment, sites, preset, &setting)
 }
 
 /// Cases that a preset may have (DESIGN §5: quick about 120 in all, standard about 600).
@@ -365,8 +373,7 @@ fn presets_keep_their_time_on_every_recorded_host() {
     for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
         let budget = default_budget(preset);
         for (host, site) in sites(preset) {
-            let (selection, settings) = (Selection::default(), Settings::default());
-            let planned = plan(FAMILIES, &selection, &settings, preset, budget, &site).unwrap();
+            let planned = planned(&site, preset);
             let least: Duration =
                 planned.work.iter().map(|work| work.whole(preset.looks()[0])).sum();
             // Of a thorough run's time a good third is one series that is measured one time only,

@@ -2,33 +2,10 @@
 //! and memory of rank 0. Usage: `scale NODES…`.
 
 use fleet::drawn::Drawn;
-use fleet::recipe::{Limits, Recipe, loads, steps};
-use fleet::simulated::{measured, run, sweep};
-use fleet::sweep::{FLEET_FORMAT, Header};
+use fleet::simulated::{measured, recipe, run, sweep};
 use fleet::tree::depth;
 use std::io::Write;
 use std::time::Instant;
-
-fn recipe(size: u32) -> Recipe {
-    Recipe {
-        header: Header {
-            format: FLEET_FORMAT,
-            id: "scale".to_owned(),
-            started: String::new(),
-            plumb: env!("CARGO_PKG_VERSION").to_owned(),
-            size,
-            preset: "rehearsal".to_owned(),
-            selectors: Vec::new(),
-            pair_selectors: Vec::new(),
-            steps: steps(size, false, None),
-            seed: 1,
-            loads: loads(size, steps(size, false, None), [None; 3]),
-            starter: "options".to_owned(),
-            simulated: true,
-        },
-        limits: Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 },
-    }
-}
 
 fn main() -> anyhow::Result<()> {
     let drawn = Drawn { seed: 1, figures: 4, ..Drawn::default() };
@@ -36,7 +13,7 @@ fn main() -> anyhow::Result<()> {
     writeln!(out, "nodes  steps  depth  messages  measured  pairs  at_most  at_end  decisions_s")?;
     for size in std::env::args().skip(1) {
         let size: u32 = size.parse()?;
-        let recipe = recipe(size);
+        let recipe = recipe(size, 1);
         let began = Instant::now();
         let outcome = run(&recipe, &drawn, &[], 1, None);
         let took_s = began.elapsed().as_secs_f64();

@@ -2,7 +2,7 @@
 //! faults at any moment. A sweep of such nodes says so in its header, and never mixes with others.
 
 use crate::sweep::{Estimate, Figure};
-use crate::wire::Between;
+use crate::wire::{OneTime, Order, Report};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use host::fnv1a;
@@ -11,6 +11,7 @@ use record::metric::{Better, Kind};
 use record::unit::Unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,23 +82,48 @@ impl Drawn {
     }
 
     /// The figures of a pair.
-    pub fn pair(&self, step: u32, from: u32, to: u32) -> Vec<Between> {
+    pub fn pair(&self, step: u32, from: u32, to: u32) -> Vec<Figure> {
         let names = [format!("{from}-{to}"), format!("{to}-{from}")];
         let slow = names.iter().find_map(|name| self.links.get(name)).copied().unwrap_or(1.0);
         let case = CaseId::new().with("far", "peer");
         let rate = self.estimate(1e9 * slow, &format!("rate {from} {to}"), step);
         let time = self.estimate(5e4, &format!("time {from} {to}"), step);
-        let figure = |id, metric, unit, better, estimate| Between {
+        let figure = |id, metric, unit, better, estimate| Figure {
+            rank: from,
             key: Key::new(id, &case, metric),
             unit,
             better,
+            kind: Kind::Io,
             estimate,
             predicted: None,
+            again: 0,
         };
         vec![
             figure("net.bandwidth", "bandwidth", Unit::BPerS, Better::Higher, rate),
             figure("net.rtt", "round_trip", Unit::Ns, Better::Lower, time),
         ]
+    }
+
+    /// What a node reports of an order; `None` of one that asks for no report.
+    pub fn report(&self, rank: u32, order: u64, what: &Order) -> Option<Report> {
+        Some(match what {
+            Order::Alone { again, .. } => Report::Alone {
+                order,
+                figures: self.alone(rank, *again),
+                absent: Vec::new(),
+                record: "drawn".to_owned(),
+            },
+            Order::Listen { nears, .. } => {
+                let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+                let doors = vec![(at, OneTime(String::new())); *nears as usize];
+                Report::Listening { order, doors }
+            }
+            Order::Reach { step, far, .. } => {
+                Report::Pair { order, figures: self.pair(*step, rank, *far) }
+            }
+            Order::Gather => Report::Gathered { order },
+            Order::Rest | Order::Leave { .. } => return None,
+        })
     }
 
     /// A value near `scale`: what `of` names has a deviation of its own, each time another small one.

@@ -8,6 +8,8 @@
 pub mod valid;
 pub mod yaml;
 
+use crate::engine::{LABELS, MEET, NAME, SERVICE, SIZE};
+use crate::secret::VARIABLE as KEY;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +20,6 @@ pub const NODE_NAME: &str = "PLUMB_NODE_NAME";
 pub const USER: u32 = 65_532;
 /// Where a container keeps its records.
 const DATA: &str = "/data";
-/// The variable by which a node gets the secret of the sweep, and its name in the Secret. (The
-/// files of a Secret belong to root, and a key file must belong to its reader.)
-const KEY: &str = "PLUMB_FLEET_KEY";
 /// Where a container sees the directory of node_exporter.
 const TEXTFILE_DIR: &str = "/textfile";
 /// The label of all objects of one sweep or watch.
@@ -139,6 +138,7 @@ impl Sweep {
         let meet = format!("{0}-0.{0}:{1}", pods.name, self.port);
         // Pods of one node, which have one value of `host`, are never a pair.
         let labels = format!("network={},host=$({NODE_NAME})", pods.network());
+        // The files of a Secret belong to root, and a key file must belong to its reader.
         let key = json!({
             "name": KEY,
             "valueFrom": {"secretKeyRef": {"name": pods.name, "key": KEY}},
@@ -146,11 +146,11 @@ impl Sweep {
         let mut container = pods.container(
             args,
             vec![
-                variable("PLUMB_FLEET_NAME", &format!("$({NODE_NAME})")),
-                variable("PLUMB_FLEET_SIZE", &self.nodes.to_string()),
-                variable("PLUMB_FLEET_MEET", &meet),
-                variable("PLUMB_FLEET_SERVICE", &pods.name),
-                variable("PLUMB_FLEET_LABELS", &labels),
+                variable(NAME, &format!("$({NODE_NAME})")),
+                variable(SIZE, &self.nodes.to_string()),
+                variable(MEET, &meet),
+                variable(SERVICE, &pods.name),
+                variable(LABELS, &labels),
                 key,
             ],
         );

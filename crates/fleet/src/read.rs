@@ -162,24 +162,10 @@ fn take(sweep: &mut Sweep, number: usize, line: &[u8]) -> Result<(), Unreadable>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::{Loads, Stage};
+    use crate::sweep::Stage;
 
     fn begun() -> Header {
-        Header {
-            format: FLEET_FORMAT,
-            id: "sweep".to_owned(),
-            started: "2026-11-26T21:00:00Z".to_owned(),
-            plumb: "0.1.0".to_owned(),
-            size: 3,
-            preset: "quick".to_owned(),
-            selectors: Vec::new(),
-            pair_selectors: vec!["net.rtt".to_owned()],
-            steps: 3,
-            seed: 1,
-            loads: Loads::default(),
-            starter: "options".to_owned(),
-            simulated: false,
-        }
+        Header { format: FLEET_FORMAT, id: "sweep".to_owned(), size: 3, ..Header::default() }
     }
 
     fn lines(events: &[Event]) -> Vec<Vec<u8>> {

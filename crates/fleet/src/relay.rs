@@ -71,11 +71,6 @@ impl Relay {
         self.acts.pop_front()
     }
 
-    /// Whether reports wait for rank 0.
-    pub fn has_unwritten(&self) -> bool {
-        !self.unwritten.is_empty()
-    }
-
     /// This node is connected to `parent`, in the sweep of this process of rank 0.
     pub fn attached(&mut self, parent: u32, generation: u64) {
         if self.generation.replace(generation) != Some(generation) {

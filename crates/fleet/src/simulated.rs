@@ -3,17 +3,18 @@
 
 use crate::book::settle;
 use crate::drawn::Drawn;
+use crate::matchings::steps_for;
 use crate::model;
 use crate::rank0::{Act, Admission, Clock, Rank0};
 use crate::read::Sweep;
-use crate::recipe::Recipe;
+use crate::recipe::{Limits, Recipe, loads};
 use crate::relay::{Act as Does, Link, Relay};
-use crate::sweep::Event;
+use crate::sweep::{Event, FLEET_FORMAT, Header};
 use crate::tree::{Routes, has_children};
-use crate::wire::{Addressed, Down, Hello, Message, Numbered, OneTime, Order, Report, Up};
+use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
 use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Whom to kill, and when.
@@ -42,6 +43,26 @@ pub struct Outcome {
     pub connections_at_end: usize,
     /// Time that passed, in seconds.
     pub wall_s: f64,
+}
+
+/// A sweep of this size as it is without options.
+pub fn recipe(size: u32, seed: u64) -> Recipe {
+    let steps = steps_for(size);
+    let header = Header {
+        format: FLEET_FORMAT,
+        id: "simulated".to_owned(),
+        plumb: "0.1.0".to_owned(),
+        size,
+        preset: "rehearsal".to_owned(),
+        steps,
+        seed,
+        loads: loads(size, steps, [None; 3]),
+        simulated: true,
+        ..Header::default()
+    };
+    let limits =
+        Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 };
+    Recipe { header, limits }
 }
 
 /// Runs a sweep to its end, or until rank 0 is killed; `earlier` are the lines of a record that it
@@ -377,27 +398,9 @@ impl<'a> World<'a> {
 
     /// What an order comes to, after everything that is on its way now.
     fn start(&mut self, rank: u32, order: u64, what: &Order) {
-        let report = match what {
-            Order::Alone { again, .. } => Report::Alone {
-                order,
-                figures: self.drawn.alone(rank, *again),
-                absent: Vec::new(),
-                record: format!("node-{rank}.jsonl"),
-            },
-            Order::Listen { nears, .. } => {
-                let at = SocketAddr::from(([127, 0, 0, 1], 9));
-                Report::Listening {
-                    order,
-                    doors: vec![(at, OneTime(String::new())); *nears as usize],
-                }
-            }
-            Order::Reach { step, far, .. } => {
-                Report::Pair { order, figures: self.drawn.pair(*step, rank, *far) }
-            }
-            Order::Gather => Report::Gathered { order },
-            Order::Rest | Order::Leave { .. } => return,
-        };
-        self.queue.push_back(Arrives::Done(rank, order, report));
+        if let Some(report) = self.drawn.report(rank, order, what) {
+            self.queue.push_back(Arrives::Done(rank, order, report));
+        }
     }
 
     /// Does what rank 0 decided.

@@ -32,7 +32,7 @@ pub enum Event {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`FLEET_FORMAT`] of the writer.
@@ -89,7 +89,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// A node that joined.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Node {
     /// 0 to size - 1.

@@ -7,9 +7,6 @@
 //! connection that breaks loses nothing.
 
 use crate::sweep::Figure;
-use record::key::Key;
-use record::metric::Better;
-use record::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -241,12 +238,12 @@ pub enum Report {
         /// Where, and with which key, for each near end.
         doors: Vec<(SocketAddr, OneTime)>,
     },
-    /// All figures of a pair.
+    /// All figures of a pair, as those of its near end.
     Pair {
         /// The order.
         order: u64,
         /// The figures.
-        figures: Vec<Between>,
+        figures: Vec<Figure>,
     },
     /// Everything is reported.
     Gathered {
@@ -265,24 +262,6 @@ pub enum Report {
         /// Why.
         why: String,
     },
-}
-
-/// A figure between two nodes, without the parts of [`crate::sweep::Pair`] that the order has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Between {
-    /// What it is of.
-    #[serde(flatten)]
-    pub key: Key,
-    /// Unit of all quantities.
-    pub unit: Unit,
-    /// Direction of improvement.
-    pub better: Better,
-    /// The value.
-    #[serde(flatten)]
-    pub estimate: crate::sweep::Estimate,
-    /// Range that was predicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<(f64, f64)>,
 }
 
 /// Divides reports among frames. Errors: none; a report above the size has a frame of its own.
@@ -311,8 +290,7 @@ const FIGURE_BYTES: usize = 512;
 impl Report {
     fn about_bytes(&self) -> usize {
         let figures = match self {
-            Report::Alone { figures, .. } => figures.len(),
-            Report::Pair { figures, .. } => figures.len(),
+            Report::Alone { figures, .. } | Report::Pair { figures, .. } => figures.len(),
             _ => 0,
         };
         FIGURE_BYTES * (figures + 1)

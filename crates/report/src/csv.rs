@@ -41,7 +41,7 @@ const COLUMNS: &str = "experiment case at metric unit better kind outcome reason
 
 /// Columns by their words, each with its place as a JSON pointer: a name, and behind `=` where it
 /// stands if not under its name; a place that ends in `/` is followed by the name.
-pub(super) fn columns(words: &'static str) -> Vec<(&'static str, String)> {
+pub fn columns(words: &'static str) -> Vec<(&'static str, String)> {
     let column = |word: &'static str| match word.split_once('=') {
         Some((name, place)) if place.ends_with('/') => (name, format!("/{place}{name}")),
         Some((name, place)) => (name, format!("/{place}")),

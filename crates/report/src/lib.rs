@@ -21,7 +21,7 @@ pub mod trend;
 mod values;
 pub mod watch;
 
-pub use values::{counted, shell};
+pub use values::{counted, percent, shell};
 
 /// A text that a build script packed.
 pub fn unpacked(packed: &[u8]) -> String {

@@ -30,6 +30,7 @@ use super::history::{History, used_rounds};
 use super::verdict::is_speed;
 use record::metric::{Better, Metric};
 use record::run::Run;
+use record::unit::Unit;
 use serde::Serialize;
 use stats::compare::ratio::{Change, Point};
 use stats::compare::{Evidence, Pair, compare as tested};
@@ -163,8 +164,9 @@ impl Untested {
 }
 
 impl Direction {
-    fn of(metric: &Metric, grew: bool) -> Self {
-        match (metric.better, grew) {
+    /// That of a value which grew, or did not.
+    pub fn of(better: Better, grew: bool) -> Self {
+        match (better, grew) {
             (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
             (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
             (Better::None, true) => Direction::Up,
@@ -205,13 +207,17 @@ impl Compared<'_> {
     /// The change in one word: `slower`, `faster` for times and rates, else `more`, `less`.
     pub fn word(&self) -> &'static str {
         let grew = self.ratio().is_none_or(|ratio| ratio > 1.0);
-        let speed = is_speed(self.metric.unit);
-        match (Direction::of(self.metric, grew), grew) {
-            (Direction::Worse, _) if speed => "slower",
-            (Direction::Better, _) if speed => "faster",
-            (_, true) => "more",
-            (_, false) => "less",
-        }
+        word(self.metric.unit, self.metric.better, grew)
+    }
+}
+
+/// A change in one word: `slower`, `faster` for times and rates, else `more`, `less`.
+pub fn word(unit: Unit, better: Better, grew: bool) -> &'static str {
+    match (Direction::of(better, grew), grew) {
+        (Direction::Worse, _) if is_speed(unit) => "slower",
+        (Direction::Better, _) if is_speed(unit) => "faster",
+        (_, true) => "more",
+        (_, false) => "less",
     }
 }
 
@@ -396,7 +402,7 @@ fn compared<'a>(
         Ok(Some(found)) => {
             let grew = found.change.ratio().is_some_and(|ratio| ratio > 1.0);
             let outcome = match (found.finding, found.p) {
-                (true, _) => Outcome::Finding(Direction::of(joined.metric, grew)),
+                (true, _) => Outcome::Finding(Direction::of(joined.metric.better, grew)),
                 (false, Some(_)) => Outcome::Quiet,
                 (false, None) => Outcome::Untested(Untested::NoScatter),
             };

@@ -1,13 +1,10 @@
 //! A longer preset misses nothing that a shorter one has.
 
-use super::frozen::with_peer;
-use crate::FAMILIES;
+use super::frozen::{figures, with_peer};
+use super::planned;
 use bench::experiment::{DirFacts, Preset, Site};
 use record::key::CaseId;
 use session::fixtures::recorded_sites;
-use session::params::Settings;
-use session::plan::{default_budget, plan};
-use session::select::Selection;
 use std::collections::BTreeSet;
 
 /// What a run may write in a default directory, and in one with room.
@@ -15,18 +12,8 @@ const ALLOWANCES: [u64; 2] = [2 << 30, 70 << 30];
 
 /// The cases that are measured or derived in a preset.
 fn cases(site: &Site, preset: Preset) -> BTreeSet<(&'static str, CaseId)> {
-    let (selection, settings) = (Selection::default(), Settings::default());
-    let budget = default_budget(preset);
-    let planned = plan(FAMILIES, &selection, &settings, preset, budget, site).expect("a plan");
-    let measured = planned.work.iter().flat_map(|work| {
-        let id = work.experiment.card().id;
-        work.series.cases.iter().map(move |case| (id, case.id.clone()))
-    });
-    let derived = planned.plan.experiments.iter().flat_map(|of| {
-        let id = crate::find(&of.id).expect("it is in the catalogue").card().id;
-        of.derived.iter().map(move |case| (id, case.clone()))
-    });
-    measured.chain(derived).collect()
+    let figures = figures(&planned(site, preset));
+    figures.into_iter().map(|(experiment, case, _)| (experiment.card().id, case.id)).collect()
 }
 
 #[test]

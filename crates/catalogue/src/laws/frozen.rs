@@ -8,16 +8,14 @@
 
 mod records;
 
-use crate::{FAMILIES, find};
+use crate::find;
 use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
 use record::case::Case;
 use record::event::{Prediction, Range};
 use record::key::{FAR, Key, PLACEMENT, Value};
 use record::metric::Metric;
 use session::fixtures::recorded_sites;
-use session::params::Settings;
-use session::plan::{Planned, default_budget, plan};
-use session::select::Selection;
+use session::plan::Planned;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -121,7 +119,9 @@ impl<'site> Views<'site> {
 }
 
 /// Every measured and derived case of a plan with its metrics.
-fn figures(planned: &Planned) -> Vec<(&'static dyn AnyExperiment, Case, &'static Metric)> {
+pub(super) fn figures(
+    planned: &Planned,
+) -> Vec<(&'static dyn AnyExperiment, Case, &'static Metric)> {
     let measured = planned.work.iter().flat_map(|work| {
         let cases = work.series.cases.iter();
         cases.map(|case| (work.experiment, case.clone(), false))
@@ -143,9 +143,7 @@ fn figures(planned: &Planned) -> Vec<(&'static dyn AnyExperiment, Case, &'static
 }
 
 fn list(listing: &mut Listing, site: &Site) {
-    let (selection, settings) = (Selection::default(), Settings::default());
-    let budget = default_budget(listing.preset);
-    let planned = plan(FAMILIES, &selection, &settings, listing.preset, budget, site).unwrap();
+    let planned = super::planned(site, listing.preset);
     let mut known = Known::default();
     let about = |experiment: &dyn AnyExperiment, case: &Case, metric: &Metric| {
         let (id, case) = (experiment.card().id, &case.id);

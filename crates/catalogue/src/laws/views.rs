@@ -1,7 +1,6 @@
 //! What every view keeps, and that the plots that a lab report lists are drawn.
 
-use super::all;
-use crate::FAMILIES;
+use super::{all, offer, sites};
 use analysis::figure::Figure;
 use analysis::sample;
 use bench::experiment::{AnyExperiment, Preset, Role, Site};
@@ -13,10 +12,7 @@ use record::run::Run;
 use record::view::{Cases, View};
 use report::build::plots::{Shown, of_experiment};
 use report::document::{Block, Plot, Shape};
-use session::fixtures::recorded_sites as sites;
-use session::params::{Settings, parse_values};
-use session::plan::{default_budget, plan};
-use session::select::Selection;
+use session::params::parse_values;
 use std::collections::BTreeMap;
 
 /// Parameters, metrics, marks and cases that a view names.
@@ -96,10 +92,9 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
 }
 
 /// Every figure that the plan of an experiment promises.
-fn figures(experiment: &dyn AnyExperiment, site: &Site, preset: Preset) -> Vec<Figure> {
+fn figures(experiment: &'static dyn AnyExperiment, site: &Site, preset: Preset) -> Vec<Figure> {
     let card = experiment.card();
-    let params = Settings::default().params(card, preset);
-    let Ok(offer) = experiment.series(site, &params) else { return Vec::new() };
+    let Some(offer) = offer(experiment, site, preset) else { return Vec::new() };
     let (derived, measured): (Vec<&Metric>, Vec<&Metric>) =
         card.metrics.iter().partition(|metric| metric.derived);
     let known = bench::experiment::Known::default();
@@ -169,9 +164,7 @@ fn traces(planned: &PlannedExperiment) -> Vec<Trace> {
 /// The blocks of every experiment of a simulated run on a site, under its id; `names` of as many
 /// runs that are shown together.
 fn blocks(site: &Site, preset: Preset, names: &[&str]) -> Vec<(String, Vec<Block>)> {
-    let (selection, settings) = (Selection::default(), Settings::default());
-    let budget = default_budget(preset);
-    let planned = plan(FAMILIES, &selection, &settings, preset, budget, site).unwrap();
+    let planned = super::planned(site, preset);
     let of = |planned: &PlannedExperiment| {
         let find = |(_, one): &(_, &'static dyn AnyExperiment)| one.card().id == planned.id;
         let (_, experiment) = all().into_iter().find(find).expect("it was planned");

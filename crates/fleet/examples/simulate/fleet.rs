@@ -4,7 +4,7 @@ use fastrand::Rng;
 use fleet::matchings::{isolated, matchings, steps_for};
 use fleet::model::{Known, LOOKS, Suspects, suspects};
 use fleet::read::Sweep;
-use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Purpose};
+use fleet::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -241,32 +241,8 @@ impl Fleet {
 
 /// A sweep of nodes that have joined.
 pub fn met(size: u32) -> Sweep {
-    let header = Header {
-        format: FLEET_FORMAT,
-        id: "simulated".to_owned(),
-        started: "2026-11-26T00:00:00Z".to_owned(),
-        plumb: String::new(),
-        size,
-        preset: "quick".to_owned(),
-        selectors: Vec::new(),
-        pair_selectors: Vec::new(),
-        steps: steps_for(size),
-        seed: 0,
-        loads: Loads::default(),
-        starter: "options".to_owned(),
-        simulated: false,
-    };
-    let node = |rank| Node {
-        rank,
-        name: format!("n{rank}"),
-        plumb: String::new(),
-        stratum: BTreeMap::new(),
-        labels: BTreeMap::new(),
-        address: String::new(),
-        record: None,
-        clock_offset_s: 0.0,
-        round_trip_s: 0.0,
-    };
+    let header = Header { format: FLEET_FORMAT, size, ..Header::default() };
+    let node = |rank| Node { rank, name: format!("n{rank}"), ..Node::default() };
     let mut sweep = Sweep::new(header);
     sweep.nodes.extend((0..size).map(|rank| (rank, node(rank))));
     sweep

@@ -3,18 +3,20 @@
 use crate::read::Sweep;
 use crate::sweep::Node;
 use record::order::Gather;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// What: `kernel`, `preset`.
+    /// What differs.
     pub name: String,
     /// In the base sweep.
     pub base: String,
     /// In the new one.
     pub new: String,
-    /// Nodes that differ in it; `None` for what is said of the sweep.
+    /// Nodes that differ in it; null for what is said of the sweep.
     pub nodes: Option<usize>,
 }
 

@@ -18,7 +18,7 @@ use crate::report::names::stratum as stratum_name;
 pub use crate::values::Side;
 use crate::values::{About, Value, What, values};
 use analysis::compare::Direction;
-use paired::{Apart, Common, apart, common};
+use paired::{Shift, apart, common};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
@@ -69,7 +69,7 @@ pub struct Compared {
     /// The nodes that have it in both sweeps.
     pub nodes: Vec<Changed>,
     /// What they have in common; `None` where too few nodes have it, or nothing scatters.
-    pub common: Option<Common>,
+    pub common: Option<Shift>,
     /// Least |factor - 1| of a finding, beside its p.
     pub band: f64,
     /// Least |factor - 1| that would have been found here; `None` without a test.
@@ -88,7 +88,7 @@ pub struct Changed {
     /// Value in the new one.
     pub new: f64,
     /// How far it is from the others; `None` where too few others have the figure.
-    pub apart: Option<Apart>,
+    pub apart: Option<Shift>,
     /// Whether it went another way than the others.
     pub is_apart: bool,
 }
@@ -111,16 +111,6 @@ impl Compared {
         let size = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
         found.order_by(|a, b| size(b).total_cmp(&size(a)));
         found
-    }
-}
-
-/// Whether a ratio of new over base is worse, better, or neither.
-pub fn direction(better: Better, ratio: f64) -> Direction {
-    match (better, ratio > 1.0) {
-        (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
-        (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
-        (Better::None, true) => Direction::Up,
-        (Better::None, false) => Direction::Down,
     }
 }
 
@@ -252,7 +242,7 @@ fn judge(figures: &mut [Compared]) {
         let reach = common.reach(RATE / tests).exp() - 1.0;
         one.least_seen = Some(reach.max(one.band));
         let is_large = (ratio - 1.0).abs() > one.band;
-        one.finding = (is_rejected && is_large).then(|| direction(one.better, ratio));
+        one.finding = (is_rejected && is_large).then(|| Direction::of(one.better, ratio > 1.0));
     }
     judge_nodes(figures);
 }

@@ -5,13 +5,11 @@
 //! in common (Tukey and McLaughlin 1963; Yuen 1974): a fifth is cut at either end, so that a node that
 //! was repaired or broke in between does not move it.
 
-use crate::model::peers::spread;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::model::peers::{errors, spread, tail};
+use crate::model::repeats::Repeats;
 use stats::moments::Moments;
-use stats::quantile::{median, sorted};
+use stats::quantile::median;
 
-/// Share of the nodes that is cut at either end.
-const TRIMMED: f64 = 0.2;
 /// Nodes below which the change of a figure is not tested.
 pub const NODES_LEAST: usize = 3;
 /// Nodes below which no single node is judged: five peers beside it.
@@ -19,20 +17,27 @@ pub const NODES_LEAST_TO_JUDGE_ONE: usize = 6;
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// What nodes have in common, in logarithms.
+/// A change in logarithms: of all nodes, or of one node beside the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Common {
-    /// The trimmed mean of the nodes' changes.
+pub struct Shift {
+    /// The change.
     pub log: f64,
     /// Its standard error.
     pub error: f64,
     /// Degrees of freedom of the error.
     pub freedom: f64,
-    /// Two-sided p of no common change.
+    /// Two-sided p of no change.
     pub p: f64,
 }
 
-impl Common {
+impl Shift {
+    /// `None` where there is no scatter at all.
+    fn new(log: f64, error: f64, freedom: f64) -> Option<Shift> {
+        let is_tested = (log / error).is_finite();
+        let p = (2.0 * tail(log.abs(), error, freedom).1).min(1.0);
+        is_tested.then_some(Shift { log, error, freedom, p })
+    }
+
     /// The ends of its interval of [`CONFIDENCE`].
     pub fn interval(&self) -> (f64, f64) {
         let reach = self.reach(1.0 - CONFIDENCE);
@@ -41,58 +46,26 @@ impl Common {
 
     /// How far from 0 a change must be to have a two-sided p of `level` here.
     pub fn reach(&self, level: f64) -> f64 {
-        self.error * student(self.freedom).map_or(f64::NAN, |t| t.inverse_cdf(1.0 - level / 2.0))
+        self.error * errors(level / 2.0, self.freedom)
     }
 }
 
 /// The common change of some nodes, from the logarithm of each node's change and the variance that
 /// its own two intervals give it. `None` below [`NODES_LEAST`] nodes, or without any scatter.
-pub fn common(changes: &[f64], own: &[f64]) -> Option<Common> {
-    let count = changes.len();
-    if count < NODES_LEAST {
+pub fn common(changes: &[f64], own: &[f64]) -> Option<Shift> {
+    if changes.len() < NODES_LEAST {
         return None;
     }
-    let sorted = sorted(changes);
-    let cut = (TRIMMED * count as f64) as usize;
-    let kept = &sorted[cut..count - cut];
-    let log = Moments::of(kept).mean()?;
-    let winsorized: Vec<f64> =
-        sorted.iter().map(|at| at.clamp(kept[0], kept[kept.len() - 1])).collect();
-    let left = kept.len() as f64;
-    let of_nodes =
-        Moments::of(&winsorized).variance()? * (count as f64 - 1.0) / (left * (left - 1.0));
+    let of_nodes = Repeats::of(changes)?;
+    let error = of_nodes.error?;
     // Equal changes of few nodes are chance: the error is no less than the intervals make it.
-    let of_intervals = Moments::of(own).mean().unwrap_or(0.0) / count as f64;
-    let error = of_nodes.max(of_intervals).sqrt();
-    let freedom = left - 1.0;
-    let p = two_sided(log / error, freedom)?;
-    Some(Common { log, error, freedom, p })
-}
-
-/// How far one node's change is from the others'.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Apart {
-    /// Its change beside the common one of the others, in logarithms.
-    pub log: f64,
-    /// Standard error of that.
-    pub error: f64,
-    /// Degrees of freedom of the error.
-    pub freedom: f64,
-    /// Two-sided p of no difference.
-    pub p: f64,
-}
-
-impl Apart {
-    /// The ends of its interval of [`CONFIDENCE`].
-    pub fn interval(&self) -> (f64, f64) {
-        let t = student(self.freedom).map_or(f64::NAN, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0));
-        (self.log - t * self.error, self.log + t * self.error)
-    }
+    let of_intervals = Moments::of(own).mean().unwrap_or(0.0) / changes.len() as f64;
+    Shift::new(of_nodes.mean, error.variance.max(of_intervals).sqrt(), error.freedom)
 }
 
 /// Each node beside the others; `None` below [`NODES_LEAST_TO_JUDGE_ONE`] nodes, or without scatter.
 /// Centre and scale of the others are those by which the model judges a node within one sweep.
-pub fn apart(changes: &[f64], own: &[f64]) -> Vec<Option<Apart>> {
+pub fn apart(changes: &[f64], own: &[f64]) -> Vec<Option<Shift>> {
     let typical = median(own).unwrap_or(0.0);
     let one = |at: usize| {
         let mut others = changes.to_vec();
@@ -101,27 +74,15 @@ pub fn apart(changes: &[f64], own: &[f64]) -> Vec<Option<Apart>> {
         // A node less certain than the others may be further away.
         let excess = own.get(at).map_or(0.0, |own| (own - typical).max(0.0));
         let error = (peers.squared_error().max(typical) + excess).sqrt();
-        let log = changes[at] - peers.centre;
-        let p = two_sided(log / error, peers.freedom)?;
-        Some(Apart { log, error, freedom: peers.freedom, p })
+        Shift::new(changes[at] - peers.centre, error, peers.freedom)
     };
     let is_enough = changes.len() >= NODES_LEAST_TO_JUDGE_ONE;
     (0..changes.len()).map(|at| is_enough.then(|| one(at)).flatten()).collect()
 }
 
-fn student(freedom: f64) -> Option<StudentsT> {
-    StudentsT::new(0.0, 1.0, freedom).ok()
-}
-
-/// Two-sided p; `None` where there is no scatter at all.
-fn two_sided(t: f64, freedom: f64) -> Option<f64> {
-    let t = Some(t.abs()).filter(|t| t.is_finite())?;
-    Some((2.0 * student(freedom)?.sf(t)).min(1.0))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Common, apart, common};
+    use super::{Shift, apart, common};
     use stats::compare::multiple::benjamini_hochberg;
     use stats::draw::{Draw, trials};
 
@@ -184,7 +145,7 @@ mod tests {
         assert!(unpaired < all / 3, "{unpaired} of {all}");
     }
 
-    fn is_found(common: Option<Common>) -> bool {
+    fn is_found(common: Option<Shift>) -> bool {
         common.is_some_and(|common| common.p < 0.05)
     }
 
@@ -193,7 +154,7 @@ mod tests {
         let [base, new] = [base, new].map(stats::moments::Moments::of);
         let squared = [&base, &new].map(|of| of.variance().unwrap() / of.count() as f64);
         let t = (new.mean().unwrap() - base.mean().unwrap()) / (squared[0] + squared[1]).sqrt();
-        super::two_sided(t, (base.count() + new.count()) as f64 - 2.0).unwrap()
+        Shift::new(t, 1.0, (base.count() + new.count()) as f64 - 2.0).unwrap().p
     }
 
     #[test]

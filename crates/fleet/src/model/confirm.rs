@@ -120,8 +120,8 @@ struct Repeated {
 pub(super) type Like = (usize, Kind, bool);
 
 pub(super) fn like(first: &First, field: usize) -> Like {
-    let topic = first.topic(field);
-    (first.fields[field].stratum, topic.kind, topic.subject.is_scatter)
+    let subject = first.subject(field);
+    (first.fields[field].stratum, subject.kind, subject.is_scatter)
 }
 
 /// What healthy nodes differ by for good, over all figures of a kind, one standard error more than it
@@ -129,7 +129,7 @@ pub(super) fn like(first: &First, field: usize) -> Like {
 pub(super) fn lasting(first: &First, scatter: impl Fn(usize) -> f64) -> HashMap<Like, Variance> {
     let mut alike: HashMap<Like, Vec<(Variance, f64)>> = HashMap::new();
     for (at, field) in first.fields.iter().enumerate() {
-        let is_alone = first.topic(at).is_alone();
+        let is_alone = first.subject(at).is_alone();
         if let Some(once) = field.variance().filter(|of| is_alone && of.variance > 0.0) {
             alike.entry(like(first, at)).or_default().push((once, scatter(at)));
         }
@@ -188,12 +188,12 @@ impl<'a> Second<'a> {
         }
         let mut chosen: HashMap<usize, HashSet<u32>> = HashMap::new();
         for test in first.chosen.iter().map(|at| &first.tests[*at]) {
-            if first.topic(test.field).subject.role == Role::Alone {
+            if first.subject(test.field).role == Role::Alone {
                 chosen.entry(test.field).or_default().insert(first.rank(test));
             }
         }
         let repeated = |(field, suspects): (usize, HashSet<u32>)| {
-            let figures = figures.get(&first.topic(field).subject.key)?;
+            let figures = figures.get(&first.subject(field).key)?;
             Some((field, Repeated::new(first, field, figures, &suspects)))
         };
         let fields: HashMap<usize, Repeated> = chosen.into_iter().filter_map(repeated).collect();
@@ -207,15 +207,15 @@ impl<'a> Second<'a> {
 
     /// A node's figure.
     pub fn node(&self, test: &Test) -> Again {
-        match self.first.topic(test.field).subject.role {
+        match self.first.subject(test.field).role {
             Role::Alone => self.alone(test),
             role => self.end(test, role),
         }
     }
 
     fn alone(&self, test: &Test) -> Again {
-        let (topic, field) = (self.first.topic(test.field), &self.first.fields[test.field]);
-        let effects = (least_effect(topic), sought(topic));
+        let (subject, field) = (self.first.subject(test.field), &self.first.fields[test.field]);
+        let effects = (least_effect(subject), sought(subject));
         let repeated = self.fields.get(&test.field);
         let distances = repeated.and_then(|of| of.distances.get(&self.first.rank(test)));
         let (Some(repeated), Some(distances)) = (repeated, distances) else {
@@ -232,7 +232,7 @@ impl<'a> Second<'a> {
         let again = again.among(share, distances);
         // Six rounds of a device or of the system scatter as others let them, for as long as these
         // stay: that confirms nothing about the node (docs/notes, the fleet's model).
-        let is_evidence = match (topic.subject.is_scatter, topic.kind) {
+        let is_evidence = match (subject.is_scatter, subject.kind) {
             (true, Kind::Os | Kind::Io) => false,
             (true, Kind::Hardware) => distances.iter().all(|distance| *distance >= effects.0),
             (false, _) => true,
@@ -275,9 +275,9 @@ impl<'a> Second<'a> {
     }
 
     fn end(&self, test: &Test, role: Role) -> Again {
-        let (topic, field) = (self.first.topic(test.field), &self.first.fields[test.field]);
-        let effects = (least_effect(topic), sought(topic));
-        let fit = self.first.fits.iter().find(|fit| fit.key == topic.subject.key);
+        let (subject, field) = (self.first.subject(test.field), &self.first.fields[test.field]);
+        let effects = (least_effect(subject), sought(subject));
+        let fit = self.first.fits.iter().find(|fit| fit.key == subject.key);
         let (Some(fit), Some(peers)) = (fit, field.peers(test.row)) else {
             return Again::nothing(effects);
         };
@@ -334,8 +334,8 @@ fn partners(found: &[(u32, f64)]) -> Vec<u32> {
 
 impl Repeated {
     fn new(first: &First, field: usize, figures: &[&Figure], suspects: &HashSet<u32>) -> Repeated {
-        let (topic, of) = (first.topic(field), &first.fields[field]);
-        let x = |figure: &Figure| match topic.subject.is_scatter {
+        let (subject, of) = (first.subject(field), &first.fields[field]);
+        let x = |figure: &Figure| match subject.is_scatter {
             true => figure.estimate.scatter.filter(|scatter| *scatter > 0.0).map(f64::ln),
             false => signed(figure.estimate.value, figure.better),
         };

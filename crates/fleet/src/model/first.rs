@@ -9,7 +9,6 @@ use crate::sweep::Figure;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
-use record::unit::Unit;
 use stats::compare::variance::{Variance, cautious_prior};
 use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,22 +18,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) const LEAST_LINK: f64 = 1.25;
 /// Fewest rounds whose scatter is compared.
 const LEAST_ROUNDS: u32 = 5;
-
-/// What a subject is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Topic {
-    pub subject: Subject,
-    pub unit: Unit,
-    pub better: Better,
-    pub kind: Kind,
-}
-
-impl Topic {
-    /// Whether nodes measure it by themselves.
-    pub fn is_alone(&self) -> bool {
-        self.subject.role == Role::Alone
-    }
-}
 
 /// A node in a subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +59,7 @@ impl LinkTest {
 pub(super) struct First {
     pub strata: Vec<Stratum>,
     pub place: HashMap<u32, usize>,
-    pub topics: Vec<Topic>,
+    pub subjects: Vec<Subject>,
     pub fields: Vec<Field>,
     pub fits: Vec<Fit>,
     /// In the order of fields and rows.
@@ -102,7 +85,7 @@ impl First {
         let mut first = First {
             fields: tables.fields(&place),
             untested: tables.untested(),
-            topics: tables.topics,
+            subjects: tables.subjects,
             strata,
             place,
             fits,
@@ -121,17 +104,17 @@ impl First {
         first
     }
 
-    pub fn topic(&self, field: usize) -> &Topic {
-        &self.topics[self.fields[field].subject]
+    pub fn subject(&self, field: usize) -> &Subject {
+        &self.subjects[self.fields[field].subject]
     }
 
     /// Gives every field what the others of its stratum and kind say of the scale.
     fn steady(&mut self) {
         let mut kinds: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, field) in self.fields.iter().enumerate() {
-            let topic = &self.topics[field.subject];
-            let is_alone = topic.subject.role == Role::Alone;
-            let kind = (field.stratum, topic.kind, is_alone, topic.subject.is_scatter);
+            let subject = &self.subjects[field.subject];
+            let is_alone = subject.role == Role::Alone;
+            let kind = (field.stratum, subject.kind, is_alone, subject.is_scatter);
             kinds.entry(kind).or_default().push(at);
         }
         for fields in kinds.into_values() {
@@ -173,11 +156,10 @@ impl First {
 
     /// Whether a node is a suspect by its first measurement alone.
     pub fn stands_out(&self, test: &Test) -> bool {
-        let (topic, row) = (self.topic(test.field), &self.fields[test.field].rows[test.row]);
+        let (subject, row) = (self.subject(test.field), &self.fields[test.field].rows[test.row]);
         // What scatters less than would count as slower is steady enough.
-        let is_seen =
-            !topic.subject.is_scatter || row.value >= super::level_effect(topic.kind).ln();
-        test.q <= SUSPECT_RATE && self.distance(test) >= least_effect(topic) && is_seen
+        let is_seen = !subject.is_scatter || row.value >= super::level_effect(subject.kind).ln();
+        test.q <= SUSPECT_RATE && self.distance(test) >= least_effect(subject) && is_seen
     }
 
     fn choose(&mut self) {
@@ -209,7 +191,7 @@ impl First {
     fn choose_links(&mut self) {
         let mut explained: BTreeSet<(u32, &Key)> = BTreeSet::new();
         for test in self.chosen.iter().map(|at| &self.tests[*at]) {
-            explained.insert((self.rank(test), &self.topic(test.field).subject.key));
+            explained.insert((self.rank(test), &self.subject(test.field).key));
         }
         let ends = |at: usize| self.links[at].ends();
         let is_explained = |at: usize| {
@@ -251,7 +233,7 @@ impl First {
 /// The rows of all subjects, before they are split into strata.
 #[derive(Default)]
 struct Tables {
-    topics: Vec<Topic>,
+    subjects: Vec<Subject>,
     rows: Vec<Vec<Row>>,
     untested: BTreeMap<Key, &'static str>,
 }
@@ -296,25 +278,25 @@ impl Tables {
         }
         let scatters: Vec<Row> = figures.values().filter_map(scatter).collect();
         for (is_scatter, rows) in [(false, levels), (true, scatters)] {
-            let subject = Subject { key: first.key.clone(), role: Role::Alone, is_scatter };
+            let (key, role) = (first.key.clone(), Role::Alone);
             let (unit, better, kind) = (first.unit, first.better, first.kind);
-            self.push(Topic { subject, unit, better, kind }, rows);
+            self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
         }
     }
 
     fn pairs(&mut self, fits: &[Fit]) {
         for fit in fits {
             for (role, rows) in fit.roles() {
-                let subject = Subject { key: fit.key.clone(), role, is_scatter: false };
+                let (key, is_scatter) = (fit.key.clone(), false);
                 let (unit, better, kind) = (fit.unit, fit.better, Kind::Io);
-                self.push(Topic { subject, unit, better, kind }, rows);
+                self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
             }
         }
     }
 
-    fn push(&mut self, topic: Topic, rows: Vec<Row>) {
+    fn push(&mut self, subject: Subject, rows: Vec<Row>) {
         if !rows.is_empty() {
-            self.topics.push(topic);
+            self.subjects.push(subject);
             self.rows.push(rows);
         }
     }

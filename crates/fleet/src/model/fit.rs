@@ -5,7 +5,7 @@
 //! means with Tukey's biweight then use the good pairs fully. Pairs of one class cross the same kind
 //! of path: strata of both ends, and whether they share rack, switch and zone.
 
-use super::peers::Row;
+use super::peers::{Row, deviation};
 use super::{Role, signed};
 use crate::read::Sweep;
 use crate::sweep::{Pair, Purpose};
@@ -23,8 +23,6 @@ const POLISHES: usize = 8;
 const REFINEMENTS: usize = 6;
 /// Tukey's constant for 95 % efficiency on normal residuals.
 const BIWEIGHT: f64 = 4.685;
-/// A consistent standard deviation from the median absolute deviation of a normal distribution.
-const FROM_MAD: f64 = 1.4826;
 /// Fewest pairs of a class in which a link is compared with the others.
 const LEAST_CLASS: usize = 6;
 /// Fewest pairs of an end: with fewer, a slow end looks like a slow link.
@@ -118,7 +116,6 @@ impl Fit {
             key: first.key.clone(),
             unit: first.unit,
             better: first.better,
-
             is_shared: is_round_trip || pairs.len() < 4 * ranks.len(),
             ranks,
             links: Vec::with_capacity(pairs.len()),
@@ -238,8 +235,7 @@ impl Fit {
         self.variance = match limit {
             Some(_) => kept.iter().map(|x| x * x).sum::<f64>() / self.freedom,
             None => {
-                let away: Vec<f64> = kept.iter().map(|x| x.abs()).collect();
-                let scale = FROM_MAD * median(&away).unwrap_or(0.0);
+                let scale = deviation(&kept, 0.0);
                 scale * scale * kept.len() as f64 / self.freedom
             }
         };
@@ -361,8 +357,7 @@ impl Fit {
         let Some(centre) = median(&gains).filter(|_| gains.len() >= LEAST_ISOLATED) else {
             return (0.0, 0.0);
         };
-        let away: Vec<f64> = gains.iter().map(|gain| (gain - centre).abs()).collect();
-        let scale = FROM_MAD * median(&away).unwrap_or(0.0);
+        let scale = deviation(&gains, centre);
         (centre, FRAC_PI_2 * scale * scale / gains.len() as f64)
     }
 }

@@ -7,6 +7,7 @@ use super::peers::reach;
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
+use record::metric::Kind;
 use record::order::InOrder;
 use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +33,7 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     let below = below(sweep, &first.place);
     let (standings, detectable) = (standings(&first), first.detectable());
     let detectable_links = first.detectable_links();
-    let subjects = first.topics.iter().map(|topic| topic.subject.clone()).collect();
-    let First { strata, untested, .. } = first;
+    let First { strata, untested, subjects, .. } = first;
     Judgement {
         strata,
         subjects,
@@ -76,48 +76,40 @@ struct Bench<'a> {
     cleared: Vec<(At, Key)>,
 }
 
-/// A suspect in both measurements.
-struct Case {
-    at: At,
-    key: Key,
-    role: Role,
-    is_scatter: bool,
-    /// The charge if it is confirmed.
-    charge: Charge,
-    /// Whether the first measurement alone made it a suspect.
-    stands_out: bool,
-    /// Of the first measurement: distance, z, p, and half the interval of the distance.
-    first: (f64, f64, f64, f64),
-    value: f64,
-    expected: f64,
-    peers: usize,
-    predicted: Option<(f64, f64)>,
-}
-
 impl Bench<'_> {
     fn nodes(&mut self, inquiry: &Inquiry) {
         let first = self.first;
         for (at, found) in first.chosen.iter().zip(&inquiry.nodes) {
             let test = &first.tests[*at];
-            let (subject, peers) =
-                (&first.topic(test.field).subject, first.fields[test.field].peers(test.row));
-            let Some(peers) = peers else { continue };
+            let (subject, field) = (first.subject(test.field), &first.fields[test.field]);
+            let row = &field.rows[test.row];
+            let Some(peers) = field.peers(test.row) else { continue };
+            let distance = first.distance(test);
             let half = reach(peers.freedom) * peers.squared_error().sqrt();
-            let row = &first.fields[test.field].rows[test.row];
-            let case = Case {
+            let verdict = Verdict {
+                charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
                 at: At::Node(row.rank),
                 key: subject.key.clone(),
                 role: subject.role,
                 is_scatter: subject.is_scatter,
-                charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
-                stands_out: first.stands_out(test),
-                first: (first.distance(test), test.z, test.p, half),
-                value: row.value,
-                expected: self.peers_median(test),
-                peers: peers.count,
-                predicted: row.predicted,
+                unit: subject.unit,
+                better: subject.better,
+                kind: subject.kind,
+                factor: distance.exp(),
+                interval: interval(distance, half),
+                evidence: Evidence {
+                    z: test.z,
+                    p: test.p,
+                    q: found.q,
+                    value: row.value,
+                    peers_median: self.peers_median(test),
+                    peers: peers.count,
+                    repetitions: 0,
+                    partners: Vec::new(),
+                    predicted: row.predicted,
+                },
             };
-            self.judge(case, found);
+            self.judge(verdict, first.stands_out(test), found);
         }
     }
 
@@ -141,81 +133,74 @@ impl Bench<'_> {
             own.order_by(|a, b| a.1.again.p.total_cmp(&b.1.again.p));
             let second = own.iter().find(|(link, _)| link.ends() != own[0].0.ends());
             let Some((link, found)) = second else { continue };
-            let case = self.link(At::Node(rank), link, Charge::Unstable);
             let mut found = (*found).clone();
             found.again.partners = partners;
-            self.judge(Case { role: Role::Both, ..case }, &found);
+            let verdict = self.link(At::Node(rank), link, Charge::Unstable, found.q);
+            self.judge(Verdict { role: Role::Both, ..verdict }, link.stands_out(), &found);
         }
         for (link, found) in left {
-            self.judge(self.link(At::Link(link.from, link.to), link, Charge::DegradedLink), found);
+            let at = At::Link(link.from, link.to);
+            let verdict = self.link(at, link, Charge::DegradedLink, found.q);
+            self.judge(verdict, link.stands_out(), found);
         }
     }
 
-    fn link(&self, at: At, test: &LinkTest, charge: Charge) -> Case {
+    fn link(&self, at: At, test: &LinkTest, charge: Charge, q: f64) -> Verdict {
         let fit = &self.first.fits[test.fit];
         let link = &fit.links[test.link];
-        Case {
+        let half = reach(fit.freedom.max(1.0)) * test.residual / test.z;
+        Verdict {
+            charge,
             at,
             key: fit.key.clone(),
             role: if fit.is_shared { Role::Both } else { Role::Send },
             is_scatter: false,
-            charge,
-            stands_out: test.stands_out(),
-            first: (
-                test.residual,
-                test.z,
-                test.p,
-                reach(fit.freedom.max(1.0)) * test.residual / test.z,
-            ),
-            value: link.value,
-            expected: fit.expected(link),
-            peers: fit.links.len(),
-            predicted: link.predicted,
+            unit: fit.unit,
+            better: fit.better,
+            kind: Kind::Io,
+            factor: test.residual.exp(),
+            interval: interval(test.residual, half),
+            evidence: Evidence {
+                z: test.z,
+                p: test.p,
+                q,
+                value: link.value,
+                peers_median: fit.expected(link),
+                peers: fit.links.len(),
+                repetitions: 0,
+                partners: Vec::new(),
+                predicted: link.predicted,
+            },
         }
     }
 
-    fn judge(&mut self, case: Case, found: &Found) {
-        let again = &found.again;
-        let charge = match found.outcome {
-            Outcome::Shown => case.charge,
+    /// Takes a verdict by the first measurement, which made it a suspect if it `stands_out`, as the
+    /// second one leaves it.
+    fn judge(&mut self, mut verdict: Verdict, stands_out: bool, found: &Found) {
+        match found.outcome {
+            Outcome::Shown => {}
             // What only might have been slower stood nowhere out.
-            Outcome::Open if case.stands_out => Charge::Suspect,
-            Outcome::Cleared if case.stands_out => return self.cleared.push((case.at, case.key)),
+            Outcome::Open if stands_out => verdict.charge = Charge::Suspect,
+            Outcome::Cleared if stands_out => {
+                return self.cleared.push((verdict.at, verdict.key));
+            }
             _ => return,
-        };
-        let (distance, z, p, half) = match again.count > 0 {
-            true => (again.distance, again.z, again.p, again.half),
-            false => case.first,
-        };
-        let topic = self.first.topics.iter().find(|topic| topic.subject.key == case.key);
-        let (unit, better, kind) = match topic {
-            Some(topic) => (topic.unit, topic.better, topic.kind),
-            None => return,
-        };
-        self.verdicts.push(Verdict {
-            charge,
-            at: case.at,
-            key: case.key,
-            role: case.role,
-            is_scatter: case.is_scatter,
-            unit,
-            better,
-            kind,
-            factor: distance.exp(),
-            interval: ((distance - half).exp(), (distance + half).exp()),
-            evidence: Evidence {
-                z,
-                p,
-                q: found.q,
-                value: case.value,
-                peers_median: case.expected,
-                peers: case.peers,
-                repetitions: u32::try_from(again.count).unwrap_or(u32::MAX),
-                partners: again.partners.clone(),
-                predicted: case.predicted,
-            },
-        });
+        }
+        let again = &found.again;
+        if again.count > 0 {
+            verdict.factor = again.distance.exp();
+            verdict.interval = interval(again.distance, again.half);
+            (verdict.evidence.z, verdict.evidence.p) = (again.z, again.p);
+        }
+        verdict.evidence.repetitions = u32::try_from(again.count).unwrap_or(u32::MAX);
+        verdict.evidence.partners.clone_from(&again.partners);
+        self.verdicts.push(verdict);
     }
+}
+
+/// The factors of a distance with half its interval.
+fn interval(distance: f64, half: f64) -> (f64, f64) {
+    ((distance - half).exp(), (distance + half).exp())
 }
 
 /// The node with the most partners over shown links, if it has two, and these partners.

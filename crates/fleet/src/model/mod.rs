@@ -20,9 +20,9 @@ mod judge;
 mod looks;
 pub(crate) mod peers;
 mod power;
-mod repeats;
+pub(crate) mod repeats;
 mod select;
-mod strata;
+pub(crate) mod strata;
 mod suspects;
 #[cfg(test)]
 mod tests;
@@ -54,17 +54,17 @@ pub fn level_effect(kind: Kind) -> f64 {
 /// How many times more its rounds scatter at least than those of its peers.
 pub const SCATTER_EFFECT: f64 = 3.0;
 
-/// The least effect of a topic, as a log.
-fn least_effect(topic: &first::Topic) -> f64 {
-    match topic.subject.is_scatter {
+/// The least effect of a subject, as a log.
+fn least_effect(subject: &Subject) -> f64 {
+    match subject.is_scatter {
         true => SCATTER_EFFECT.ln(),
-        false => level_effect(topic.kind).ln(),
+        false => level_effect(subject.kind).ln(),
     }
 }
 
 /// What is to be found, as a log.
-fn sought(topic: &first::Topic) -> f64 {
-    2.0 * least_effect(topic)
+fn sought(subject: &Subject) -> f64 {
+    2.0 * least_effect(subject)
 }
 
 /// The logarithm of a value, more is worse; `None` where there is no logarithm or no worse.

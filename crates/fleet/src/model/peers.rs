@@ -53,12 +53,17 @@ impl Peers {
     }
 }
 
+/// The standard deviation from a centre by the median absolute deviation; 0 of nothing.
+pub(super) fn deviation(values: &[f64], centre: f64) -> f64 {
+    let away: Vec<f64> = values.iter().map(|x| (x - centre).abs()).collect();
+    FROM_MAD * median(&away).unwrap_or(0.0)
+}
+
 /// The centre and scale of values, never less spread than `floor` (a standard deviation) before the
 /// far ones are left out. `None` below two values.
 pub(crate) fn spread(values: &[f64], floor: f64) -> Option<Peers> {
     let mut centre = median(values)?;
-    let away: Vec<f64> = values.iter().map(|x| (x - centre).abs()).collect();
-    let mut scale = (FROM_MAD * median(&away)?).max(floor);
+    let mut scale = deviation(values, centre).max(floor);
     let mut found = None;
     // The second time the scale is that of what the first one kept: a third of bad nodes is left out.
     for _ in 0..2 {
@@ -175,7 +180,7 @@ fn xs(rows: &[Row]) -> Vec<f64> {
 }
 
 /// A distance in standard errors, and how likely chance gives as much.
-pub(super) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
+pub(crate) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
     if distance <= 0.0 || error <= 0.0 {
         // Equal values stand nowhere; without any scatter, any distance is far.
         let is_far = distance > 0.0;
@@ -195,7 +200,7 @@ pub(super) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
 }
 
 /// The standard errors that chance exceeds with this probability: the inverse of [`tail`].
-pub(super) fn errors(p: f64, freedom: f64) -> f64 {
+pub(crate) fn errors(p: f64, freedom: f64) -> f64 {
     let normal = || -Normal::standard().inverse_cdf(p);
     let student =
         || StudentsT::new(0.0, 1.0, freedom).map_or_else(|_| normal(), |t| -t.inverse_cdf(p));

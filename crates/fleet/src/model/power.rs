@@ -2,13 +2,13 @@
 //! leaves open whether a node has it.
 
 use super::confirm::{OF_TRIMMED, lasting, like};
-use super::first::{First, LEAST_LINK, LinkTest, Test, Topic};
+use super::first::{First, LEAST_LINK, LinkTest, Test};
 use super::fit::Fit;
 use super::looks::{ACCUSED_RATE, LAST, LOOKS, WEIGHTS};
 use super::peers::{errors, tail};
 use super::repeats::sum;
 use super::select::SUSPECT_RATE;
-use super::{Detectable, DetectableLink, Role, Suspects, least_effect, sought};
+use super::{Detectable, DetectableLink, Subject, Suspects, least_effect, sought};
 use record::metric::Kind;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use stats::compare::variance::Variance;
@@ -51,7 +51,7 @@ impl First {
         }
         let Some(others) = self.fields[test.field].others(test.row) else { return false };
         let (error, distance) = (others.squared_error().sqrt(), self.distance(test));
-        let sought = sought(self.topic(test.field));
+        let sought = sought(self.subject(test.field));
         distance + MISSED * error >= sought
             && tail(distance, error, others.freedom).1 <= SCREENED
             && self.shown_from(test.field, others.variance / narrower(others.freedom)) <= sought
@@ -65,21 +65,21 @@ impl First {
     }
 
     fn is_hardware(&self, field: usize) -> bool {
-        let topic = self.topic(field);
-        let is_alone = topic.subject.role == Role::Alone && !topic.subject.is_scatter;
-        is_alone && topic.kind == Kind::Hardware
+        let subject = self.subject(field);
+        let is_alone = subject.is_alone() && !subject.is_scatter;
+        is_alone && subject.kind == Kind::Hardware
     }
 
     /// The standard error of all repetitions together, if they scatter as the nodes do the first time.
     fn repeated_error(&self, field: usize, once: f64) -> f64 {
-        let lasting = LASTING * least_effect(self.topic(field));
+        let lasting = LASTING * least_effect(self.subject(field));
         (lasting * lasting + once / f64::from(LAST)).sqrt()
     }
 
     /// The distance at which all repetitions together show a node, as a log.
     fn shown_from(&self, field: usize, once: f64) -> f64 {
         let significant = self.asked(LAST_SHARE, f64::INFINITY) * self.repeated_error(field, once);
-        significant.max(least_effect(self.topic(field)))
+        significant.max(least_effect(self.subject(field)))
     }
 
     /// The squared error that the repetitions of a node will have, as its figure scatters from node
@@ -93,7 +93,7 @@ impl First {
         lasts: Variance,
         wider: f64,
     ) -> Variance {
-        let assumed = (LASTS * least_effect(self.topic(field))).powi(2);
+        let assumed = (LASTS * least_effect(self.subject(field))).powi(2);
         let assumed = Variance { variance: assumed, freedom: f64::INFINITY };
         let lasting = if lasts.variance > assumed.variance { lasts } else { assumed };
         let of_peers = 1.0 + OF_TRIMMED / Suspects::PEERS as f64;
@@ -117,23 +117,23 @@ impl First {
         // Without repetitions all of the difference counts as lasting.
         let lasting = lasting(self, |_| 0.0);
         let of = |(at, field): (usize, &super::peers::Field)| {
-            let topic = self.topic(at);
-            let is_level = topic.subject.role == Role::Alone && !topic.subject.is_scatter;
+            let subject = self.subject(at);
+            let is_level = subject.is_alone() && !subject.is_scatter;
             let first = field.variance().filter(|_| is_level)?;
             let once = first.variance;
-            let is_screened = self.is_hardware(at) && self.shown_from(at, once) <= sought(topic);
+            let is_screened = self.is_hardware(at) && self.shown_from(at, once) <= sought(subject);
             let lasts = *lasting.get(&like(self, at))?;
             let wider = wider(first.freedom)?;
             let Variance { variance, freedom } = self.expected_error(at, first, lasts, wider);
             let error = variance.sqrt();
             let shown = self.asked(LAST_SHARE, freedom) * error;
-            let found = shown.max(least_effect(topic)) + MISSED * error;
+            let found = shown.max(least_effect(subject)) + MISSED * error;
             let peers = field.peers(0)?;
             let standard_errors = self.asked(SUSPECT_RATE, peers.freedom) + MISSED;
             let stands_out = standard_errors * (wider * peers.squared_error()).sqrt();
             let log = if is_screened { found } else { found.max(stands_out) };
-            let (stratum, subject) = (field.stratum, field.subject);
-            Some(Detectable { stratum, subject, kind: topic.kind, factor: log.exp() })
+            let (stratum, at) = (field.stratum, field.subject);
+            Some(Detectable { stratum, subject: at, kind: subject.kind, factor: log.exp() })
         };
         self.fields.iter().enumerate().filter_map(of).collect()
     }
@@ -141,8 +141,8 @@ impl First {
     /// The least losses of a link that are found in 99 % of sweeps, by figure of pairs.
     pub fn detectable_links(&self) -> Vec<DetectableLink> {
         let of = |fit: &Fit| {
-            let is_its = |topic: &Topic| topic.subject.key == fit.key && !topic.is_alone();
-            let subject = self.topics.iter().position(is_its)?;
+            let is_its = |subject: &Subject| subject.key == fit.key && !subject.is_alone();
+            let subject = self.subjects.iter().position(is_its)?;
             let ends: Vec<f64> = (0..fit.links.len()).map(|link| fit.of_ends(link)).collect();
             let (ends, wider) = (median(&ends)?, wider(fit.freedom)?);
             let error = |of_pairs: f64| (wider * fit.variance * (ends + of_pairs)).sqrt();

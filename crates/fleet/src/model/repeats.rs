@@ -12,12 +12,12 @@ const TRIMMED: f64 = 0.2;
 
 /// What the repetitions of one node say.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Repeats {
+pub(crate) struct Repeats {
     /// Their trimmed mean.
     pub mean: f64,
     /// The squared error of that by these repetitions alone, and its degrees of freedom; none of one
     /// repetition.
-    error: Option<Variance>,
+    pub error: Option<Variance>,
 }
 
 impl Repeats {

@@ -31,7 +31,7 @@ pub fn strata(sweep: &Sweep) -> Vec<Stratum> {
 }
 
 /// The index of each node's stratum.
-pub(super) fn index(strata: &[Stratum]) -> HashMap<u32, usize> {
+pub(crate) fn index(strata: &[Stratum]) -> HashMap<u32, usize> {
     let places = strata.iter().enumerate();
     places.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect()
 }

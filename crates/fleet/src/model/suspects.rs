@@ -31,7 +31,7 @@ fn nodes(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<NodeAgain> {
     let mut experiments: BTreeMap<(usize, &str), BTreeSet<&Key>> = BTreeMap::new();
     for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
         let test = &first.tests[*at];
-        let subject = &first.topic(test.field).subject;
+        let subject = first.subject(test.field);
         if subject.role == Role::Alone {
             again.add(first.rank(test), &subject.key);
             let stratum = first.fields[test.field].stratum;
@@ -90,7 +90,7 @@ impl<'a> Standings<'a> {
         let mut nodes = Ordinary::new();
         let chosen: BTreeSet<usize> = first.chosen.iter().copied().gather();
         for (at, test) in first.tests.iter().enumerate() {
-            let subject = &first.topic(test.field).subject;
+            let subject = first.subject(test.field);
             if subject.role == Role::Alone && !subject.is_scatter {
                 let stratum = first.fields[test.field].stratum;
                 let ranks = nodes.entry((stratum, &subject.key.experiment)).or_default();
@@ -117,7 +117,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let mut plan = Plan::default();
     let suspects = || first.chosen.iter().zip(&inquiry.nodes);
     let end = |at: &usize| {
-        let subject = &first.topic(first.tests[*at].field).subject;
+        let subject = first.subject(first.tests[*at].field);
         (first.rank(&first.tests[*at]), subject.role, &subject.key.experiment, &subject.key.case)
     };
     // One metric of a case has shown the end: its other metrics need no further pairs.
@@ -125,7 +125,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let shown: HashSet<_> = suspects().filter(|of| is_shown(of.1)).map(|of| end(of.0)).collect();
     for (at, found) in suspects().filter(|(_, of)| is_open(of)) {
         let test = &first.tests[*at];
-        let subject = &first.topic(test.field).subject;
+        let subject = first.subject(test.field);
         let rank = first.rank(test);
         if subject.role != Role::Alone && !shown.contains(&end(at)) {
             let partners = partners.best(rank, &subject.key, None);

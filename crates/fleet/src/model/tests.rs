@@ -3,7 +3,7 @@
 use super::{At, Charge, Judgement, Known, LOOKS, Role, Suspects, Verdict, judge, suspects};
 use crate::matchings::{isolated, matchings, steps_for};
 use crate::read::Sweep;
-use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Loads, Node, Pair, Purpose};
+use crate::sweep::{Estimate, FLEET_FORMAT, Figure, Header, Node, Pair, Purpose};
 use fastrand::Rng;
 use proptest::prelude::*;
 use record::key::{CaseId, Key};
@@ -60,33 +60,14 @@ impl Fleet {
 
     fn sweep(&self) -> Sweep {
         let mut rng = Rng::with_seed(self.seed);
-        let header = Header {
-            format: FLEET_FORMAT,
-            id: "drawn".to_owned(),
-            started: "2026-11-26T00:00:00Z".to_owned(),
-            plumb: String::new(),
-            size: self.size,
-            preset: "quick".to_owned(),
-            selectors: Vec::new(),
-            pair_selectors: Vec::new(),
-            steps: steps_for(self.size),
-            seed: self.seed,
-            loads: Loads::default(),
-            starter: "options".to_owned(),
-            simulated: false,
-        };
+        let header = Header { format: FLEET_FORMAT, size: self.size, ..Header::default() };
         let mut sweep = Sweep::new(header);
         for rank in 0..self.size {
             let node = Node {
                 rank: (self.rank)(rank),
                 name: format!("n{rank}"),
-                plumb: String::new(),
                 stratum: BTreeMap::from([("cpu".to_owned(), (self.hardware)(rank).to_owned())]),
-                labels: BTreeMap::new(),
-                address: String::new(),
-                record: None,
-                clock_offset_s: 0.0,
-                round_trip_s: 0.0,
+                ..Node::default()
             };
             sweep.nodes.insert(node.rank, node);
             self.alone(&mut sweep, rank, 0, &mut rng);

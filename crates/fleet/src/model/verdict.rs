@@ -34,8 +34,7 @@ pub enum Role {
 }
 
 /// Where a figure stands among those of its peers in the first measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     /// The node.
     pub rank: u32,
@@ -56,8 +55,7 @@ pub struct Standing {
 }
 
 /// What is compared over nodes: a figure of nodes, or what pairs say of one of their ends.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The figure.
     pub key: Key,
@@ -65,6 +63,19 @@ pub struct Subject {
     pub role: Role,
     /// Whether the scatter of its rounds is compared, not its level.
     pub is_scatter: bool,
+    /// Unit of the figure.
+    pub unit: Unit,
+    /// Direction of improvement.
+    pub better: Better,
+    /// Class of the figure.
+    pub kind: Kind,
+}
+
+impl Subject {
+    /// Whether nodes measure it by themselves.
+    pub fn is_alone(&self) -> bool {
+        self.role == Role::Alone
+    }
 }
 
 /// What is accused.
@@ -178,8 +189,7 @@ pub struct Below {
 }
 
 /// How slow a node must be to be found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Detectable {
     /// Index of the stratum in [`Judgement::strata`].
     pub stratum: usize,
@@ -192,8 +202,7 @@ pub struct Detectable {
 }
 
 /// How bad a link must be to be found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DetectableLink {
     /// Index of the figure in [`Judgement::subjects`].
     pub subject: usize,
@@ -202,8 +211,7 @@ pub struct DetectableLink {
 }
 
 /// A node whose single-node figures phase 4 measures again: a suspect, or a healthy peer beside it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeAgain {
     /// The node.
     pub rank: u32,
@@ -214,8 +222,7 @@ pub struct NodeAgain {
 /// A pair that phase 4 measures again, with hardly anything else running, as [`Purpose::Suspect`].
 ///
 /// [`Purpose::Suspect`]: crate::sweep::Purpose::Suspect
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkAgain {
     /// The near end.
     pub from: u32,
@@ -229,8 +236,7 @@ pub struct LinkAgain {
 
 /// What phase 4 measures for its next look; nothing after the last. Nodes do not disturb each other
 /// and run at the same time; pairs run in turns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Suspects {
     /// Numbers of the first and the last repetition of nodes.
     pub again: (u32, u32),
@@ -256,16 +262,10 @@ impl Suspects {
     pub fn beside(size: u32) -> u32 {
         (size / Suspects::NODES_A_PAIR).max(1)
     }
-
-    /// Whether there is nothing to measure.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.pairs.is_empty()
-    }
 }
 
 /// All that the model says of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// Nodes of identical hardware, the largest stratum first.
     pub strata: Vec<Stratum>,

@@ -2,7 +2,7 @@
 
 use super::members::{Member, State};
 use super::{Act, Clock, Course, Rank0};
-use crate::sweep::{Event, Node, Stage};
+use crate::sweep::{Event, Header, Node, Stage};
 use crate::tree::{ancestors, children};
 use crate::wire::{Down, Hello};
 use std::time::Duration;
@@ -43,59 +43,32 @@ impl Rank0 {
         if self.is_over() {
             return Some(("the sweep is over".to_owned(), false));
         }
-        if hello.plumb != header.plumb {
-            let why = format!(
-                "it has plumb {}, rank 0 has {}: install the same version on all nodes",
-                hello.plumb, header.plumb
-            );
+        if let Some(why) = unfit(hello, header) {
             return Some((why, true));
         }
-        if hello.size != header.size || hello.rank >= header.size {
-            let why = format!(
-                "it is rank {} of {} nodes, the sweep has {}: start all nodes with the same size",
-                hello.rank, hello.size, header.size
-            );
-            return Some((why, true));
-        }
-        if hello.simulated != header.simulated {
-            let why = match hello.simulated {
-                true => "its figures are drawn (--figures), those of the sweep are measured",
-                false => "its figures are measured, those of the sweep are drawn (--figures)",
-            };
-            return Some((why.to_owned(), true));
-        }
-        if !is_short(hello) {
-            return Some(("its description is too long".to_owned(), true));
-        }
+        let rank = hello.rank;
         let meets = matches!(self.course, Course::Meets(_));
-        match self.members.get(&hello.rank) {
-            None if meets => None,
-            None => Some((
-                format!(
-                    "the sweep goes on without rank {}, which did not join in time; `plumb fleet \
-                     resume` takes it in afterwards",
-                    hello.rank
-                ),
-                false,
-            )),
+        let why = match self.members.get(&rank) {
+            None if meets => return None,
+            None => format!(
+                "the sweep goes on without rank {rank}, which did not join in time; `plumb fleet \
+                 resume` takes it in afterwards"
+            ),
             Some(member) if member.hello.instance == hello.instance => match member.state {
-                State::Lost => Some((
+                State::Lost => {
                     "the sweep gave this node up; `plumb fleet resume` takes it in afterwards"
-                        .to_owned(),
-                    false,
-                )),
-                State::Here | State::Awaited(_) => None,
+                        .to_owned()
+                }
+                State::Here | State::Awaited(_) => return None,
             },
             // One that was started again before anything was measured.
-            Some(member) if meets && member.state != State::Here => None,
-            Some(member) => Some((
-                format!(
-                    "two nodes have rank {}: {} at {} joined before; give each node its own rank",
-                    hello.rank, member.hello.name, member.hello.address
-                ),
-                false,
-            )),
-        }
+            Some(member) if meets && member.state != State::Here => return None,
+            Some(member) => format!(
+                "two nodes have rank {rank}: {} at {} joined before; give each node its own rank",
+                member.hello.name, member.hello.address
+            ),
+        };
+        Some((why, false))
     }
 
     /// A node that was let in is connected to rank 0: it is placed in the tree.
@@ -191,6 +164,29 @@ impl Rank0 {
             member.state = State::Awaited(until);
         }
     }
+}
+
+/// Why a node cannot be one of the sweep, whatever else it does.
+fn unfit(hello: &Hello, header: &Header) -> Option<String> {
+    if hello.plumb != header.plumb {
+        return Some(format!(
+            "it has plumb {}, rank 0 has {}: install the same version on all nodes",
+            hello.plumb, header.plumb
+        ));
+    }
+    if hello.size != header.size || hello.rank >= header.size {
+        return Some(format!(
+            "it is rank {} of {} nodes, the sweep has {}: start all nodes with the same size",
+            hello.rank, hello.size, header.size
+        ));
+    }
+    let why = match (hello.simulated, header.simulated) {
+        (true, false) => "its figures are drawn (--figures), those of the sweep are measured",
+        (false, true) => "its figures are measured, those of the sweep are drawn (--figures)",
+        _ if !is_short(hello) => "its description is too long",
+        _ => return None,
+    };
+    Some(why.to_owned())
 }
 
 fn is_short(hello: &Hello) -> bool {

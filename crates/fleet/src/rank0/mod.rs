@@ -173,11 +173,6 @@ impl Rank0 {
         rank0
     }
 
-    /// What the sweep does.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     /// What there is to do now.
     pub fn take(&mut self) -> Option<Act> {
         self.acts.pop_front()
@@ -186,11 +181,6 @@ impl Rank0 {
     /// Whether the sweep is over.
     pub fn is_over(&self) -> bool {
         matches!(self.course, Course::Over)
-    }
-
-    /// How many nodes take part now.
-    pub fn present(&self) -> usize {
-        self.members.values().filter(|member| member.state == State::Here).count()
     }
 
     /// When [`Rank0::tick`] is due, if nothing arrives before.

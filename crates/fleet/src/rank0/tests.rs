@@ -1,30 +1,18 @@
 use super::{Act, Admission, Clock, Rank0};
-use crate::recipe::{Limits, Recipe};
-use crate::sweep::{Event, FLEET_FORMAT, Header, Loads, Stage};
+use crate::simulated::recipe;
+use crate::sweep::{Event, Loads, Stage};
 use crate::wire::{Down, Hello, Message, Numbered, Order, Report};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 fn rank0(size: u32) -> Rank0 {
-    let header = Header {
-        format: FLEET_FORMAT,
-        id: "s".to_owned(),
-        started: String::new(),
-        plumb: "0.1.0".to_owned(),
-        size,
-        preset: "rehearsal".to_owned(),
-        selectors: vec!["clock.read".to_owned()],
-        pair_selectors: Vec::new(),
-        steps: 1,
-        seed: 1,
-        loads: Loads::default(),
-        starter: "options".to_owned(),
-        simulated: false,
-    };
-    let limits =
-        Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 };
-    Rank0::new(Recipe { header, limits }, 1, None)
+    let mut recipe = recipe(size, 1);
+    recipe.header.selectors = vec!["clock.read".to_owned()];
+    recipe.header.steps = 1;
+    recipe.header.loads = Loads::default();
+    recipe.header.simulated = false;
+    Rank0::new(recipe, 1, None)
 }
 
 fn hello(rank: u32, size: u32) -> Hello {

@@ -5,7 +5,7 @@ use super::{Act, Course, Rank0};
 use crate::model::Known;
 use crate::recipe::{Job, Step};
 use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
-use crate::wire::{Between, OneTime, Order, Report};
+use crate::wire::{OneTime, Order, Report};
 use record::order::Gather;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
@@ -30,7 +30,7 @@ pub(super) struct Work {
     /// The jobs that an order belongs to: several, that of a far end with several near ends.
     of_order: BTreeMap<u64, Vec<u32>>,
     /// What a gathering has measured, until its last sender is done.
-    held: Vec<(Job, Vec<Between>)>,
+    held: Vec<(Job, Vec<Figure>)>,
     next_job: u32,
     last_id: u64,
     /// Steps that began, over all phases.
@@ -369,14 +369,14 @@ impl Rank0 {
         self.write(Event::Node(Node::of(hello, clock, Some(record))));
     }
 
-    fn write_pair(&mut self, job: &Job, figures: Vec<Between>) {
+    fn write_pair(&mut self, job: &Job, figures: Vec<Figure>) {
         let Job::Pair { purpose, from, to, .. } = *job else { return };
         let step = self.work.number;
         if figures.is_empty() {
             return self.give_up(job, "no figure was measured".to_owned());
         }
         for figure in figures {
-            let Between { key, unit, better, estimate, predicted } = figure;
+            let Figure { key, unit, better, estimate, predicted, .. } = figure;
             let pair = Pair { step, purpose, from, to, key, unit, better, estimate, predicted };
             self.write(Event::Pair(pair));
         }

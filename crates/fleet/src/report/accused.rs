@@ -1,9 +1,9 @@
 //! The evidence: every verdict on each node and link, with what it rests on.
 
-use super::View;
 use super::answer::{by, by_place, charge, figure, interval, sure_of, tone, value};
 use super::names::{at, ends, span};
 use super::nodes::z;
+use super::{View, left_out};
 use crate::model::{At, Verdict};
 use report::document::{Block, Cell, Row, Section, Table};
 
@@ -21,21 +21,9 @@ pub(super) fn section(view: &View) -> Option<Section> {
     for (at_, own) in accused.iter().take(SHOWN) {
         blocks.push(Block::Subheading(heading(view, *at_)).for_all());
         blocks.push(Block::Table(table(view, own)).for_all());
-        if own.len() > FIGURES {
-            let text = format!(
-                "{} more figures are left out; the JSON file has all.",
-                own.len() - FIGURES
-            );
-            blocks.push(Block::text(text).for_all());
-        }
+        blocks.extend(left_out(own.len(), FIGURES, " figures", "the JSON file has all"));
     }
-    if accused.len() > SHOWN {
-        let text = format!(
-            "{} more nodes and links are left out; the JSON file has all.",
-            accused.len() - SHOWN
-        );
-        blocks.push(Block::text(text).for_all());
-    }
+    blocks.extend(left_out(accused.len(), SHOWN, " nodes and links", "the JSON file has all"));
     Some(Section::new("accused", "The evidence", blocks))
 }
 

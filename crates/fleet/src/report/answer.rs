@@ -83,33 +83,18 @@ fn verdict(view: &View) -> String {
     let accused = by_place(view);
     let count = |of: Charge| accused.iter().filter(|(_, own)| own[0].charge == of).count();
     let is = |count: usize| if count == 1 { "is" } else { "are" };
-    let peers = |count: usize| if count == 1 { "its" } else { "their" };
-    let slower = count(Charge::Slower);
-    let unstable = count(Charge::Unstable);
-    let links = count(Charge::DegradedLink);
-    let suspects = count(Charge::Suspect);
+    let nodes = |count: usize, what: &str| {
+        let peers = if count == 1 { "its" } else { "their" };
+        (count, format!("{} {} {what} than {peers} peers", counted(count, "node"), is(count)))
+    };
+    let (links, suspects) = (count(Charge::DegradedLink), count(Charge::Suspect));
+    let lost = lost(view.sweep).len();
     let parts = [
-        (
-            slower,
-            format!(
-                "{} {} slower than {} peers",
-                counted(slower, "node"),
-                is(slower),
-                peers(slower)
-            ),
-        ),
-        (
-            unstable,
-            format!(
-                "{} {} less stable than {} peers",
-                counted(unstable, "node"),
-                is(unstable),
-                peers(unstable)
-            ),
-        ),
+        nodes(count(Charge::Slower), "slower"),
+        nodes(count(Charge::Unstable), "less stable"),
         (links, format!("{} {} degraded", counted(links, "link"), is(links))),
         (suspects, format!("{} not confirmed", counted(suspects, "suspect"))),
-        (lost(view.sweep).len(), format!("{} lost", counted(lost(view.sweep).len(), "node"))),
+        (lost, format!("{} lost", counted(lost, "node"))),
     ];
     let mut said: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
@@ -354,14 +339,11 @@ fn foot(view: &View) -> Vec<(String, String)> {
 
 /// `nodes less than 3.1 % (hardware), 12 % (os) worse than their peers; figures of 3 nodes …`.
 fn cannot_see(view: &View) -> String {
-    let kinds = [(Kind::Hardware, "hardware"), (Kind::Os, "os"), (Kind::Io, "io")];
+    let kinds = [Kind::Hardware, Kind::Os, Kind::Io].map(Kind::text);
     let least = super::nodes::least_seen(view);
-    let said: Vec<String> = kinds
-        .iter()
-        .filter_map(|(kind, name)| {
-            Some(format!("{} ({name})", percent(*least.get(name_of(*kind))?)))
-        })
-        .collect();
+    let least = kinds.iter().filter_map(|kind| Some((kind, *least.get(kind)?)));
+    let said: Vec<String> =
+        least.map(|(kind, least)| format!("{} ({kind})", percent(least))).collect();
     let alone = super::strata::too_small(view);
     let small = match alone {
         0 => String::new(),
@@ -418,14 +400,5 @@ fn hidden_links(view: &View) -> String {
                 listed(&named)
             )
         }
-    }
-}
-
-/// The name that a kind has in records.
-pub(super) fn name_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Hardware => "hardware",
-        Kind::Os => "os",
-        Kind::Io => "io",
     }
 }

@@ -2,54 +2,23 @@
 
 use super::View;
 use super::names::{node, stratum};
-use super::nodes::strata;
+use crate::model::strata::index;
 use crate::model::{At, Role, Standing};
-use crate::sweep::{Estimate, Node, Purpose};
+use crate::sweep::{Node, Purpose};
 use record::key::Key;
-use report::csv::table;
-use serde_json::Value;
+use record::metric::Kind;
+use report::csv::{columns, table};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Columns before the parameters of cases.
-const FIRST: [&str; 13] = [
-    "sweep",
-    "started",
-    "node",
-    "rank",
-    "far_node",
-    "stratum",
-    "rack",
-    "switch",
-    "zone",
-    "instance_type",
-    "labels",
-    "phase",
-    "experiment",
-];
+/// Columns ([`columns`]) before the parameters of cases.
+const FIRST: &str = "sweep started node rank far_node stratum rack=labels/ switch=labels/ \
+    zone=labels/ instance_type=labels/ labels=others phase experiment";
 /// Columns behind them.
-const LAST: [&str; 21] = [
-    "other",
-    "metric",
-    "unit",
-    "better",
-    "kind",
-    "value",
-    "ci_low",
-    "ci_high",
-    "rounds",
-    "scatter",
-    "predicted_low",
-    "predicted_high",
-    "repetition",
-    "step",
-    "of_peers",
-    "z",
-    "verdict",
-    "factor",
-    "factor_low",
-    "factor_high",
-    "plumb",
-];
+const LAST: &str = "other metric unit better kind value ci_low=ci/0 ci_high=ci/1 rounds scatter \
+    predicted_low=predicted/0 predicted_high=predicted/1 repetition=again step of_peers z \
+    verdict=verdict/charge factor=verdict/ factor_low=verdict/interval/0 \
+    factor_high=verdict/interval/1 plumb";
 /// Labels with columns of their own.
 const LABELS: [&str; 4] = ["rack", "switch", "zone", "instance_type"];
 
@@ -58,92 +27,79 @@ const LABELS: [&str; 4] = ["rack", "switch", "zone", "instance_type"];
 /// parameters that are not among them. `of_peers` is the speed beside the median of the stratum.
 /// A pair's node is the near end.
 pub fn render(view: &View, params: &[&str]) -> String {
-    let heading = |param: &&str| match FIRST.iter().chain(&LAST).any(|name| name == param) {
+    let (first, last) = (columns(FIRST), columns(LAST));
+    let heading = |param: &&str| match first.iter().chain(&last).any(|(name, _)| name == param) {
         true => format!("case_{param}"),
         false => (*param).to_owned(),
     };
+    let name = |(name, _): &(&str, String)| (*name).to_owned();
     let middle = params.iter().map(heading);
     let names: Vec<String> =
-        FIRST.map(str::to_owned).into_iter().chain(middle).chain(LAST.map(str::to_owned)).collect();
-    let places = Places::of(view);
+        first.iter().map(name).chain(middle).chain(last.iter().map(name)).collect();
+    let standings = standings(view);
     let figures = view.sweep.figures.iter().map(|figure| {
-        let is_first = figure.again == 0;
-        One {
-            rank: figure.rank,
-            far: None,
-            phase: if is_first { "alone" } else { "suspects" },
-            key: &figure.key,
-            about: [text(&figure.unit), text(&figure.better), text(&figure.kind)],
-            estimate: &figure.estimate,
-            predicted: figure.predicted,
-            repetition: Some(figure.again),
-            step: None,
-            standing: places.standing(figure.rank, &figure.key).filter(|_| is_first),
-            verdict: Some(At::Node(figure.rank)).filter(|_| is_first),
+        let mut row = json!(figure);
+        row["phase"] = json!("suspects");
+        if figure.again == 0 {
+            row["phase"] = json!("alone");
+            row["verdict"] = verdict(view, At::Node(figure.rank), &figure.key);
+            if let Some(standing) = standings.get(&(figure.rank, &figure.key)) {
+                row["of_peers"] = json!(1.0 / standing.factor);
+                row["z"] = json!(standing.z);
+            }
         }
+        (figure.rank, &figure.key, row)
     });
-    let pairs = view.sweep.pairs.iter().map(|pair| One {
-        rank: pair.from,
-        far: Some(pair.to),
-        phase: purpose(pair.purpose),
-        key: &pair.key,
-        about: [text(&pair.unit), text(&pair.better), "io".to_owned()],
-        estimate: &pair.estimate,
-        predicted: pair.predicted,
-        repetition: None,
-        step: Some(pair.step),
-        standing: None,
-        verdict: Some(At::Link(pair.from, pair.to)).filter(|_| pair.purpose == Purpose::Matching),
+    let pairs = view.sweep.pairs.iter().map(|pair| {
+        let mut row = json!(pair);
+        row["rank"] = json!(pair.from);
+        row["far_node"] = json!(node(view.sweep, pair.to));
+        row["phase"] = json!(phase(pair.purpose));
+        row["kind"] = json!(Kind::Io);
+        if pair.purpose == Purpose::Matching {
+            row["verdict"] = verdict(view, At::Link(pair.from, pair.to), &pair.key);
+        }
+        (pair.from, &pair.key, row)
     });
-    let strata: HashMap<u32, String> = strata(view)
+    let strata: HashMap<u32, String> = index(&view.judgement.strata)
         .into_iter()
         .map(|(rank, at)| (rank, stratum(&view.judgement.strata[at])))
         .collect();
-    let rows = figures.chain(pairs).map(|one| row(view, &one, params, &strata));
+    let rows = figures.chain(pairs).map(|(rank, key, mut row)| {
+        row["sweep"] = json!(view.sweep.header.id);
+        row["started"] = json!(view.sweep.header.started);
+        row["node"] = json!(node(view.sweep, rank));
+        row["stratum"] = json!(strata.get(&rank));
+        if let Some(own) = view.sweep.nodes.get(&rank) {
+            row["labels"] = json!(own.labels);
+            row["others"] = json!(others(own));
+            row["plumb"] = json!(own.plumb);
+        }
+        let of_case =
+            |name: &&str| key.case.get(name).map_or_else(String::new, ToString::to_string);
+        let other = key.case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
+        let other: Vec<String> = other.map(|(name, value)| format!("{name}={value}")).collect();
+        row["other"] = json!(other.join("; "));
+        let mut texts = cells(&first, &row);
+        texts.extend(params.iter().map(of_case));
+        texts.extend(cells(&last, &row));
+        texts
+    });
     table(names.iter().map(String::as_str), rows)
 }
 
-/// What a row is of.
-struct One<'view> {
-    rank: u32,
-    far: Option<u32>,
-    phase: &'static str,
-    key: &'view Key,
-    /// Unit, better direction, kind.
-    about: [String; 3],
-    estimate: &'view Estimate,
-    predicted: Option<(f64, f64)>,
-    repetition: Option<u32>,
-    step: Option<u32>,
-    standing: Option<&'view Standing>,
-    /// Whose verdict belongs to it.
-    verdict: Option<At>,
-}
-
 /// Where nodes stand in the figures that they have alone.
-pub(super) struct Places<'view>(HashMap<(u32, &'view Key), &'view Standing>);
-
-impl<'view> Places<'view> {
-    pub(super) fn of(view: &'view View) -> Self {
-        let judgement = &view.judgement;
-        let standings = judgement.standings.iter();
-        Places(
-            standings
-                .filter_map(|standing| {
-                    let subject = judgement.subjects.get(standing.subject)?;
-                    let is_own = subject.role == Role::Alone && !subject.is_scatter;
-                    is_own.then_some(((standing.rank, &subject.key), standing))
-                })
-                .collect(),
-        )
-    }
-
-    pub(super) fn standing(&self, rank: u32, key: &Key) -> Option<&'view Standing> {
-        self.0.get(&(rank, key)).copied()
-    }
+fn standings<'view>(view: &'view View) -> HashMap<(u32, &'view Key), &'view Standing> {
+    let judgement = &view.judgement;
+    let of = |standing: &'view Standing| {
+        let subject = judgement.subjects.get(standing.subject)?;
+        let is_own = subject.role == Role::Alone && !subject.is_scatter;
+        is_own.then_some(((standing.rank, &subject.key), standing))
+    };
+    judgement.standings.iter().filter_map(of).collect()
 }
 
-fn purpose(purpose: Purpose) -> &'static str {
+fn phase(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Matching => "pairs",
         Purpose::Isolated => "pairs isolated",
@@ -154,34 +110,13 @@ fn purpose(purpose: Purpose) -> &'static str {
     }
 }
 
-fn row(view: &View, one: &One, params: &[&str], strata: &HashMap<u32, String>) -> Vec<String> {
-    let header = &view.sweep.header;
-    let own = view.sweep.nodes.get(&one.rank);
-    let label =
-        |name: &str| own.and_then(|node| node.labels.get(name).cloned()).unwrap_or_default();
-    let mut cells = vec![
-        header.id.clone(),
-        header.started.clone(),
-        node(view.sweep, one.rank),
-        one.rank.to_string(),
-        one.far.map_or_else(String::new, |far| node(view.sweep, far)),
-        strata.get(&one.rank).cloned().unwrap_or_default(),
-    ];
-    cells.extend(LABELS.map(label));
-    cells.push(own.map_or_else(String::new, others));
-    cells.extend([one.phase.to_owned(), one.key.experiment.clone()]);
-    let case = &one.key.case;
-    cells.extend(
-        params.iter().map(|name| case.get(name).map_or_else(String::new, ToString::to_string)),
-    );
-    let other = case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
-    cells.push(other.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; "));
-    cells.push(one.key.metric.clone());
-    cells.extend(one.about.clone());
-    cells.extend(numbers(one));
-    cells.extend(judged(view, one));
-    cells.push(own.map_or_else(String::new, |node| node.plumb.clone()));
-    cells
+/// The verdict on the level of a figure; null without one.
+fn verdict(view: &View, at: At, key: &Key) -> Value {
+    let mut verdicts = view.judgement.verdicts.iter();
+    let is_its = |verdict: &&crate::model::Verdict| {
+        verdict.at == at && verdict.key == *key && !verdict.is_scatter
+    };
+    json!(verdicts.find(is_its))
 }
 
 /// Labels without columns of their own.
@@ -190,47 +125,21 @@ fn others(node: &Node) -> String {
     others.map(|(name, text)| format!("{name}={text}")).collect::<Vec<String>>().join("; ")
 }
 
-fn numbers(one: &One) -> [String; 9] {
-    let Estimate { value, ci, rounds, scatter } = *one.estimate;
-    let end = |ends: Option<(f64, f64)>, get: fn((f64, f64)) -> f64| number(ends.map(get));
-    let count = |of: Option<u32>| of.map_or_else(String::new, |of| of.to_string());
-    [
-        number(Some(value)),
-        end(ci, |(low, _)| low),
-        end(ci, |(_, high)| high),
-        rounds.to_string(),
-        number(scatter),
-        end(one.predicted, |(low, _)| low),
-        end(one.predicted, |(_, high)| high),
-        count(one.repetition),
-        count(one.step),
-    ]
-}
-
-/// Speed beside the peers, z, verdict and its factor.
-fn judged(view: &View, one: &One) -> [String; 6] {
-    let verdict = view.judgement.verdicts.iter().find(|verdict| {
-        Some(verdict.at) == one.verdict && verdict.key == *one.key && !verdict.is_scatter
-    });
-    [
-        number(one.standing.map(|standing| 1.0 / standing.factor)),
-        number(one.standing.and_then(|standing| standing.z)),
-        verdict.map_or_else(String::new, |verdict| text(&verdict.charge)),
-        number(verdict.map(|verdict| verdict.factor)),
-        number(verdict.map(|verdict| verdict.interval.0)),
-        number(verdict.map(|verdict| verdict.interval.1)),
-    ]
-}
-
-/// Digits as they are; nothing for what is no number.
-pub(super) fn number(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or_else(String::new, |value| value.to_string())
+/// The texts of some columns; empty where the row has none.
+pub(super) fn cells(columns: &[(&str, String)], row: &Value) -> Vec<String> {
+    let cell = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // Digits as they are: a whole number has no point.
+        _ => match value.as_f64().filter(|_| value.is_f64()) {
+            Some(number) => number.to_string(),
+            None => value.to_string(),
+        },
+    };
+    columns.iter().map(|(_, place)| row.pointer(place).map_or_else(String::new, cell)).collect()
 }
 
 /// A word as it stands in records.
 pub(super) fn text(word: &impl serde::Serialize) -> String {
-    match serde_json::to_value(word) {
-        Ok(Value::String(text)) => text,
-        _ => String::new(),
-    }
+    json!(word).as_str().unwrap_or_default().to_owned()
 }

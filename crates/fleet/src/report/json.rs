@@ -4,8 +4,8 @@ use super::View;
 use super::missing::lost;
 use super::names::{at, node};
 use crate::model::{At, Below, Role, Stratum, Verdict};
-use crate::sweep::{Absent, End, Estimate, Loads, Node, Purpose, Stage};
-use record::key::{CaseId, Key};
+use crate::sweep::{Absent, End, Estimate, Loads, Node, Phase, Purpose};
+use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub struct FlatSweep {
     /// How it ended; null where it did not.
     end: Option<End>,
     /// Phases that began and ended.
-    phases: Vec<FlatPhase>,
+    phases: Vec<Phase>,
     /// The nodes that joined.
     nodes: Vec<Node>,
     /// Nodes of identical hardware, which are each other's peers; `ranks` are those of `nodes`.
@@ -79,17 +79,7 @@ pub struct FlatSweep {
     damaged_lines: Vec<usize>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatPhase {
-    /// Which.
-    phase: Stage,
-    /// Whether it ended.
-    ended: bool,
-    /// Time since the sweep began, in seconds.
-    at_s: f64,
-}
-
+/// A node or link that is worse than its peers.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatVerdict {
@@ -102,6 +92,7 @@ struct FlatVerdict {
     verdict: Verdict,
 }
 
+/// What stood out once and was found well.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatCleared {
@@ -109,25 +100,20 @@ struct FlatCleared {
     which: String,
     /// The same by ranks.
     at: At,
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
 }
 
+/// A node beside its peers.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatStanding {
     /// Name of the node.
     node: String,
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Which end of pairs.
     role: Role,
     /// Whether the scatter of its rounds is compared, not its level.
@@ -141,6 +127,7 @@ struct FlatStanding {
     peers: usize,
 }
 
+/// A figure of one node.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatFigure {
@@ -148,12 +135,9 @@ struct FlatFigure {
     node: String,
     /// Its rank.
     rank: u32,
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Unit of all quantities.
     unit: Unit,
     /// Direction of improvement.
@@ -169,6 +153,7 @@ struct FlatFigure {
     again: u32,
 }
 
+/// A figure between two nodes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatPair {
@@ -180,12 +165,9 @@ struct FlatPair {
     step: u32,
     /// Why it was measured.
     purpose: Purpose,
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Unit of all quantities.
     unit: Unit,
     /// Direction of improvement.
@@ -197,15 +179,13 @@ struct FlatPair {
     predicted: Option<(f64, f64)>,
 }
 
+/// A figure that was not compared over nodes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatUntested {
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Why.
     why: String,
 }
@@ -233,9 +213,9 @@ pub(super) fn text(of: &impl Serialize) -> String {
 }
 
 fn flat(view: &View) -> FlatSweep {
+    let untested = |(key, why): &(Key, String)| FlatUntested { key: key.clone(), why: why.clone() };
     let sweep = view.sweep;
     let header = sweep.header.clone();
-    let phases = sweep.phases.iter();
     let judgement = &view.judgement;
     FlatSweep {
         format: FORMAT,
@@ -252,9 +232,7 @@ fn flat(view: &View) -> FlatSweep {
         starter: header.starter,
         simulated: header.simulated,
         end: sweep.end.clone(),
-        phases: phases
-            .map(|of| FlatPhase { phase: of.phase, ended: of.ended, at_s: of.at_s })
-            .collect(),
+        phases: sweep.phases.clone(),
         nodes: sweep.nodes.values().cloned().collect(),
         strata: judgement.strata.clone(),
         verdicts: judgement.verdicts.iter().map(|verdict| of_verdict(view, verdict)).collect(),
@@ -269,7 +247,7 @@ fn flat(view: &View) -> FlatSweep {
         pairs: pairs(view),
         absents: sweep.absents.clone(),
         lost: lost(sweep).iter().map(|absent| node(sweep, absent.rank)).collect(),
-        untested: judgement.untested.iter().map(|(key, why)| untested(key, why)).collect(),
+        untested: judgement.untested.iter().map(untested).collect(),
         damaged_lines: sweep.damaged.iter().map(|damaged| damaged.line).collect(),
     }
 }
@@ -284,25 +262,16 @@ fn of_verdict(view: &View, verdict: &Verdict) -> FlatVerdict {
 }
 
 fn cleared(view: &View, of: At, key: &Key) -> FlatCleared {
-    let Key { experiment, case, metric } = key.clone();
-    FlatCleared { which: at(view.sweep, of), at: of, experiment, case, metric }
-}
-
-fn untested(key: &Key, why: &str) -> FlatUntested {
-    let Key { experiment, case, metric } = key.clone();
-    FlatUntested { experiment, case, metric, why: why.to_owned() }
+    FlatCleared { which: at(view.sweep, of), at: of, key: key.clone() }
 }
 
 fn standings(view: &View) -> Vec<FlatStanding> {
     let judgement = &view.judgement;
     let of = |standing: &crate::model::Standing| {
         let subject = judgement.subjects.get(standing.subject)?;
-        let Key { experiment, case, metric } = subject.key.clone();
         Some(FlatStanding {
             node: node(view.sweep, standing.rank),
-            experiment,
-            case,
-            metric,
+            key: subject.key.clone(),
             role: subject.role,
             is_scatter: subject.is_scatter,
             of_peers: 1.0 / standing.factor,
@@ -314,41 +283,31 @@ fn standings(view: &View) -> Vec<FlatStanding> {
 }
 
 fn figures(view: &View) -> Vec<FlatFigure> {
-    let of = |figure: &crate::sweep::Figure| {
-        let Key { experiment, case, metric } = figure.key.clone();
-        FlatFigure {
-            node: node(view.sweep, figure.rank),
-            rank: figure.rank,
-            experiment,
-            case,
-            metric,
-            unit: figure.unit,
-            better: figure.better,
-            kind: figure.kind,
-            estimate: figure.estimate,
-            predicted: figure.predicted,
-            again: figure.again,
-        }
+    let of = |figure: &crate::sweep::Figure| FlatFigure {
+        node: node(view.sweep, figure.rank),
+        rank: figure.rank,
+        key: figure.key.clone(),
+        unit: figure.unit,
+        better: figure.better,
+        kind: figure.kind,
+        estimate: figure.estimate,
+        predicted: figure.predicted,
+        again: figure.again,
     };
     view.sweep.figures.iter().map(of).collect()
 }
 
 fn pairs(view: &View) -> Vec<FlatPair> {
-    let of = |pair: &crate::sweep::Pair| {
-        let Key { experiment, case, metric } = pair.key.clone();
-        FlatPair {
-            from: node(view.sweep, pair.from),
-            to: node(view.sweep, pair.to),
-            step: pair.step,
-            purpose: pair.purpose,
-            experiment,
-            case,
-            metric,
-            unit: pair.unit,
-            better: pair.better,
-            estimate: pair.estimate,
-            predicted: pair.predicted,
-        }
+    let of = |pair: &crate::sweep::Pair| FlatPair {
+        from: node(view.sweep, pair.from),
+        to: node(view.sweep, pair.to),
+        step: pair.step,
+        purpose: pair.purpose,
+        key: pair.key.clone(),
+        unit: pair.unit,
+        better: pair.better,
+        estimate: pair.estimate,
+        predicted: pair.predicted,
     };
     view.sweep.pairs.iter().map(of).collect()
 }

@@ -1,7 +1,8 @@
 //! What was not measured, and why; and how the sweep went.
 
-use super::View;
+use super::csv::text;
 use super::names::{counted, duration, listed, node, nodes};
+use super::{View, left_out};
 use crate::read::Sweep;
 use crate::sweep::{Absent, Stage};
 use report::document::{Block, Cell, Row, Section, Table, Tone};
@@ -64,7 +65,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
     }
     let mut blocks = Vec::new();
     if !groups.is_empty() {
-        let left_out = groups.len().saturating_sub(LISTED);
+        let more = left_out(groups.len(), LISTED, "", "the JSON file has all");
         let rows = groups.into_iter().take(LISTED).enumerate();
         let rows = rows.map(|(at, ((is_kept, phase, what, why), all))| {
             let which = if all.iter().any(|absent| absent.to.is_some()) {
@@ -82,17 +83,14 @@ pub(super) fn section(view: &View) -> Option<Section> {
             let cells = vec![
                 Cell::plain(which),
                 Cell::toned(what, tone),
-                Cell::plain(name(phase)),
+                Cell::plain(text(&phase)),
                 Cell::plain(why),
             ];
             Row { cells, is_spare: at >= SHOWN }
         });
         let table = Table::new("", &["which", "what", "phase", "why"], rows);
         blocks.push(Block::Table(table).for_all());
-        if left_out > 0 {
-            let text = format!("{left_out} more are left out; the JSON file has all.");
-            blocks.push(Block::text(text).for_all());
-        }
+        blocks.extend(more);
     }
     blocks.extend(
         silent(sweep).into_iter().chain(damaged(sweep)).map(|text| Block::text(text).for_all()),
@@ -168,17 +166,6 @@ fn untested(view: &View) -> Option<Table> {
     (!by_why.is_empty()).then(|| Table::new(caption, &["#figures", "why", "which"], rows))
 }
 
-/// Name of a phase.
-pub(super) fn name(phase: Stage) -> &'static str {
-    match phase {
-        Stage::Meet => "meet",
-        Stage::Alone => "alone",
-        Stage::Pairs => "pairs",
-        Stage::Suspects => "suspects",
-        Stage::Gather => "gather",
-    }
-}
-
 /// How the sweep was asked for and how long its phases took.
 pub(super) fn course(view: &View) -> Section {
     let sweep = view.sweep;
@@ -207,7 +194,7 @@ pub(super) fn course(view: &View) -> Section {
         let ended = ended.map(|other| other.at_s).find(|at| *at >= begun.at_s);
         let took = ended.map(|at| duration(at - begun.at_s));
         rows.push(Row::of(vec![
-            Cell::plain(name(begun.phase)),
+            Cell::plain(text(&begun.phase)),
             Cell::plain(duration(begun.at_s)),
             took.map_or_else(|| Cell::toned("not ended", Tone::Warn), Cell::plain),
         ]));

@@ -18,7 +18,7 @@ mod tests;
 use crate::model::{Judgement, judge};
 use crate::read::Sweep;
 use names::Titles;
-use report::document::{Document, Section};
+use report::document::{Audience, Block, Document, Section};
 
 /// A sweep with its verdicts.
 pub struct View<'sweep> {
@@ -54,4 +54,10 @@ pub fn build(view: &View, whole: bool) -> Document {
         sections.push(missing::course(view));
     }
     Document { title: answer::title(view), summary: answer::summary(view), sections }
+}
+
+/// A sentence for what a report has no room for: `7 more nodes are left out; …`.
+fn left_out(all: usize, shown: usize, what: &str, way_out: &str) -> Option<(Audience, Block)> {
+    let more = all.checked_sub(shown).filter(|more| *more > 0)?;
+    Some(Block::text(format!("{more} more{what} are left out; {way_out}.")).for_all())
 }

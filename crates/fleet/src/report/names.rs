@@ -2,6 +2,7 @@
 
 use crate::model::{At, Role, Stratum, Subject};
 use crate::read::Sweep;
+use analysis::verdict::is_speed;
 use record::event::Range;
 use record::key::{CaseId, Key};
 use record::metric::Better;
@@ -9,6 +10,7 @@ use record::order::Gather;
 use record::quantity::digits;
 use record::shown::range;
 use record::unit::Unit;
+pub use report::{counted, percent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that a list spells out.
@@ -189,9 +191,8 @@ pub fn size(factor: f64) -> String {
 
 /// What worse means in one word: `slower` for times and rates, else `more` or `less`.
 pub fn worse(unit: Unit, better: Better) -> &'static str {
-    let is_speed = !matches!(unit, Unit::Ratio | Unit::Count | Unit::B);
     match better {
-        _ if is_speed => "slower",
+        _ if is_speed(unit) => "slower",
         Better::Higher => "less",
         Better::Lower | Better::None => "more",
     }
@@ -200,16 +201,6 @@ pub fn worse(unit: Unit, better: Better) -> &'static str {
 /// A predicted range: `60 – 120 ns`.
 pub(super) fn span((low, high): (f64, f64), unit: Unit) -> String {
     range(&Range { low, likely: (low * high).abs().sqrt(), high }, unit)
-}
-
-/// A count with its noun: `1 node`, `2 nodes`.
-pub fn counted(count: usize, one: &str) -> String {
-    report::counted(count, one)
-}
-
-/// A share as a percentage.
-pub fn percent(share: f64) -> String {
-    format!("{} %", digits(share * 100.0))
 }
 
 /// A time for people: `4 min 1 s`, `12 s`.

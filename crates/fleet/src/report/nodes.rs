@@ -1,7 +1,8 @@
 //! Every node beside its peers: the heat map, and a row for each node.
 
-use super::View;
 use super::names::{ends, node};
+use super::{View, left_out};
+use crate::model::strata::index;
 use crate::model::{Charge, Detectable, Standing};
 use crate::sweep::Node;
 use record::metric::Kind;
@@ -26,12 +27,12 @@ pub(super) fn section(view: &View) -> Option<Section> {
     let worst = worst(view);
     let drawn = drawn(view, &worst);
     let mut blocks = Vec::new();
-    let (grid, left_out) = heat_map(view, &drawn);
+    let (grid, more) = heat_map(view, &drawn);
     blocks.push(Block::text(HOW_TO_READ).on_page());
     blocks.push(Block::Grid(grid).on_page());
-    if left_out > 0 {
+    if more > 0 {
         let text = format!(
-            "{left_out} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
+            "{more} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
         );
         blocks.push(Block::text(text).on_page());
     }
@@ -39,13 +40,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
         blocks.push(Block::text(left_out_of(view.sweep.nodes.len(), drawn.len())).on_page());
     }
     blocks.push(Block::Table(table(view, &worst)).for_all());
-    if view.sweep.nodes.len() > ROWS {
-        let text = format!(
-            "{} more nodes are left out; the CSV file has all.",
-            view.sweep.nodes.len() - ROWS
-        );
-        blocks.push(Block::text(text).for_all());
-    }
+    blocks.extend(left_out(view.sweep.nodes.len(), ROWS, " nodes", "the CSV file has all"));
     Some(Section::new("nodes", "The nodes beside their peers", blocks))
 }
 
@@ -85,15 +80,9 @@ fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
         });
         ranks.truncate(DRAWN);
     }
-    let of = strata(view);
+    let of = index(&view.judgement.strata);
     ranks.order_by_key(|rank| (of.get(rank).copied(), *rank));
     ranks
-}
-
-/// The index of each node's stratum.
-pub(super) fn strata(view: &View) -> HashMap<u32, usize> {
-    let strata = view.judgement.strata.iter().enumerate();
-    strata.flat_map(|(at, stratum)| stratum.ranks.iter().map(move |rank| (*rank, at))).collect()
 }
 
 /// The heat map of some nodes, and how many figures it leaves out.
@@ -140,7 +129,7 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
     columns.extend(several.then(|| Column::number("stratum")));
     columns.extend(labels.iter().map(|name| Column::text(name)));
     columns.extend(Column::list(&["worst in", "#speed / peers", "#z", "verdict"]));
-    let strata = strata(view);
+    let strata = index(&view.judgement.strata);
     let row = |node: &Node| {
         let of = worst.get(&node.rank);
         let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];
@@ -189,7 +178,7 @@ fn order(charge: Charge) -> u8 {
 pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
     let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     for of in &view.judgement.detectable {
-        by_kind.entry(super::answer::name_of(of.kind)).or_default().push(of.factor - 1.0);
+        by_kind.entry(of.kind.text()).or_default().push(of.factor - 1.0);
     }
     by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).gather()
 }

@@ -59,9 +59,7 @@ fn about_the_sweep(families: &mut Families, view: &View) {
             Some(f64::from(u8::from(is_whole))),
         ),
     ] {
-        if let Some(value) = value {
-            families.add(stem, unit, help, &[], value);
-        }
+        families.add(stem, unit, help, &[], value);
     }
 }
 
@@ -152,7 +150,7 @@ impl Labels {
         }
     }
 
-    /// The node, with the labels of its site.
+    /// The node.
     fn of_node(view: &View, rank: u32) -> Labels {
         let mut labels = Labels::default();
         labels.add("", "node", &node(view.sweep, rank));

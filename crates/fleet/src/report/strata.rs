@@ -1,15 +1,13 @@
 //! Which nodes are each other's peers.
 
-use super::View;
 use super::names::{counted, nodes};
-use crate::model::Stratum;
+use super::{View, left_out};
+use crate::model::{LEAST_PEERS, Stratum};
 use report::document::{Block, Cell, Column, Row, Section, Table, Tone};
 
 /// Strata that are shown where room is short, and on a page.
 const SHOWN: usize = 8;
 const LISTED: usize = 200;
-/// Peers that a node needs to be compared.
-const PEERS_LEAST: usize = 5;
 
 pub(super) fn section(view: &View) -> Section {
     let strata = &view.judgement.strata;
@@ -19,13 +17,8 @@ pub(super) fn section(view: &View) -> Section {
     }
     if strata.len() > 1 {
         blocks.push(Block::Table(table(view)).for_all());
-        if strata.len() > LISTED {
-            let more = strata.len() - LISTED;
-            let text = format!(
-                "{more} more strata are left out; the CSV file has the stratum of each node."
-            );
-            blocks.push(Block::text(text).for_all());
-        }
+        let way_out = "the CSV file has the stratum of each node";
+        blocks.extend(left_out(strata.len(), LISTED, " strata", way_out));
     }
     Section::new("strata", "Strata", blocks)
 }
@@ -33,7 +26,7 @@ pub(super) fn section(view: &View) -> Section {
 /// Nodes that have too few peers to be compared.
 pub(super) fn too_small(view: &View) -> usize {
     let small = view.judgement.strata.iter().map(|stratum| stratum.ranks.len());
-    small.filter(|nodes| *nodes <= PEERS_LEAST).sum()
+    small.filter(|nodes| *nodes <= LEAST_PEERS).sum()
 }
 
 /// What all nodes have in common.
@@ -63,7 +56,7 @@ fn table(view: &View) -> Table {
         let mut cells =
             vec![Cell::plain((at + 1).to_string()), Cell::plain(stratum.ranks.len().to_string())];
         cells.extend(differs.iter().map(|name| Cell::of(stratum.facts.get(name).cloned())));
-        cells.push(match stratum.ranks.len() > PEERS_LEAST {
+        cells.push(match stratum.ranks.len() > LEAST_PEERS {
             true => Cell::plain("with each other"),
             false => Cell::toned("only with the prediction", Tone::Warn),
         });

@@ -7,7 +7,7 @@ use super::uplink::{Joined, NotLetIn, is_closed, join, other_secret};
 use super::{Say, hello, wait};
 use crate::relay::{Act, Relay};
 use crate::tree::has_children;
-use crate::wire::{Down, Hello, Report, Up};
+use crate::wire::{Down, Report, Up};
 use anyhow::{Context, Error, Result, anyhow};
 use metal::wait::Want;
 use session::agent::channel::Channel;
@@ -207,16 +207,14 @@ impl<'a> Branch<'a> {
     fn attend_door(&mut self, ready: &[bool]) {
         for happened in self.door.attend(ready) {
             match happened {
-                Happened::Said(link, Up::Hello(hello)) => self.admit(link, &hello),
+                Happened::Said(link, Up::Hello(hello)) => {
+                    self.relay.child(link, &hello, &self.sweep);
+                }
                 Happened::Said(link, up) => self.relay.from_child(link, up),
                 Happened::Closed(link) => self.relay.child_closed(link),
                 Happened::Rejected(line) => (self.say)(&line),
             }
         }
-    }
-
-    fn admit(&mut self, link: u64, hello: &Hello) {
-        self.relay.child(link, hello, &self.sweep);
     }
 
     fn hear(&mut self, stop: &AtomicBool) {

@@ -1,7 +1,6 @@
 //! What a node says of itself: its hardware, by which nodes are compared, and its machine.
 
-use host::place::Place;
-use host::{Host, Outside, Root};
+use host::Host;
 use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,16 +26,6 @@ pub fn stratum(host: &Host) -> BTreeMap<String, String> {
         (!value.is_empty()).then(|| (name.to_owned(), value))
     });
     present.gather()
-}
-
-/// This host. Errors: none; what the kernel does not show is absent.
-pub fn host() -> Host {
-    Host::read(&Root::live(Outside::live()))
-}
-
-/// The machine under its kernel: nodes in containers of one have the same.
-pub fn machine() -> String {
-    Place::here().boot
 }
 
 /// Memory modules, or how much memory there is in whole GiB.

@@ -57,9 +57,6 @@ pub enum Happened {
     Rejected(String),
 }
 
-/// What is waited for, in the order in which [`Door::attend`] takes the answers.
-pub type Wants<'a> = Vec<Want<'a>>;
-
 impl Door {
     /// Listens at an address. Errors: it is not this host's, or taken.
     pub fn new(at: SocketAddr, key: &Key) -> Result<Door> {
@@ -88,8 +85,8 @@ impl Door {
         self.lines.len()
     }
 
-    /// What to wait for.
-    pub fn wants(&self) -> Wants<'_> {
+    /// What to wait for, in the order in which [`Door::attend`] takes the answers.
+    pub fn wants(&self) -> Vec<Want<'_>> {
         let mut wants = Vec::with_capacity(1 + self.waiting.len() + self.lines.len());
         if self.accepts() {
             wants.push(Want::Readable(self.listener.as_fd()));

@@ -1,7 +1,6 @@
 //! From the record of a run to the figures that a sweep keeps.
 
 use crate::sweep::{Estimate, Figure};
-use crate::wire::Between;
 use analysis::figure::Figure as Analysed;
 use anyhow::{Context, Result};
 use record::codec;
@@ -9,6 +8,7 @@ use record::event::Ending;
 use record::metric::{Better, Kind, Metric};
 use record::order::Gather;
 use record::run::Run;
+use stats::moments::Moments;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
@@ -25,11 +25,27 @@ pub fn run(path: &Path) -> Result<Run> {
 /// The figures of a node by itself: those of the summary, and all of hardware that can be better or
 /// worse.
 pub fn alone(run: &Run, rank: u32, again: u32) -> Vec<Figure> {
+    let is_kept = |figure: &Analysed, metric: &Metric| {
+        metric.kind == Kind::Hardware || is_key(run, figure, metric)
+    };
+    figures(run, rank, again, is_kept)
+}
+
+/// The figures of a pair, measured by its near end: all that can be better or worse.
+pub fn pair(run: &Run, rank: u32) -> Vec<Figure> {
+    figures(run, rank, 0, |_, _| true)
+}
+
+fn figures(
+    run: &Run,
+    rank: u32,
+    again: u32,
+    is_kept: impl Fn(&Analysed, &Metric) -> bool,
+) -> Vec<Figure> {
     let figures = analysis::figures(run);
     let kept = figures.iter().filter_map(|figure| {
         let metric = figure.metric.as_ref()?;
-        let is_kept = metric.kind == Kind::Hardware || is_key(run, figure, metric);
-        if !is_kept || metric.better == Better::None {
+        if metric.better == Better::None || !is_kept(figure, metric) {
             return None;
         }
         Some(Figure {
@@ -41,22 +57,6 @@ pub fn alone(run: &Run, rank: u32, again: u32) -> Vec<Figure> {
             estimate: estimate(figure)?,
             predicted: predicted(figure),
             again,
-        })
-    });
-    kept.collect()
-}
-
-/// The figures of a pair: all that can be better or worse.
-pub fn pair(run: &Run) -> Vec<Between> {
-    let figures = analysis::figures(run);
-    let kept = figures.iter().filter_map(|figure| {
-        let metric = figure.metric.as_ref().filter(|metric| metric.better != Better::None)?;
-        Some(Between {
-            key: figure.key()?,
-            unit: metric.unit,
-            better: metric.better,
-            estimate: estimate(figure)?,
-            predicted: predicted(figure),
         })
     });
     kept.collect()
@@ -103,12 +103,7 @@ fn scatter(figure: &Analysed) -> Option<f64> {
     };
     let quiet = logs(false);
     let logs = if quiet.len() > 1 { quiet } else { logs(true) };
-    if logs.len() < 2 {
-        return None;
-    }
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    Some((squares / (logs.len() - 1) as f64).sqrt())
+    Moments::of(&logs).stddev()
 }
 
 fn predicted(figure: &Analysed) -> Option<(f64, f64)> {
@@ -129,7 +124,7 @@ mod tests {
         assert!(figures.iter().any(|figure| figure.kind == Kind::Hardware));
         assert!(figures.iter().all(|figure| (figure.rank, figure.again) == (3, 1)));
         assert!(figures.iter().any(|figure| figure.estimate.scatter.is_some()));
-        assert!(pair(&run).len() >= figures.len());
+        assert!(pair(&run, 3).len() >= figures.len());
         assert!(
             absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty())
         );

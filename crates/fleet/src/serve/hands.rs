@@ -18,10 +18,10 @@ use session::store::Store;
 use session::store::file::{self, There};
 use session::store::journal::WorkDir;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ struct Agent {
 /// A child. It is ended when this is dropped.
 struct Process {
     child: Child,
-    stdout: Option<ChildStdout>,
+    /// Open until it ends.
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
 }
@@ -120,21 +120,20 @@ impl<'a> Hands<'a> {
 
     /// What runs now, or what is to be reported instead.
     fn begun(&self, order: u64, what: Order) -> Result<Result<Running, Option<Report>>> {
+        if let Some(drawn) = &self.options.drawn {
+            return Ok(self.drawn(drawn, order, &what));
+        }
         let (task, within_s) = match what {
             Order::Rest | Order::Leave { .. } => return Ok(Err(None)),
             Order::Gather => return Ok(Err(Some(Report::Gathered { order }))),
-            what if self.options.drawn.is_some() => {
-                let drawn = self.options.drawn.as_ref().context("nothing is drawn")?;
-                return Ok(self.drawn(drawn, order, &what));
-            }
             Order::Alone { preset, selectors, again, within_s } => {
                 let record = self.free_record(again)?;
-                let mut args = self.run_args(&preset, &record)?;
+                let mut command = self.run(&preset, &record)?;
                 if let Some(dir) = &self.options.dir {
-                    args.extend(["--dir".to_owned(), dir.display().to_string()]);
+                    command.arg("--dir").arg(dir);
                 }
-                self.select(&mut args, selectors)?;
-                (Task::Alone(self.spawn(&args, None)?, record, again), within_s)
+                self.select(&mut command, &selectors)?;
+                (Task::Alone(spawned(command)?, record, again), within_s)
             }
             Order::Listen { within_s, nears, .. } => {
                 ensure!((1..=NEARS_MAX).contains(&nears), "{nears} near ends are too many");
@@ -145,20 +144,15 @@ impl<'a> Hands<'a> {
                 let key = Key::parse(&key.0).context("the far end's key is damaged")?;
                 let file = self.key_file(&order.to_string(), &key)?;
                 let record = self.work()?.join(format!("pair-{order}.jsonl"));
-                let mut args = self.run_args(&preset, &record)?;
-                args.extend([
-                    "--precision".to_owned(),
-                    PAIR_PRECISION.to_owned(),
-                    "--peer".to_owned(),
-                    format!("tcp://{at}"),
-                    "--key-file".to_owned(),
-                    file,
-                ]);
+                let mut command = self.run(&preset, &record)?;
+                command.envs(token.map(|token| (TOKEN, token)));
+                command.args(["--precision", PAIR_PRECISION, "--peer", &format!("tcp://{at}")]);
+                command.arg("--key-file").arg(file);
                 if pulls && selectors.iter().any(|selector| is_rate(selector)) {
-                    args.extend(PULLS.map(str::to_owned));
+                    command.args(PULLS);
                 }
-                self.select(&mut args, selectors)?;
-                (Task::Near(self.spawn(&args, token.as_deref())?, record), within_s)
+                self.select(&mut command, &selectors)?;
+                (Task::Near(spawned(command)?, record), within_s)
             }
         };
         let within = Duration::try_from_secs_f64(within_s).context("an order without a time")?;
@@ -166,55 +160,36 @@ impl<'a> Hands<'a> {
     }
 
     fn drawn(&self, drawn: &Drawn, order: u64, what: &Order) -> Result<Running, Option<Report>> {
-        let rank = self.options.place.rank;
-        let report = match what {
-            Order::Alone { again, .. } => Report::Alone {
-                order,
-                figures: drawn.alone(rank, *again),
-                absent: Vec::new(),
-                record: "drawn".to_owned(),
-            },
-            Order::Reach { step, far, .. } => {
-                Report::Pair { order, figures: drawn.pair(*step, rank, *far) }
-            }
-            Order::Listen { nears, .. } => {
-                let at = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 9);
-                let doors = vec![(at, OneTime(String::new())); *nears as usize];
-                return Err(Some(Report::Listening { order, doors }));
-            }
-            Order::Rest | Order::Gather | Order::Leave { .. } => return Err(None),
-        };
-        if drawn.takes().is_zero() {
+        let report = drawn.report(self.options.place.rank, order, what).ok_or(None)?;
+        if drawn.takes().is_zero() || matches!(what, Order::Listen { .. } | Order::Gather) {
             return Err(Some(report));
         }
         let due = Instant::now() + drawn.takes();
         Ok(Running { order, task: Task::Drawn(due, report), deadline: due + ENDING })
     }
 
-    /// Arguments of a run that prints only errors.
-    fn run_args(&self, preset: &str, record: &Path) -> Result<Vec<String>> {
-        ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
-        let record = record.display().to_string();
-        let mut args: Vec<String> =
-            ["run", "--preset", preset, "--quiet", "--yes", "--wait", "--out"]
-                .map(str::to_owned)
-                .to_vec();
-        args.push(record);
-        self.pin(&mut args);
-        Ok(args)
+    /// This binary, on the CPUs of the node.
+    fn plumb(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.options.plumb);
+        command.arg(subcommand).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        if let Some(cpus) = &self.options.cpus {
+            command.args(["--cpu", cpus]);
+        }
+        command
     }
 
-    fn pin(&self, args: &mut Vec<String>) {
-        if let Some(cpus) = &self.options.cpus {
-            args.extend(["--cpu".to_owned(), cpus.clone()]);
-        }
+    /// A run that prints only errors.
+    fn run(&self, preset: &str, record: &Path) -> Result<Command> {
+        ensure!(PRESETS.contains(&preset), "this plumb has no preset {:?}", printable(preset));
+        let mut command = self.plumb("run");
+        command.args(["--preset", preset, "--quiet", "--yes", "--wait", "--out"]).arg(record);
+        Ok(command)
     }
 
     /// Appends selectors that the catalogue has.
-    fn select(&self, args: &mut Vec<String>, selectors: Vec<String>) -> Result<()> {
-        Selection::parse(&selectors, self.options.catalogue)?;
-        args.push("--".to_owned());
-        args.extend(selectors);
+    fn select(&self, command: &mut Command, selectors: &[String]) -> Result<()> {
+        Selection::parse(selectors, self.options.catalogue)?;
+        command.arg("--").args(selectors);
         Ok(())
     }
 
@@ -240,34 +215,23 @@ impl<'a> Hands<'a> {
         let key = Key::random()?;
         let file = self.key_file(name, &key)?;
         let at = SocketAddr::new(self.options.address()?, 0).to_string();
-        let mut args = ["agent", "--listen", &at, "--key-file", &file].map(str::to_owned).to_vec();
-        self.pin(&mut args);
-        Ok(Agent { process: self.spawn(&args, None)?, key: OneTime(key.digits()) })
+        let mut command = self.plumb("agent");
+        command.args(["--listen", &at, "--key-file"]).arg(file);
+        Ok(Agent { process: spawned(command)?, key: OneTime(key.digits()) })
     }
 
-    fn key_file(&self, name: &str, key: &Key) -> Result<String> {
+    fn key_file(&self, name: &str, key: &Key) -> Result<PathBuf> {
         let path = self.work()?.join(format!("key-{name}"));
         let digits = key.digits() + "\n";
         file::make(&path, file::SECRET, There::Replaced, |file| file.write_all(digits.as_bytes()))
             .context("cannot write the key of a pair")?;
-        Ok(path.display().to_string())
-    }
-
-    fn spawn(&self, args: &[String], token: Option<&str>) -> Result<Process> {
-        let mut command = Command::new(&self.options.plumb);
-        command.args(args).envs(token.map(|token| (TOKEN, token)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = dying_with_parent(in_new_session(&mut command))
-            .spawn()
-            .with_context(|| format!("cannot start {}", self.options.plumb.display()))?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        Ok(Process { child, stdout, stderr, said: Vec::new() })
+        Ok(path)
     }
 
     /// What to wait for.
     pub fn wants(&self) -> Vec<Want<'_>> {
         let running = self.running.iter();
-        running.flat_map(|running| running.task.processes()).flat_map(Process::wants).collect()
+        running.flat_map(|running| running.task.processes()).filter_map(Process::want).collect()
     }
 
     /// When to look without anything's having arrived.
@@ -324,6 +288,14 @@ impl<'a> Hands<'a> {
     }
 }
 
+fn spawned(mut command: Command) -> Result<Process> {
+    let mut child = dying_with_parent(in_new_session(&mut command))
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let stderr = child.stderr.take();
+    Ok(Process { child, stderr, said: Vec::new() })
+}
+
 impl Task {
     fn processes(&self) -> Vec<&Process> {
         match self {
@@ -355,7 +327,7 @@ impl Task {
                 let why = process.last_words(is_late);
                 let run = extract::run(&path).with_context(|| why.clone());
                 let _ = std::fs::remove_file(&path);
-                let figures = extract::pair(&run?);
+                let figures = extract::pair(&run?, rank);
                 ensure!(!figures.is_empty(), "no figure was measured; {why}");
                 Ok(Report::Pair { order, figures })
             }
@@ -364,22 +336,27 @@ impl Task {
 }
 
 impl Process {
-    fn wants(&self) -> Vec<Want<'_>> {
-        let out = self.stdout.iter().map(|out| Want::Readable(out.as_fd()));
-        out.chain(self.stderr.iter().map(|err| Want::Readable(err.as_fd()))).collect()
+    fn want(&self) -> Option<Want<'_>> {
+        self.stderr.as_ref().map(|stderr| Want::Readable(stderr.as_fd()))
     }
 
-    /// Takes what it said; whether it has closed both of its streams: it has ended.
+    /// Takes what it said, without waiting; whether it has closed its stream: it has ended.
     fn listen(&mut self) -> bool {
-        listen_to(&mut self.stdout, &mut Vec::new());
-        listen_to(&mut self.stderr, &mut self.said);
+        let mut piece = [0; SAID_MAX];
+        while let Some(stderr) = &mut self.stderr
+            && metal::wait::readable(stderr.as_fd(), Duration::ZERO).unwrap_or(false)
+        {
+            match stderr.read(&mut piece) {
+                Ok(read @ 1..) => self.said.extend(&piece[..read]),
+                _ => self.stderr = None,
+            }
+        }
         self.said.drain(..self.said.len().saturating_sub(SAID_MAX));
         self.is_closed()
     }
 
-    /// Whether it has closed both of its streams.
     fn is_closed(&self) -> bool {
-        self.stdout.is_none() && self.stderr.is_none()
+        self.stderr.is_none()
     }
 
     /// Where an agent listens, once it has said so.
@@ -404,7 +381,7 @@ impl Process {
         }
     }
 
-    fn finish(&mut self) -> Option<std::process::ExitStatus> {
+    fn finish(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }
@@ -419,15 +396,14 @@ impl Process {
         status
     }
 
-    fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
+    fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + patience;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return Some(status),
                 Ok(None) if Instant::now() < deadline => {
                     // Its last words must have room.
-                    listen_to(&mut self.stdout, &mut Vec::new());
-                    listen_to(&mut self.stderr, &mut self.said);
+                    self.listen();
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 Ok(None) | Err(_) => return None,
@@ -439,20 +415,5 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-/// Takes what a stream has, without waiting.
-fn listen_to<Stream: Read + AsFd>(stream: &mut Option<Stream>, said: &mut Vec<u8>) {
-    let mut piece = [0; SAID_MAX];
-    while let Some(open) = stream {
-        match metal::wait::readable(open.as_fd(), Duration::ZERO) {
-            Ok(true) => {}
-            _ => return,
-        }
-        match open.read(&mut piece) {
-            Ok(read @ 1..) => said.extend(&piece[..read]),
-            _ => *stream = None,
-        }
     }
 }

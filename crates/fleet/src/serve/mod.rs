@@ -14,6 +14,7 @@ pub use options::Options;
 pub use root::{Lead, lead};
 
 use crate::wire::Hello;
+use ::host::{Host, Outside, Root};
 use door::Door;
 use hands::Hands;
 use metal::wait::{Want, any_unless};
@@ -72,7 +73,7 @@ fn wait(
 /// What a node says of itself.
 fn hello(options: &Options, address: IpAddr, port: u16, instance: u64) -> Hello {
     let place = &options.place;
-    let host = options.drawn.is_none().then(describe::host);
+    let host = options.drawn.is_none().then(|| Host::read(&Root::live(Outside::live())));
     let name = match (&place.name, &host) {
         (Some(name), _) => name.clone(),
         (None, _) => host_name(),
@@ -87,9 +88,10 @@ fn hello(options: &Options, address: IpAddr, port: u16, instance: u64) -> Hello 
         instance,
         plumb: env!("CARGO_PKG_VERSION").to_owned(),
         name,
-        // Nodes that draw their figures need not take turns.
+        // Nodes in containers of one kernel have the same; those that draw their figures need not take
+        // turns.
         machine: match &host {
-            Some(_) => describe::machine(),
+            Some(_) => host::place::Place::here().boot,
             None => place.rank.to_string(),
         },
         address,

@@ -2,29 +2,12 @@ use super::{Kill, Outcome, measured, run, sweep};
 use crate::drawn::Drawn;
 use crate::model;
 use crate::read::Sweep;
-use crate::recipe::{Limits, Recipe, loads, steps};
-use crate::sweep::{FLEET_FORMAT, Header, Loads, Pair, Purpose, Stage};
+use crate::recipe::Recipe;
+use crate::sweep::{Loads, Pair, Purpose, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn recipe(size: u32) -> Recipe {
-    Recipe {
-        header: Header {
-            format: FLEET_FORMAT,
-            id: "simulated".to_owned(),
-            started: "2026-11-26T00:00:00Z".to_owned(),
-            plumb: "0.1.0".to_owned(),
-            size,
-            preset: "rehearsal".to_owned(),
-            selectors: Vec::new(),
-            pair_selectors: Vec::new(),
-            steps: steps(size, false, None),
-            seed: 5,
-            loads: loads(size, steps(size, false, None), [None; 3]),
-            starter: "options".to_owned(),
-            simulated: true,
-        },
-        limits: Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 },
-    }
+    super::recipe(size, 5)
 }
 
 /// A sweep of two matchings, one across a cut and one gathering: many of these run.

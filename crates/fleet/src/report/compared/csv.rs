@@ -1,76 +1,35 @@
 //! A comparison as comma-separated values: a row for each figure, stratum and node.
 
-use super::super::csv::{number, text};
-use crate::compare::{Changed, Compared, Comparison};
-use report::csv::table;
+use super::super::csv::cells;
+use super::json::{of_figure, of_node};
+use crate::compare::Comparison;
+use report::csv::{columns, table};
+use serde_json::json;
 
-const COLUMNS: [&str; 26] = [
-    "base",
-    "new",
-    "node",
-    "stratum",
-    "experiment",
-    "case",
-    "metric",
-    "side",
-    "unit",
-    "better",
-    "kind",
-    "base_value",
-    "new_value",
-    "ratio",
-    "of_others",
-    "of_others_low",
-    "of_others_high",
-    "of_others_p",
-    "is_apart",
-    "common_ratio",
-    "common_low",
-    "common_high",
-    "common_p",
-    "least_seen",
-    "finding",
-    "nodes",
-];
+/// Columns ([`columns`]) of a node, beside those of the figure.
+const COLUMNS: &str = "base=sweeps/ new=sweeps/ node=node/ stratum experiment case metric side unit \
+    better kind base_value=node/base new_value=node/new ratio=node/ of_others=node/ \
+    of_others_low=node/of_others_ci/0 of_others_high=node/of_others_ci/1 of_others_p=node/ \
+    is_apart=node/ common_ratio=ratio common_low=ci/0 common_high=ci/1 common_p=p least_seen \
+    finding nodes";
 
 /// The text, with a header line; absent values are empty. `common_` is of all nodes of the stratum,
 /// `of_others` one node's change beside theirs.
 pub fn render(comparison: &Comparison) -> String {
-    let of = |one: &Compared| -> Vec<Vec<String>> {
-        one.nodes.iter().map(|node| row(comparison, one, node)).collect()
-    };
-    table(COLUMNS, comparison.figures.iter().flat_map(of))
-}
-
-fn row(comparison: &Comparison, one: &Compared, node: &Changed) -> Vec<String> {
-    let ends = node.apart.map(|apart| apart.interval());
-    let common = one.interval();
-    vec![
-        comparison.base.header.id.clone(),
-        comparison.new.header.id.clone(),
-        node.name.clone(),
-        one.stratum.clone(),
-        one.key.experiment.clone(),
-        one.key.case.to_string(),
-        one.key.metric.clone(),
-        text(&one.side),
-        text(&one.unit),
-        text(&one.better),
-        text(&one.kind),
-        number(Some(node.base)),
-        number(Some(node.new)),
-        number(Some(node.new / node.base)),
-        number(node.apart.map(|apart| apart.log.exp())),
-        number(ends.map(|(low, _)| low.exp())),
-        number(ends.map(|(_, high)| high.exp())),
-        number(node.apart.map(|apart| apart.p)),
-        node.is_apart.to_string(),
-        number(one.factor()),
-        number(common.map(|(low, _)| low)),
-        number(common.map(|(_, high)| high)),
-        number(one.common.map(|common| common.p)),
-        number(one.least_seen),
-        one.finding.map_or_else(String::new, |direction| text(&direction)),
-        one.nodes.len().to_string(),
-    ]
+    let columns = columns(COLUMNS);
+    let sweeps = json!({"base": comparison.base.header.id, "new": comparison.new.header.id});
+    let mut rows = Vec::new();
+    for one in &comparison.figures {
+        let mut row = json!(of_figure(one));
+        row["sweeps"] = sweeps.clone();
+        // In the card's order, which a JSON value does not keep.
+        row["case"] = json!(one.key.case.to_string());
+        row["nodes"] = json!(one.nodes.len());
+        for node in &one.nodes {
+            row["node"] = json!(of_node(node));
+            row["node"]["ratio"] = json!(node.new / node.base);
+            rows.push(cells(&columns, &row));
+        }
+    }
+    table(columns.iter().map(|(name, _)| *name), rows)
 }

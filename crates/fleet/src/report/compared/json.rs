@@ -4,7 +4,7 @@ use super::super::json::text;
 use crate::compare::{Changed, Compared, Comparison, Difference, Side};
 use crate::read::Sweep;
 use analysis::compare::Direction;
-use record::key::CaseId;
+use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct FlatComparison {
     /// Names of the nodes in the new sweep alone.
     only_new: Vec<String>,
     /// What differs around the figures.
-    around: Vec<FlatDifference>,
+    around: Vec<Difference>,
     /// By kind of figure the least change of all nodes, as a share, that half of the figures show.
     least_seen: Vec<(Kind, f64)>,
     /// Every figure that both sweeps have, in each stratum of the base sweep.
@@ -41,6 +41,7 @@ pub struct FlatComparison {
     missing: Vec<FlatMissing>,
 }
 
+/// A sweep.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatOne {
@@ -54,28 +55,13 @@ struct FlatOne {
     joined: usize,
 }
 
+/// A figure that both sweeps have, in one stratum.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatDifference {
-    /// What differs.
-    name: String,
-    /// In the base sweep.
-    base: String,
-    /// In the new one.
-    new: String,
-    /// Nodes that differ in it; null for what is said of the sweep.
-    nodes: Option<usize>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatCompared {
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+pub(super) struct FlatCompared {
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Of the node alone, or of its pairs.
     side: Side,
     /// Unit of all values.
@@ -103,9 +89,10 @@ struct FlatCompared {
     nodes: Vec<FlatChanged>,
 }
 
+/// One node's change of a figure.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatChanged {
+pub(super) struct FlatChanged {
     /// Name of the node.
     node: String,
     /// Value in the base sweep.
@@ -122,15 +109,13 @@ struct FlatChanged {
     is_apart: bool,
 }
 
+/// A figure that the new sweep lacks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatMissing {
-    /// Experiment id.
-    experiment: String,
-    /// Symbolic parameters.
-    case: CaseId,
-    /// Metric name.
-    metric: String,
+    /// What it is of.
+    #[serde(flatten)]
+    key: Key,
     /// Common nodes that had it in the base sweep.
     nodes: usize,
 }
@@ -146,12 +131,10 @@ pub(in super::super) fn schema() -> serde_json::Value {
 
 /// The comparison as indented text, ending in a newline.
 pub fn render(comparison: &Comparison) -> String {
-    let missing = comparison.missing.iter().map(|(key, nodes)| FlatMissing {
-        experiment: key.experiment.clone(),
-        case: key.case.clone(),
-        metric: key.metric.clone(),
-        nodes: *nodes,
-    });
+    let missing = comparison
+        .missing
+        .iter()
+        .map(|(key, nodes)| FlatMissing { key: key.clone(), nodes: *nodes });
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     text(&FlatComparison {
         format: FORMAT,
@@ -161,7 +144,7 @@ pub fn render(comparison: &Comparison) -> String {
         nodes: owned(&comparison.nodes),
         only_base: owned(&comparison.only.0),
         only_new: owned(&comparison.only.1),
-        around: comparison.around.iter().map(of_difference).collect(),
+        around: comparison.around.clone(),
         least_seen: comparison.least_seen(),
         figures: comparison.figures.iter().map(of_figure).collect(),
         missing: missing.collect(),
@@ -177,16 +160,9 @@ fn of_sweep(sweep: &Sweep) -> FlatOne {
     }
 }
 
-fn of_difference(one: &Difference) -> FlatDifference {
-    let Difference { name, base, new, nodes } = one.clone();
-    FlatDifference { name, base, new, nodes }
-}
-
-fn of_figure(one: &Compared) -> FlatCompared {
+pub(super) fn of_figure(one: &Compared) -> FlatCompared {
     FlatCompared {
-        experiment: one.key.experiment.clone(),
-        case: one.key.case.clone(),
-        metric: one.key.metric.clone(),
+        key: one.key.clone(),
         side: one.side,
         unit: one.unit,
         better: one.better,
@@ -202,7 +178,7 @@ fn of_figure(one: &Compared) -> FlatCompared {
     }
 }
 
-fn of_node(node: &Changed) -> FlatChanged {
+pub(super) fn of_node(node: &Changed) -> FlatChanged {
     FlatChanged {
         node: node.name.clone(),
         base: node.base,

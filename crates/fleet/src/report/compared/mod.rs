@@ -3,11 +3,12 @@
 pub mod csv;
 pub mod json;
 
+use super::left_out;
 use super::names::{Titles, counted, listed, percent, size};
 use crate::compare::paired::NODES_LEAST;
-use crate::compare::{Changed, Compared, Comparison, Difference, Side, direction};
+use crate::compare::{Changed, Compared, Comparison, Difference, Side};
 use analysis::compare::Direction;
-use record::metric::{Better, Kind};
+use record::metric::Better;
 use record::order::InOrder;
 use record::shown::shown;
 use record::unit::Unit;
@@ -18,6 +19,8 @@ use stats::quantile::median;
 const SHOWN: usize = 20;
 /// Rows of any table.
 const ROWS: usize = 5_000;
+/// Where the rows beyond these are.
+const ALL: &str = "the CSV file has all";
 /// Differences around the figures that the answer names.
 const AROUND: usize = 6;
 
@@ -48,12 +51,12 @@ fn answer(comparison: &Comparison, titles: &Titles) -> Section {
     changed.order_by(|a, b| log(b).abs().total_cmp(&log(a).abs()));
     if !changed.is_empty() {
         blocks.push(Block::Table(changes(&changed, titles)).for_all());
-        blocks.extend(left_out(changed.len()));
+        blocks.extend(left_out(changed.len(), ROWS, "", ALL));
     }
     let apart = apart(comparison);
     if !apart.is_empty() {
         blocks.push(Block::Table(nodes(&apart, titles)).for_all());
-        blocks.extend(left_out(apart.len()));
+        blocks.extend(left_out(apart.len(), ROWS, "", ALL));
     }
     let mut foot =
         vec![pair("CANNOT SEE", cannot_see(comparison)), pair("AROUND", beside(comparison))];
@@ -68,11 +71,6 @@ fn answer(comparison: &Comparison, titles: &Titles) -> Section {
     }
     blocks.push(Block::KeyValues(foot).for_all());
     Section::new("findings", "The answer", blocks)
-}
-
-fn left_out(rows: usize) -> Option<(report::document::Audience, Block)> {
-    let more = rows.checked_sub(ROWS).filter(|more| *more > 0)?;
-    Some(Block::text(format!("{more} more are left out; the CSV file has all.")).for_all())
 }
 
 fn pair(name: &str, text: String) -> (String, String) {
@@ -139,13 +137,7 @@ fn name(one: &Compared, titles: &Titles) -> String {
 
 /// `1.34× faster`, `1.10× more`.
 fn word(unit: Unit, better: Better, ratio: f64) -> String {
-    let is_speed = !matches!(unit, Unit::Ratio | Unit::Count | Unit::B);
-    let word = match (direction(better, ratio), is_speed) {
-        (Direction::Worse, true) => "slower",
-        (Direction::Better, true) => "faster",
-        _ if ratio > 1.0 => "more",
-        _ => "less",
-    };
+    let word = analysis::compare::word(unit, better, ratio > 1.0);
     super::names::times(ratio.max(1.0 / ratio), word)
 }
 
@@ -202,7 +194,10 @@ fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
         let cells = vec![
             Cell::plain(&node.name),
             Cell::plain(name(one, titles)),
-            Cell::toned(word(one.unit, one.better, beside), tone(direction(one.better, beside))),
+            Cell::toned(
+                word(one.unit, one.better, beside),
+                tone(Direction::of(one.better, beside > 1.0)),
+            ),
             Cell::of(ends.map(|(low, high)| interval((low.exp(), high.exp())))),
             value(node.base),
             value(node.new),
@@ -227,14 +222,9 @@ fn others(one: &Compared) -> Cell {
 }
 
 fn cannot_see(comparison: &Comparison) -> String {
-    let name = |kind: Kind| match kind {
-        Kind::Hardware => "hardware",
-        Kind::Os => "os",
-        Kind::Io => "io",
-    };
     let least = comparison.least_seen().into_iter();
     let said: Vec<String> =
-        least.map(|(kind, least)| format!("{} ({})", percent(least), name(kind))).collect();
+        least.map(|(kind, least)| format!("{} ({})", percent(least), kind.text())).collect();
     let untested = comparison.figures.iter().filter(|one| one.common.is_none()).count();
     let untested = match untested {
         0 => String::new(),
@@ -310,7 +300,7 @@ fn figures(comparison: &Comparison, titles: &Titles) -> Section {
     let rows = comparison.figures.iter().take(ROWS).map(row);
     let table = Table::new("All figures that both sweeps have", &headings, rows);
     let mut blocks = vec![Block::text(RULE).for_all(), Block::Table(table).for_all()];
-    blocks.extend(left_out(comparison.figures.len()));
+    blocks.extend(left_out(comparison.figures.len(), ROWS, "", ALL));
     Section::new("all-figures", "All figures", blocks)
 }
 
