@@ -169,6 +169,18 @@ case! {
     }
 }
 
+impl Swept {
+    /// The file's size in bytes where limit and size say it.
+    fn bytes(&self) -> Option<u64> {
+        match (self.limit, self.size) {
+            (Limit::Group(limit_bytes), Size::Percent(percent)) => {
+                Some(sizes::bytes_of(limit_bytes, percent))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Limit {
     fn id(self) -> CaseId {
         Found { limit: self, size: None }.id()
@@ -302,7 +314,7 @@ impl Experiment for CacheSize {
     }
 
     fn law(facts: Facts, swept: &Swept, at: &Case, metric: &Metric) -> Option<Prediction> {
-        derive::measured(facts, swept.limit, at, &metric.name)
+        derive::measured(facts, swept, at, &metric.name)
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {

@@ -239,13 +239,15 @@ fn knee(facts: Facts, limit: Limit, at: Option<u64>) -> (f64, Law) {
     }
 }
 
-pub(super) fn measured(facts: Facts, limit: Limit, at: &Case, metric: &str) -> Option<Prediction> {
+pub(super) fn measured(facts: Facts, id: &Swept, at: &Case, metric: &str) -> Option<Prediction> {
+    let limit = id.limit;
     let is_time = ["latency_per_block", "latency_per_byte", "bandwidth"].contains(&metric);
     if facts.known.is_some() && !(is_time && is_known(facts)) {
         return None;
     }
     let swept = Read {
-        bytes: at.int("bytes").map(|bytes| bytes as f64),
+        // A case of another machine's sheet is not resolved, but its size follows from its limit.
+        bytes: at.int("bytes").or_else(|| id.bytes()).map(|bytes| bytes as f64),
         knee: knee(facts, limit, at.int("limit_bytes")).1,
         // Others' files are counted with this one.
         has_company: limit == Limit::Memory,

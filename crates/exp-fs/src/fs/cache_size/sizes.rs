@@ -151,7 +151,7 @@ fn time_ns(params: &Params) -> u64 {
 }
 
 /// A share of a limit in whole steps.
-fn bytes_of(limit_bytes: u64, percent: u64) -> u64 {
+pub(super) fn bytes_of(limit_bytes: u64, percent: u64) -> u64 {
     let bytes = (limit_bytes as f64 * percent as f64 / 100.0) as u64;
     (bytes / STEP_BYTES * STEP_BYTES).max(STEP_BYTES)
 }

@@ -7,7 +7,7 @@ use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
 use bench::experiment::{AnyExperiment, DerivedValue, Field, Fields, Known, Preset, Site};
 use host::cgroup::GroupPlace;
-use record::case::Series;
+use record::case::{Case, Series};
 use record::key::Key;
 use session::fixtures::{check, here_with, offered, params, rehearse_in};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn without_group(mut site: Site) -> Site {
 }
 
 fn sizes(series: &Series) -> Vec<String> {
-    let text = |case: &record::case::Case| case.id.get("size").expect("a size").to_string();
+    let text = |case: &Case| case.id.get("size").expect("a size").to_string();
     series.cases.iter().map(text).collect()
 }
 
@@ -46,6 +46,27 @@ fn put(values: &mut Known, limit: Limit, size: Size, figures: &[(&str, f64)]) {
     for (metric, value) in figures {
         values.insert(Key::new(CARD.id, &case, metric), *value);
     }
+}
+
+#[test]
+fn a_size_is_predicted_alike_whether_its_bytes_are_resolved_or_not() {
+    let site = with_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let metric = CARD.metrics.iter().find(|metric| metric.name == "latency_per_block");
+    let likely = |case: &Case| {
+        let found = EXPERIMENT.unscaled(&site, None, case, metric.expect("the card has it"));
+        found.and_then(|found| found.range).expect("a range").likely
+    };
+    let cases = &offer.series[0].cases;
+    let percent = |case: &&Case| case.id.int("size").is_some();
+    for case in cases.iter().filter(percent) {
+        assert!(case.int("bytes").is_some(), "{}", case.id);
+        assert_eq!(likely(case), likely(&Case::new(case.id.clone())), "{}", case.id);
+    }
+    let [below, above] = ["25", "125"].map(|size| {
+        cases.iter().find(|case| case.id.get("size").is_some_and(|of| of.to_string() == size))
+    });
+    assert!(likely(above.expect("offered")) > likely(below.expect("offered")));
 }
 
 #[test]
