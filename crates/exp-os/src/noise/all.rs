@@ -174,7 +174,8 @@ impl Experiment for All {
             "lost" => law::lost(site, alone, cpu),
             "gap_rate" => law::gap_rate_hz(site, alone, cpu),
             "gap" => law::gap_ns(site, alone, cpu),
-            _ => law::longest_gap_ns(site, alone, cpu.map_or(site.cpus.len(), |_| 1)),
+            _ if alone.is_some() => return None,
+            _ => law::longest_gap_ns(site, cpu.map_or(site.cpus.len(), |_| 1)),
         };
         Some(law.prediction())
     }

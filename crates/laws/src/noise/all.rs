@@ -2,7 +2,7 @@
 //! loses alone, and the work that an idle CPU would have done for the others.
 
 use super::{activity, is_bare};
-use crate::{Law, range};
+use crate::{Law, range, scaled};
 use bench::experiment::Site;
 use record::event::{Condition, Range};
 
@@ -10,6 +10,8 @@ use record::event::{Condition, Range};
 /// balancing and interrupts to each other come on top; a shared core or a hypervisor's queue may
 /// double it.
 const BESIDE: Range = range(0.3, 1.15, 4.0);
+/// The same of what sums many events: the ticks of each CPU are alike.
+const MANY_BESIDE: Range = range(0.6, 1.15, 2.0);
 /// What the kernel's threads and daemons take of each CPU when none is idle.
 const HOUSEKEEPING: f64 = 0.01;
 /// Interrupts between CPUs and wake-ups that find no idle CPU, a second.
@@ -29,7 +31,7 @@ pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
         return throttled;
     }
     if let Some(alone) = alone {
-        return beside(alone, HOUSEKEEPING, format!("{:.3} % lost", 100.0 * alone));
+        return beside((alone, MANY_BESIDE), HOUSEKEEPING, format!("{:.3} % lost", 100.0 * alone));
     }
     let mut law = activity::lost(site, cpu);
     law.range.high = (2.0 * law.range.high + HOUSEKEEPING).min(1.0);
@@ -56,7 +58,7 @@ fn throttled(site: &Site) -> Option<Law> {
 /// Gaps a second of one CPU.
 pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     if let Some(alone) = alone {
-        return beside(alone, EVENTS_HZ, format!("{alone:.0} gaps per second"));
+        return beside((alone, MANY_BESIDE), EVENTS_HZ, format!("{alone:.0} gaps per second"));
     }
     let mut law = activity::gap_rate_hz(site, cpu);
     law.range.high = 2.0 * law.range.high + EVENTS_HZ;
@@ -73,25 +75,15 @@ pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
 pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     match alone {
         None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs busy"),
-        Some(alone) => beside(alone, 0.0, format!("a median gap of {alone:.0} ns")),
+        Some(alone) => beside((alone, BESIDE), 0.0, format!("a median gap of {alone:.0} ns")),
     }
 }
 
-/// The longest gap of `cpus` CPUs in a window, in ns.
-pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
-    let law = match alone {
-        None => {
-            let why = "no idle CPU takes over kernel work";
-            activity::longest_gap_ns(site).widened(1.0, 5.0, why)
-        }
-        Some(alone) => Law::software(
-            range(0.1 * alone, alone, 20.0 * alone),
-            format!(
-                "the longest gap on one CPU took {alone:.0} ns (measured by noise.activity; this \
-                 figure varies)"
-            ),
-        ),
-    };
+/// The longest gap of `cpus` CPUs in a window, in ns. That of one CPU alone says no more: from run to
+/// run it differs by as much as from machine to machine.
+pub fn longest_gap_ns(site: &Site, cpus: usize) -> Law {
+    let law =
+        activity::longest_gap_ns(site).widened(1.0, 5.0, "no idle CPU takes over kernel work");
     let law = match is_bare(site) {
         true => law,
         false => {
@@ -113,9 +105,10 @@ pub fn lost_plumb() -> Law {
 }
 
 /// What noise.activity measured on one CPU, for each of all at work.
-fn beside(alone: f64, more: f64, what: String) -> Law {
+fn beside((alone, times): (f64, Range), more: f64, what: String) -> Law {
+    let Range { low, likely, high } = scaled(times, alone);
     Law::software(
-        range(BESIDE.low * alone, BESIDE.likely * alone, BESIDE.high * alone + more),
+        range(low, likely, high + more),
         format!("{what} on one CPU (measured by noise.activity)"),
     )
     .and("busy CPUs interrupt each other, and no idle CPU takes over kernel work")
