@@ -39,8 +39,9 @@ pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
     Law::software(range(page, likely, 2.5 * likely), from)
 }
 
-/// Bytes read for a major fault of a window that is touched in order: most pages are in memory when
-/// they are touched, and the more so the quicker the device is.
+/// Bytes read for a major fault of a window that is touched in order: the first alone finds no page.
+/// A later one finds a page that is there or on its way, which is no major fault, and the page that
+/// marks a readahead window's end starts the next (mm/filemap.c, filemap_fault).
 pub fn window_bytes_per_fault(
     site: &Site,
     disk: Option<&Disk>,
@@ -53,8 +54,8 @@ pub fn window_bytes_per_fault(
     }
     let Range { low, likely, high } = single.range;
     let window = window as f64;
-    single.at(range(low, likely.min(window), window + 1.5 * high)).and(
-        "pages read during earlier touches are no major faults; bytes read beyond the window count",
+    single.at(range(low, window + 2.0 * likely, window + 1.5 * high)).and(
+        "pages on their way are no major faults; two readahead windows beyond the touched bytes count",
     )
 }
 
