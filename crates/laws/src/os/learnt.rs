@@ -1,4 +1,4 @@
-//! What os.syscall and memory.fault teach of the kernel: how many times the usual its work takes here.
+//! What os.syscall, memory.fault and os.thread teach of the kernel: how many times the usual its work takes here.
 //!
 //! Kernel code is slow or fast as a whole: what a return costs under the mitigations in force, a
 //! configuration that checks more, a core that runs branchy code well. One factor over the usual cost
@@ -9,11 +9,14 @@
 //! Making tasks and address spaces also takes what page faults take: fresh pages, page tables, and
 //! in a guest the host's. How far faults lie from what the calls let expect corrects that work.
 
+use super::thread::{self, Made, Moment, Stack};
 use super::work::{Guards, stated};
 use super::{Service, Work, measured_call, stated_entry};
 use crate::cpu::usual_in_kernel;
 use crate::memory::fault::{Touch, measured, minor};
 use crate::{Facts, Law, range};
+use bench::experiment::Fields as _;
+use bench::pair::Class;
 use record::event::Range;
 
 /// Fewer figures than these say nothing of the scatter.
@@ -29,6 +32,16 @@ const MUCH: f64 = 0.5;
 
 /// Faults of one page of memory, each with little beside the kernel's work.
 const FAULTS: [Touch; 5] = [Touch::Anonymous, Touch::Zero, Touch::File, Touch::Shared, Touch::Copy];
+
+/// Moments of a thread that is made on its creator's CPU, by their names in os.thread.
+static THREADS: [(Stack, Moment, &str); 6] = [
+    (Stack::Cached, Moment::Return, "return"),
+    (Stack::Cached, Moment::Joined, "create_join"),
+    (Stack::Fresh, Moment::Return, "return"),
+    (Stack::Fresh, Moment::Joined, "create_join"),
+    (Stack::Bare, Moment::Return, "return"),
+    (Stack::Bare, Moment::Joined, "create_join"),
+];
 
 /// Calls that do nothing but kernel work, by their names in os.syscall.
 static CALLS: [(&str, Service); 15] = [
@@ -63,6 +76,18 @@ pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
     });
     let of_faults = mean(faults.collect(), "that, page faults here take", "kinds of fault");
     times(times(usual, factor_of_work(facts)), of_faults)
+}
+
+/// The same of making a process, which is a task as a thread is: corrected by what os.thread measured
+/// as well.
+pub fn corrected_by_threads(facts: Facts, usual: Law) -> Law {
+    let threads = THREADS.iter().filter_map(|(stack, moment, metric)| {
+        let made = Made::alone(Class::Same, *stack);
+        let ns = facts.figure("os.thread", &made.id(), metric)?;
+        Some((ns / thread::time(facts, &made, *moment).range.likely).ln())
+    });
+    let of_threads = mean(threads.collect(), "that, making threads takes", "moments of threads");
+    times(corrected_by_faults(facts, usual), of_threads)
 }
 
 /// Work that takes so many times the usual. A term's own interval holds how machines differ and how
@@ -161,13 +186,16 @@ impl Usual<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS, LEAST, UNLIKE, Usual, factor, factor_of_work};
+    use super::{CALLS, LEAST, THREADS, UNLIKE, Usual, factor, factor_of_work, thread};
     use crate::net::Ends;
     use crate::net::connect::{Connections, Listener};
     use crate::os::process::{Call, creation};
+    use crate::os::thread::Made;
     use crate::{Facts, Law, net};
+    use bench::experiment::Fields as _;
     use bench::experiment::fixtures::recorded;
     use bench::experiment::{Known, Site};
+    use bench::pair::Class;
     use record::key::{CaseId, Key};
 
     /// The first `count` calls at `times` the usual.
@@ -221,6 +249,27 @@ mod tests {
         let (whole, work) = (factor(facts).unwrap(), factor_of_work(facts).unwrap());
         assert!(whole.range.likely > 1.3, "{:?}", whole.range);
         assert!((work.range.likely - 1.0).abs() < 1e-9, "{:?}", work.range);
+    }
+
+    #[test]
+    fn a_process_takes_as_many_times_the_usual_as_threads_do() {
+        let site = recorded("epyc-7763-2s");
+        let calls = known(&site, CALLS.len(), 1.0);
+        let returned = |times: Option<f64>| {
+            let mut known = known(&site, CALLS.len(), 1.0);
+            for (stack, moment, metric) in times.iter().flat_map(|_| &THREADS) {
+                let made = Made::alone(Class::Same, *stack);
+                let facts = Facts { site: &site, known: Some(&calls) };
+                let ns = times.unwrap() * thread::time(facts, &made, *moment).range.likely;
+                known.insert(Key::new("os.thread", &made.id(), metric), ns);
+            }
+            creation(Facts { site: &site, known: Some(&known) }, Call::Fork, 8 << 20, false)
+                .returned
+        };
+        let [none, usual, slow] = [None, Some(1.0), Some(1.5)].map(|times| returned(times).range);
+        assert!((usual.likely / none.likely - 1.0).abs() < 1e-9, "{usual:?} {none:?}");
+        assert!((slow.likely / none.likely - 1.5).abs() < 1e-9, "{slow:?} {none:?}");
+        assert!(slow.high / slow.low < 1.001 * none.high / none.low);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! a page-table copy for a fork, with a factor of two either way.
 
 use super::Work as Kernel;
-use super::learnt::corrected_by_faults;
+use super::learnt::corrected_by_threads;
 use super::work::nested;
 use crate::cpu::{clocked, is_guest};
 use crate::{Facts, Law, range, scaled, sum};
@@ -247,5 +247,5 @@ fn in_memory_management(facts: Facts, cycles: Law) -> Law {
             .counting(Condition::NestedPaging),
         false => time.widened(1.25, 1.0, ""),
     };
-    corrected_by_faults(facts, usual)
+    corrected_by_threads(facts, usual)
 }
