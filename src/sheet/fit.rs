@@ -101,7 +101,7 @@ struct Judgement {
 
 fn judge(of: &Judged<'_>) -> Option<Judgement> {
     let (experiment, metric) = (of.figure.experiment.card().id, of.figure.metric);
-    let range = of.range.filter(|range| range.low > 0.0)?;
+    let range = of.nearer().filter(|range| range.low > 0.0)?;
     let power = f64::from(power(metric, range));
     (power != 0.0 && of.figure.value > 0.0).then(|| Judgement {
         experiment,

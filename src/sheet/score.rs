@@ -73,6 +73,8 @@ pub(super) struct Judged<'a> {
     /// From earlier figures, and not from the description alone.
     pub(super) is_derived: bool,
     pub(super) range: Option<Range>,
+    /// The law's other range, where it has two ([`Prediction::otherwise`]).
+    otherwise: Option<Range>,
 }
 
 pub(super) fn machines() -> Vec<Machine> {
@@ -133,30 +135,29 @@ impl Measured {
 
     /// What the law says here, as wide as the law makes it, from the description or from figures
     /// that it sees; none where figures add nothing.
-    fn predict(&self, machine: &Machine, seen: Option<&Known>) -> Option<Option<Range>> {
+    fn predict<'a>(&'a self, machine: &'a Machine, seen: Option<&Known>) -> Option<Judged<'a>> {
         let site = machine.site.toward(self.case.id.text(FAR).unwrap_or_default());
         let site = site.placed(&self.case).unwrap_or(site);
         let case = Case { id: self.case.id.unplaced(), at: self.case.at.clone() };
         let found = self.experiment.unscaled(&site, seen, &case, self.metric)?;
-        Some(found.range)
+        let Prediction { range, otherwise, .. } = found;
+        Some(Judged { machine, figure: self, is_derived: seen.is_some(), range, otherwise })
     }
 }
 
 /// Priors of a machine's figures of some experiments; those that no law has an answer to are
 /// unpredicted.
 pub(super) fn priors(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'_>> {
-    let judged = |figure: &Measured| figure.predict(machine, None).flatten();
+    let nothing =
+        |figure| Judged { machine, figure, is_derived: false, range: None, otherwise: None };
     let all = machine.figures.iter().filter(|of| is_asked(of.experiment.card().id));
-    all.map(|figure| Judged { machine, figure, is_derived: false, range: judged(figure) }).collect()
+    all.map(|figure| figure.predict(machine, None).unwrap_or_else(|| nothing(figure))).collect()
 }
 
 /// The same from the figures of the other experiments, where these say anything.
 pub(super) fn derived<'a>(machine: &'a Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'a>> {
     let seen = machine.seen.get_or_init(|| seen(&machine.figures));
-    let judged = |figure: &'a Measured| {
-        let range = figure.predict(machine, Some(&seen[&figure.seen_from()]))?;
-        Some(Judged { machine, figure, is_derived: true, range })
-    };
+    let judged = |figure: &'a Measured| figure.predict(machine, Some(&seen[&figure.seen_from()]));
     let all = machine.figures.iter().filter(|of| is_asked(of.experiment.card().id));
     all.filter_map(judged).collect()
 }
@@ -187,12 +188,19 @@ impl<'a> Judged<'a> {
         self.figure.experiment.card().id
     }
 
+    /// Of the law's ranges the one that is nearer to the figure.
+    pub(super) fn nearer(&self) -> Option<Range> {
+        let off = |range: &Range| (self.figure.value / range.likely).ln().abs();
+        self.range.into_iter().chain(self.otherwise).min_by(|a, b| off(a).total_cmp(&off(b)))
+    }
+
     /// The same as wide as residuals of other machines make it.
     fn as_wide_as(self, widths: &Widths) -> Judged<'a> {
-        let (raw, metric) = (Prediction::new(self.range, String::new()), self.figure.metric);
+        let (range, otherwise) = (self.range, self.otherwise);
+        let raw = Prediction { otherwise, ..Prediction::new(range, String::new()) };
         let (site, id) = (&self.machine.site, self.experiment());
-        let wide = widths.applied(site, id, metric, self.is_derived, raw);
-        Judged { range: wide.range, ..self }
+        let wide = widths.applied(site, id, self.figure.metric, self.is_derived, raw);
+        Judged { range: wide.range, otherwise: None, ..self }
     }
 
     pub(super) fn scored(&self) -> Scored<'static> {

@@ -64,7 +64,8 @@ pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Pre
     });
     let because =
         format!("{}; times {factor:.2}, which was fitted to recorded machines", prediction.because);
-    Prediction { range: Some(scaled(of, factor)), shares, because, ..prediction }
+    let otherwise = prediction.otherwise.map(|other| scaled(other, factor));
+    Prediction { range: Some(scaled(of, factor)), shares, because, otherwise, ..prediction }
 }
 
 /// The names of the groups that a figure belongs to, narrowest first: its case on all machines, those

@@ -270,6 +270,7 @@ impl Law {
             shares: is_whole.then_some(self.shares),
             unsourced: self.unsourced,
             doubt: Some(self.doubt).filter(|doubt| !doubt.is_empty()),
+            otherwise: None,
         }
     }
 }

@@ -159,12 +159,16 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
             ..range
         }
     };
-    let range = prediction.range.map(stretched);
+    let other = prediction.otherwise.map(stretched);
+    let range = prediction.range.map(stretched).map(|range| {
+        let other = other.unwrap_or(range);
+        Range { low: range.low.min(other.low), high: range.high.max(other.high), ..range }
+    });
     let shares = prediction
         .shares
         .map(|of| Shares { hardware: stretched(of.hardware), software: stretched(of.software) });
     let doubt = prediction.doubt.filter(|_| range.is_some_and(|range| !range.predicts(unit)));
-    Prediction { range, shares, doubt, ..prediction }
+    Prediction { range, shares, doubt, otherwise: None, ..prediction }
 }
 
 #[cfg(test)]
@@ -194,6 +198,22 @@ mod tests {
             assert!(POWERS[usize::from(is_derived)] <= 1.0);
         }
         assert_eq!(residual(range(0.0, 1.0, 2.0), 1.0, false), None);
+    }
+
+    #[test]
+    fn a_figure_that_may_be_otherwise_has_one_range_of_both() {
+        let of = Prediction {
+            otherwise: Some(range(70.0, 100.0, 190.0)),
+            ..Prediction::new(Some(range(20.0, 25.0, 40.0)), "")
+        };
+        let alone = |of: Range| {
+            scaled(Prediction::new(Some(of), ""), 0.4, false, Unit::Ns).range.expect("it had one")
+        };
+        let (near, far) = (alone(of.range.unwrap()), alone(of.otherwise.unwrap()));
+        assert!(near.high < far.low, "{near:?} {far:?}");
+        let both = scaled(of, 0.4, false, Unit::Ns);
+        assert_eq!(both.range, Some(Range { high: far.high, ..near }));
+        assert_eq!(both.otherwise, None);
     }
 
     #[test]

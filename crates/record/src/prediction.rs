@@ -58,6 +58,10 @@ pub struct Prediction {
     /// unknown fact. Records before it have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
+    /// What the figure is if something that the description does not tell is otherwise. The widths
+    /// make one range of both.
+    #[serde(skip)]
+    pub otherwise: Option<Range>,
 }
 
 impl Prediction {

@@ -210,7 +210,10 @@ impl Experiment for CoreToCore {
         };
         let is_told = facts.known.is_none()
             || cpu::knows_clock(facts) && coherence::follows_core_clock(facts.site, distance);
-        is_told.then(|| coherence::transfer(facts, distance).prediction())
+        is_told.then(|| Prediction {
+            otherwise: coherence::in_two_complexes(facts.site, distance),
+            ..coherence::transfer(facts, distance).prediction()
+        })
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

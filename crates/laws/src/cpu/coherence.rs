@@ -243,6 +243,14 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     law.widened(below, above, why).counting(Condition::Hypervisor)
 }
 
+/// What a hand-over takes in a guest whose CPUs are shown under one cache and are in two complexes:
+/// hosts do not tell, and two guests of one kind can differ.
+pub fn in_two_complexes(site: &Site, distance: Option<Distance>) -> Option<Range> {
+    let fabric = fabric(site);
+    let may_be = is_guest(site) && fabric == Fabric::Complexes;
+    (may_be && distance == Some(Distance::SharedLlc)).then(|| fabric.costs(site).socket)
+}
+
 /// Whether earlier figures say anything about a distance: only what runs at the core's clock.
 pub fn follows_core_clock(site: &Site, distance: Option<Distance>) -> bool {
     match distance {
@@ -296,7 +304,7 @@ fn sharing(site: &Site) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fabric, fabric, follows_core_clock, transfer};
+    use super::{Fabric, fabric, follows_core_clock, in_two_complexes, transfer};
     use crate::Facts;
     use bench::experiment::fixtures::recorded;
     use host::{Core, Distance};
@@ -351,6 +359,18 @@ mod tests {
             transfer(Facts::prior(&epyc), Some(Distance::SameSocket)).range.likely
         };
         assert!(likely(Core::Zen) > 1.5 * likely(Core::Zen3));
+    }
+
+    #[test]
+    fn only_a_guest_of_complexes_may_show_two_of_them_as_one() {
+        let mut site = recorded("epyc-7763-2s");
+        let other = |site: &_, distance| in_two_complexes(site, Some(distance));
+        assert_eq!(other(&site, Distance::SharedLlc), None, "bare");
+        site.host.kernel.virtualisation.is_guest = Some(true);
+        assert_eq!(other(&site, Distance::SameSocket), None);
+        let apart = transfer(Facts::prior(&site), Some(Distance::SameSocket)).range.likely;
+        assert_eq!(other(&site, Distance::SharedLlc).map(|range| range.likely), Some(apart));
+        assert_eq!(other(&recorded("vm-granite-rapids"), Distance::SharedLlc), None, "a mesh");
     }
 
     #[test]
