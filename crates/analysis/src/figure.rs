@@ -98,7 +98,7 @@ pub struct Judged {
 
 impl Judged {
     /// The verdict as people read it beside the printed value.
-    pub fn told(&self, value: Option<f64>) -> Option<&'static str> {
+    pub fn shown_verdict(&self, value: Option<f64>) -> Option<&'static str> {
         let verdict = self.verdict?;
         let is_outside = |range: Range| value.is_some_and(|value| !range.holds(value));
         match verdict {

@@ -83,7 +83,7 @@ impl Rounds {
 /// Solves 0.6 Phi(x) + 0.4 Phi(x - 6) = 0.5.
 const BIMODAL_MEDIAN: f64 = 0.967_42;
 
-/// Share of so many simulations of which something is true.
+/// Share of the simulations in which a condition holds.
 pub fn share_of(trials: usize, mut is_true: impl FnMut() -> bool) -> f64 {
     (0..trials).filter(|_| is_true()).count() as f64 / trials as f64
 }

@@ -106,7 +106,7 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
         };
     };
     let shares = shares(figure).map_or_else(String::new, |shares| bracketed(&shares));
-    let verdict = figure.shown_prediction().and_then(|judged| judged.told(figure.value));
+    let verdict = figure.shown_prediction().and_then(|judged| judged.shown_verdict(figure.value));
     let verdict = verdict.filter(|_| !is_estimate(figure));
     let verdict = verdict.map_or_else(String::new, |verdict| format!(", {verdict}"));
     let factor = over_likely(figure).map_or_else(String::new, |factor| {

@@ -147,7 +147,7 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
             }
             continue;
         }
-        // What an earlier lesson told of the mode stays.
+        // What an earlier lesson found about the mode stays.
         found = Width {
             level: None,
             unusable: learnt.unusable,

@@ -16,7 +16,7 @@ pub struct Difference {
     pub base: String,
     /// In the new one.
     pub new: String,
-    /// Nodes that differ in it; null for what is said of the sweep.
+    /// Nodes that differ in this respect; null if it concerns the whole sweep.
     pub nodes: Option<usize>,
 }
 

@@ -100,7 +100,7 @@ struct FlatCleared {
     which: String,
     /// The same by ranks.
     at: At,
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
 }
@@ -111,7 +111,7 @@ struct FlatCleared {
 struct FlatStanding {
     /// Name of the node.
     node: String,
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Which end of pairs.
@@ -135,7 +135,7 @@ struct FlatFigure {
     node: String,
     /// Its rank.
     rank: u32,
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Unit of all quantities.
@@ -165,7 +165,7 @@ struct FlatPair {
     step: u32,
     /// Why it was measured.
     purpose: Purpose,
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Unit of all quantities.
@@ -183,7 +183,7 @@ struct FlatPair {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatUntested {
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Why.

@@ -10,7 +10,7 @@ use record::event::{Condition, Range};
 /// balancing and interrupts to each other come on top; a shared core or a hypervisor's queue may
 /// double it.
 const BESIDE: Range = range(0.3, 1.15, 4.0);
-/// The same of what sums many events: the ticks of each CPU are alike.
+/// The same for sums of many events: every CPU has about as many ticks.
 const MANY_BESIDE: Range = range(0.6, 1.15, 2.0);
 /// What the kernel's threads and daemons take of each CPU when none is idle.
 const HOUSEKEEPING: f64 = 0.01;

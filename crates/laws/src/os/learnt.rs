@@ -1,4 +1,5 @@
-//! What os.syscall, memory.fault and os.thread teach of the kernel: how many times the usual its work takes here.
+//! What os.syscall, memory.fault and os.thread teach about the kernel: by which factor its work differs
+//! from the usual on this machine.
 //!
 //! Kernel code is slow or fast as a whole: what a return costs under the mitigations in force, a
 //! configuration that checks more, a core that runs branchy code well. One factor over the usual cost
@@ -67,8 +68,8 @@ pub fn corrected(facts: Facts, usual: Law) -> Law {
     times(usual, factor(facts))
 }
 
-/// The same of work on tasks and address spaces, of which the way into the kernel says nothing;
-/// corrected by what memory.fault measured as well.
+/// The same for work on tasks and address spaces, which does not depend on the way into the kernel;
+/// memory.fault's figures correct it as well.
 pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
     let faults = FAULTS.iter().filter_map(|fault| {
         let ns = measured(facts.known?, *fault)?;
@@ -78,8 +79,8 @@ pub fn corrected_by_faults(facts: Facts, usual: Law) -> Law {
     times(times(usual, factor_of_work(facts)), of_faults)
 }
 
-/// The same of making a process, which is a task as a thread is: corrected by what os.thread measured
-/// as well.
+/// The same for creating a process, which is a task like a thread: os.thread's figures correct it as
+/// well.
 pub fn corrected_by_threads(facts: Facts, usual: Law) -> Law {
     let threads = THREADS.iter().filter_map(|(stack, moment, metric)| {
         let made = Made::alone(Class::Same, *stack);

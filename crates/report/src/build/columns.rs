@@ -156,7 +156,7 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
 /// The verdict, else the outcome.
 pub fn verdict(figure: &Figure) -> Cell {
     let shown = figure.shown_prediction();
-    let told = shown.and_then(|judged| judged.told(figure.value)).unwrap_or_default();
+    let told = shown.and_then(|judged| judged.shown_verdict(figure.value)).unwrap_or_default();
     let judged = shown.and_then(|judged| judged.verdict);
     let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {

@@ -209,7 +209,7 @@ pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
         && let Some(range) = &figure.shown_range()
     {
         text.push_str(&format!("; predicted {}", values::range(range, metric.unit)));
-        if let Some(verdict) = judged.told(figure.value) {
+        if let Some(verdict) = judged.shown_verdict(figure.value) {
             text.push_str(&format!(": {verdict}"));
         }
     }

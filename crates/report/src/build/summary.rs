@@ -369,7 +369,7 @@ fn verdict(line: &Line) -> Cell {
     if let Some((name, _)) = line.figures.iter().find(|(_, one)| one.shown_range().is_none()) {
         return Cell::toned(told(name, UNPREDICTED.to_owned()), Tone::Muted);
     }
-    let verdict = |figure: &Figure| figure.shown_prediction()?.told(figure.value);
+    let verdict = |figure: &Figure| figure.shown_prediction()?.shown_verdict(figure.value);
     let outside = line.figures.iter().find(|(_, figure)| verdict(figure) == Some(OVERLAPS));
     match line.figures.iter().any(|(_, figure)| misses::is_judged(figure)) {
         false => Cell::toned("no interval", Tone::Muted),

@@ -62,7 +62,7 @@ fn the_way_that_all_together_are_fastest_at_is_worked_in() {
     let cpus = allowed();
     let shared = of_ten(|| {
         crew(cpus.clone()).run_ways(3, |_| {
-            // The same work, of which the second way says that it is a thousand times as much.
+            // The same work, and the second way claims a thousand times as much.
             let step = |way: usize| {
                 std::hint::black_box(metal::kernel::chain_add(10_000));
                 Ok([1, 1000, 1][way])

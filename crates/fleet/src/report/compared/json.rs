@@ -59,7 +59,7 @@ struct FlatOne {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatCompared {
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Of the node alone, or of its pairs.
@@ -113,7 +113,7 @@ pub(super) struct FlatChanged {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatMissing {
-    /// What it is of.
+    /// Experiment, case and metric.
     #[serde(flatten)]
     key: Key,
     /// Common nodes that had it in the base sweep.
