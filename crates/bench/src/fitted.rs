@@ -101,6 +101,8 @@ pub fn power(metric: &Metric, range: Range) -> i32 {
         return 0;
     }
     match (metric.unit, metric.better) {
+        // A time that is no better shorter is someone's choice, not work.
+        (_, Better::None) => 0,
         (Unit::Ns | Unit::NsPerB | Unit::NsPerOp, _) | (Unit::Ratio | Unit::Hz, Better::Lower) => 1,
         (Unit::BPerS | Unit::OpPerS, _) | (Unit::Ratio, Better::Higher) => -1,
         _ => 0,
@@ -126,6 +128,7 @@ mod tests {
             (Unit::Ratio, Better::Higher, 1.0),
             (Unit::Ratio, Better::Lower, 4.0),
             (Unit::Ratio, Better::None, 2.0),
+            (Unit::Ns, Better::None, 2.0),
             (Unit::Count, Better::Lower, 2.0),
         ] {
             let metric = Metric::new("c", "", unit, better, Kind::Os);

@@ -240,6 +240,12 @@ pub fn knows_clock(facts: Facts) -> bool {
     facts.known.is_none_or(|known| measured_core_hz(known).is_some())
 }
 
+/// A value that is stored and loaded again, in ns.
+pub fn through_memory(facts: Facts) -> Law {
+    let forward = core_costs(facts.site).forward;
+    clocked(facts, forward.law("a value is stored and loaded again"))
+}
+
 /// A law in core cycles as one in ns, by the best core clock known. Its shares stay.
 pub fn clocked(facts: Facts, cycles: Law) -> Law {
     let clock = best_core_clock(facts);

@@ -17,7 +17,7 @@ pub mod transfer;
 mod translation;
 
 use super::cpu::coherence::is_large_of_complexes;
-use super::cpu::{best_core_clock, core, is_guest, least_cycles};
+use super::cpu::{best_core_clock, core, is_guest, least_cycles, through_memory};
 use super::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
@@ -82,7 +82,7 @@ symbols! {
 }
 symbols! {
     /// What a load takes the next address from.
-    pub enum Load { Pointer = "pointer", Index = "index" }
+    pub enum Load { Pointer = "pointer", Index = "index", Stored = "stored" }
 }
 symbols! {
     /// Pages of the memory.
@@ -95,7 +95,8 @@ case! {
         pattern: Pattern,
         /// distance between loads for page-random, forward and backward
         stride: Option<u64> = Domain::bytes(16, 1 << 20),
-        /// follows pointers or array indices
+        /// follows pointers, array indices, or indices that wait in memory between two loads, as in
+        /// unoptimised code
         load: Load,
         /// huge or base pages; if there are no huge pages, base pages are the reference
         pages: On,
@@ -387,13 +388,16 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
     };
     let walks = translation::added(facts.site, &hierarchy, of);
     let mut ns = range(ns.low + walks.low, ns.likely + walks.likely, ns.high + walks.high);
-    if of.load == Load::Index {
+    if of.load != Load::Pointer {
         ns = sum(ns, product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock.range)));
     }
     let place = hierarchy.place(footprint).text();
     let size = render(footprint, Unit::B);
     let is_nested = is_guest(facts.site);
-    let law = hierarchy.law(ns).and(format_args!("{size} in {place}"));
+    let mut law = hierarchy.law(ns).and(format_args!("{size} in {place}"));
+    if of.load == Load::Stored {
+        law = law + through_memory(facts);
+    }
     law.counting_if(is_nested, Condition::NestedPaging)
 }
 

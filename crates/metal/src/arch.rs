@@ -21,8 +21,8 @@ pub(crate) use machine::{
 };
 // Timed bodies: `n` operations, exactly, in a loop that no compiler touched.
 pub(crate) use machine::{
-    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
-    independent, loop_empty, loop_unrolled, loop_volatile,
+    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, chase_stored,
+    clock_loop, independent, loop_empty, loop_unrolled, loop_volatile,
 };
 // Calls; those by type are generic over the number of arguments (0 to 12) and
 // over whether the callee spills them.

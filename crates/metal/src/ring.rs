@@ -223,10 +223,24 @@ impl Ring {
     /// As [`Ring::chase_pointer`], by index: each load's address is the start
     /// of the memory plus the index (in words) that the load before returned.
     pub fn chase_index(&mut self, n: u64) -> usize {
+        self.chase_by_index(n, arch::chase_index)
+    }
+
+    /// As [`Ring::chase_index`], with each index stored to the stack and loaded from there, as code
+    /// that was compiled without optimisation does.
+    pub fn chase_stored(&mut self, n: u64) -> usize {
+        self.chase_by_index(n, arch::chase_stored)
+    }
+
+    fn chase_by_index(
+        &mut self,
+        n: u64,
+        chase: unsafe extern "C" fn(u64, u64, u64) -> u64,
+    ) -> usize {
         let stride = self.slot_bytes / WORD_BYTES;
         let from = (self.position * stride) as u64;
         // SAFETY: indices lead to slots of this mapping only, and no other code can write to it.
-        let to = unsafe { arch::chase_index(n, from, self.base()) };
+        let to = unsafe { chase(n, from, self.base()) };
         self.position = to as usize / stride;
         self.position
     }

@@ -8,8 +8,9 @@
 //! ## Method
 //! Slots of one line each are linked into one cycle over a footprint, and the measuring thread
 //! walks it: every address is the value of the previous load, so n loads take n latencies. A slot
-//! holds the address of the next slot and its index; `load` selects which one the walk uses. Each
-//! walk continues where the previous one stopped; walks are timed as n against 2n loads in ABBA
+//! holds the address of the next slot and its index; `load` selects which one the walk uses. With
+//! `load=stored` each index goes through a word of the stack, as in code compiled without
+//! optimisation (R0's): a step then takes a store and its load more. Each walk continues where the previous one stopped; walks are timed as n against 2n loads in ABBA
 //! quartets. An iteration has 256 separate load instructions: Zen 4 learns per instruction which
 //! lines of a page follow, and with only 32 of them it prefetches many lines of a page in random
 //! order.
@@ -69,7 +70,8 @@
 //! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one per octave
 //! up to four times the last cache, at most 256 MiB. In `standard` it has four per octave up to 1
 //! GiB, on base pages two per octave up to 256 MiB; walks that differ in one of pattern, load and
-//! pages have one per two octaves up to 64 MiB. `thorough` has all combinations: random ladders
+//! pages have one per two octaves up to 64 MiB. `thorough` has all combinations
+//! (`load=stored` at random and in four quarters only): random ladders
 //! with four per octave up to 1 GiB, other walks up to 64 MiB and then 1 GiB, with fewer footprints
 //! the more they differ from the reports.
 //!
@@ -100,7 +102,8 @@
 //!   lines.
 //! - Page placement: base pages of a cache indexed physically collide by chance, so edges are soft
 //!   and differ from round to round; huge pages make them sharp.
-//! - 4 KiB aliasing does not arise: there are no stores in the timed walk.
+//! - 4 KiB aliasing does not arise: there are no stores in the timed walk, and with `load=stored`
+//!   they go to one word, which only one line in 64 resembles.
 //! - Zero page, merging, swap: every word gets a different value before the slots are linked; the
 //!   mapping is not mergeable; major faults mark a round as disturbed.
 //! - First touch on the measuring CPU; pinned before.

@@ -40,7 +40,7 @@
 //!
 //! ## Sources
 //!
-//! [R0], [R1] and [R2]: "system call overhead"; [lmbench] `lat_syscall`; [specexleak]; [perf]
+//! [R0], [R1] and [R2]: "system call overhead"; [lmbench] `lat_syscall`; [ren]; [specexleak]; [perf]
 //! syscall.c. Cycles were not looked up one by one.
 
 use super::events::{Events, Number, counter, too_few_files};

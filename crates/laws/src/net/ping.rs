@@ -7,7 +7,7 @@
 
 use super::rtt::{self, Arrivals};
 use super::{Ends, Kind, Protocol, Transport, Waking, Way, round_trip, stack};
-use crate::{Facts, Law, range, scaled};
+use crate::{Facts, Law, cpu, range, scaled};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use record::event::Range;
@@ -43,11 +43,13 @@ const ANSWER: Range = range(800.0, 2_800.0, 11_000.0);
 const TAKE: Range = range(350.0, 900.0, 3_000.0);
 /// Cycles for each byte that is copied and summed, of the four times that an echo is.
 const PER_BYTE: Range = range(0.05, 0.25, 1.2);
-/// After a pause code and data have left the near caches and the TLB, and the clock may have
-/// fallen: R0's 23 µs by ping, a second apart, are 80,000 cycles, where echoes without pauses take
-/// about 14,000 on such cores; a pause of a millisecond on an idle host with large caches may cost
-/// next to nothing.
-const COLD: Range = range(1.0, 3.2, 14.0);
+/// After a pause code and data have left the near caches and the TLB, and on bare metal the core may
+/// have slept, which empties its caches, and its clock may have fallen: R0's 23 µs by ping, a second
+/// apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores.
+const COLD: Range = range(1.5, 5.0, 14.0);
+/// A guest's idle CPU halts for its host, whose core may do other work meanwhile or poll: 1.3 to 3.2
+/// times on the guests of `data/sheets` [plumb].
+const COLD_GUEST: Range = range(1.0, 2.0, 7.0);
 
 /// What an echo's time is made of, in ns.
 #[derive(Clone, Debug)]
@@ -74,9 +76,11 @@ pub fn adds(facts: Facts) -> bool {
 pub fn parts(facts: Facts, of: &Echoes) -> Parts {
     let way = of.way(facts.site);
     let is_remote = way.kind() != Kind::Loopback;
+    let is_guest = cpu::is_guest(facts.site);
+    let cold_by = if is_guest { COLD_GUEST } else { COLD };
     let cold = |law: Law| match of.arrivals {
         Arrivals::Saturated => law,
-        Arrivals::Sparse => law.by(COLD).and("up to 14 times that with cold caches"),
+        Arrivals::Sparse => law.by(cold_by).and("more after a pause, with cold caches"),
     };
     let work = |cycles: Range, what: &str| cold(stack::work(facts, cycles, what));
     let call = || cold(stack::call(facts));

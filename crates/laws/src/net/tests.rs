@@ -206,3 +206,20 @@ fn an_echo_is_not_told_from_two_cpus_of_one_host() {
     let left = |ends| ping::less_socket(&site, (50_000.0, ends), Protocol::Udp, &way);
     assert!(left(Ends::SameCpu).is_some() && left(Ends::OtherCpu).is_none());
 }
+
+#[test]
+fn a_pause_costs_an_echo_more_where_the_core_may_sleep() {
+    use super::ping::{Echoes, Ip, parts};
+    use super::rtt::Arrivals;
+    let mut site = recorded("epyc-7763-2s");
+    let mut slower = |is_guest| {
+        site.host.kernel.virtualisation.is_guest = Some(is_guest);
+        let time = |arrivals| {
+            let echo = Echoes { ip: Ip::V4, message: 56, arrivals };
+            parts(Facts::prior(&site), &echo).kernel.range.likely
+        };
+        time(Arrivals::Sparse) / time(Arrivals::Saturated)
+    };
+    let [bare, guest] = [false, true].map(&mut slower);
+    assert!(guest > 1.5 && bare > 2.0 * guest, "{bare} {guest}");
+}

@@ -185,8 +185,13 @@ fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
 fn delivered(site: &Site, path: Law) -> Law {
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => {
-            let exit = "the hypervisor's timer interrupts this CPU first: 0.5 to 45 µs";
-            let exit = Law::software(range(500.0, 8_000.0, 45_000.0), exit);
+            // KVM arms Intel's VMX preemption timer, which ends the guest's run by itself. AMD has
+            // none: the host's timer interrupts the host, which then interrupts the guest.
+            let (ns, exit) = match site.host.cpu.vendor.as_deref() {
+                Some("GenuineIntel") => (range(500.0, 3_000.0, 20_000.0), "preemption timer"),
+                _ => (range(500.0, 8_000.0, 45_000.0), "timer interrupts this CPU first"),
+            };
+            let exit = Law::software(ns, format!("the hypervisor's {exit}"));
             path + exit.unsourced().counting(Condition::Hypervisor)
         }
         Some(false) => path,

@@ -47,10 +47,10 @@ const SETTLED_SINCE: (u64, u64, u64) = (2, 6, 36);
 const BASE_SLICE_NS: [f64; 2] = [0.75e6, 0.70e6];
 const SHORTER_SINCE: (u64, u64) = (6, 15);
 /// Share of a tick by which one may come early (the switch is no one's) and late.
-const EARLY: f64 = 0.02;
+const EARLY: f64 = 0.015;
 const LATE: f64 = 0.004;
 /// Share of a slice that a slow switch before it, or another's interruption, takes.
-const SHORTER: f64 = 0.05;
+const SHORTER: f64 = 0.03;
 /// Slices between two stops by a quota, from which on most are whole.
 const SLICES_FREE: f64 = 4.0;
 /// What the switch takes from a slice, as a share of a tick.

@@ -8,6 +8,7 @@ fn mitigated(texts: &[(&str, &str)]) -> Site {
     site.host.kernel.virtualisation.is_guest = Some(false);
     site.host.cpu.cpuid_frequency.max_hz = Some(4_000_000_000);
     site.host.kernel.clock_source.current = Some("tsc".to_owned());
+    site.host.kernel.release = Some("6.8.0".to_owned());
     site.host.kernel.mitigations =
         texts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     site
@@ -34,6 +35,17 @@ fn services_keep_their_width_on_a_machine_that_tells_its_state() {
         let wide = width(&system_call(Facts::prior(&site), service));
         assert!(wide <= 4.2, "{service:?}: {wide}");
     }
+}
+
+#[test]
+fn work_of_a_kernel_of_unknown_version_is_less_certain() {
+    let known = mitigated(&[]);
+    let mut unknown = known.clone();
+    unknown.host.kernel.release = None;
+    let [known, unknown] = [&known, &unknown]
+        .map(|site| kernel_work(Facts::prior(site), range(500.0, 1_000.0, 2_000.0), ""));
+    assert_eq!(unknown.range.likely, known.range.likely);
+    assert!((width(&unknown) / width(&known) - VERSIONS * VERSIONS).abs() < 1e-9);
 }
 
 fn named(site: &Site) -> Vec<&'static str> {

@@ -91,6 +91,8 @@ fn a_walk_of_n_loads_is_n_steps_and_goes_on_where_it_stopped() {
         assert_eq!(ring.chase_pointer(n as u64), order[steps % 1000], "{n} loads");
         steps += n;
         assert_eq!(ring.chase_index(n as u64), order[steps % 1000], "{n} loads");
+        steps += n;
+        assert_eq!(ring.chase_stored(n as u64), order[steps % 1000], "{n} loads");
     }
 }
 

@@ -102,6 +102,7 @@ impl Round {
         let chase = match point.load {
             Load::Index => Ring::chase_index,
             Load::Pointer => Ring::chase_pointer,
+            Load::Stored => Ring::chase_stored,
         };
         let samples = bench.time_beside(case, "latency", beside, |n| {
             chase(&mut ring.borrow_mut(), n);

@@ -84,12 +84,28 @@ fn a_rehearsal_is_tiny_and_tries_every_way() {
         .flat_map(|series| series.cases.iter().filter_map(|case| Point::of(&case.id)))
         .collect();
     assert!(all.len() <= 10 && all.iter().all(|point| point.footprint <= 64 * 1024));
-    assert!(all.iter().any(|point| point.load == Load::Index));
+    for load in Load::ALL {
+        assert!(all.iter().any(|point| point.load == *load), "{load:?}");
+    }
     assert!(all.iter().any(|point| point.pages == On::Base));
     let mut patterns: Vec<Pattern> = all.iter().map(|point| point.pattern).collect();
     patterns.sort();
     patterns.dedup();
     assert_eq!(patterns.len(), 5);
+}
+
+#[test]
+fn indices_wait_in_memory_at_random_and_in_four_quarters_of_the_thorough_preset() {
+    let patterns = |preset| {
+        let offer = offered(&EXPERIMENT, &site(GUEST), preset, &[]);
+        let cases = offer.series.iter().flat_map(|series| &series.cases);
+        let points = cases.filter_map(|case| Point::of(&case.id));
+        let stored = points.filter(|point| point.load == Load::Stored);
+        stored.map(|point| point.pattern).collect::<BTreeSet<Pattern>>()
+    };
+    assert_eq!(patterns(Preset::Standard), BTreeSet::new());
+    let both = BTreeSet::from([Pattern::Random, Pattern::FourQuarter]);
+    assert_eq!(patterns(Preset::Thorough), both);
 }
 
 #[test]

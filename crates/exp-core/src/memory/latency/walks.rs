@@ -98,7 +98,9 @@ impl Choice {
     fn new(site: &Site, preset: Preset, pages: &[On]) -> Choice {
         let (patterns, loads) = match preset {
             Preset::Quick => (&Pattern::ALL[..1], &Load::ALL[..1]),
-            _ => (Pattern::ALL, Load::ALL),
+            // Counterparts of R0's figures are left to `thorough`.
+            Preset::Standard => (Pattern::ALL, &Load::ALL[..2]),
+            Preset::Rehearsal | Preset::Thorough => (Pattern::ALL, Load::ALL),
         };
         let levels = described_levels(site);
         Choice {
@@ -130,6 +132,10 @@ impl Choice {
         let departs = [self.patterns[0] != pattern, self.loads[0] != load, self.pages[0] != pages];
         let departures = departs.iter().filter(|departs| **departs).count();
         if departures > 1 && self.preset != Preset::Thorough {
+            return Vec::new();
+        }
+        // As R0 walked, and the order that hides nothing.
+        if load == Load::Stored && !matches!(pattern, Pattern::Random | Pattern::FourQuarter) {
             return Vec::new();
         }
         let mut points = Vec::new();

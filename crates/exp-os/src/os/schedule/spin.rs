@@ -194,9 +194,9 @@ mod tests {
     fn a_room_that_is_too_small_is_an_error() {
         let error = spin(Spin {
             processes: 2,
-            // Every turn is a gap.
+            // Every turn is a gap: they end at once, unless they start after the window.
             threshold: 0,
-            window: 1_000_000,
+            window: 2_000_000_000,
             room: 16,
         })
         .expect_err("no room");

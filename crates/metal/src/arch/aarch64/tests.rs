@@ -80,6 +80,16 @@ fn a_turn_of_a_chain_is_32_steps_or_256_loads_and_a_branch() {
 }
 
 #[test]
+fn a_step_through_the_stack_is_a_load_a_store_and_a_load_of_it() {
+    // ldr x1, [x2, x1, lsl #3]; str x1, [sp]; ldr x1, [sp]
+    let step = [0xf861_7841, 0xf900_03e1, 0xf940_03e1];
+    let mut turn = step.repeat(256);
+    turn.push(0xf100_0463);
+    let single = [&step[..], &[SUBS_X0_1]].concat();
+    check_loops("stored", timed::chase_stored as _, &turn, Some(&single));
+}
+
+#[test]
 fn a_turn_of_independent_operations_is_16_into_each_of_eight_registers_and_a_branch() {
     // add xN, x9, x9
     let eight: Vec<u32> = (1..=8).map(|n| 0x8b09_0000 | 9 << 5 | n).collect();

@@ -8,7 +8,10 @@ use crate::kernel::ClockRead;
 
 /// A chain of `n` dependent steps on x1, 2^`$shift` a turn; x2 is the operand.
 macro_rules! chain {
-    ($(#[$doc:meta])* $name:ident, $shift:literal, $before:literal, $step:literal) => {
+    (
+        $(#[$doc:meta])* $name:ident, $shift:literal, $before:literal, $step:literal
+        $(, $after:literal)?
+    ) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name(n: u64, value: u64, operand: u64) -> u64 {
@@ -32,6 +35,7 @@ macro_rules! chain {
                 "b.ne 4b",
                 "5:",
                 "mov x0, x1",
+                $($after,)?
                 "ret",
                 shift = const $shift,
                 turn = const 1 << $shift,
@@ -59,6 +63,11 @@ chain!(
 chain!(
     /// value = word 1 + value of the words at operand.
     chase_index, 8, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
+);
+chain!(
+    /// The same, through a word of the stack after each load.
+    chase_stored, 8, "add x2, x2, #8\nsub sp, sp, #16",
+    "ldr x1, [x2, x1, lsl #3]\nstr x1, [sp]\nldr x1, [sp]", "add sp, sp, #16"
 );
 
 /// `n` turns of 16 additions into each of eight registers, which wait for nothing, and a count and

@@ -195,6 +195,15 @@ fn a_turn_of_a_chain_is_32_dependent_steps_or_256_loads_and_a_branch() {
 }
 
 #[test]
+fn a_step_through_the_stack_is_a_load_a_store_and_a_load_of_it() {
+    let step = ["mov rax,[rdx+rax*8+8]", "mov [rsp-8],rax", "mov rax,[rsp-8]"];
+    let mut turn = lines(&step, 256);
+    turn.extend(lines(&["dec rcx", "jne"], 1));
+    let single = lines(&[&step[..], &["dec edi", "jne"]].concat(), 1);
+    check_loops("stored", address_of(timed::chase_stored as _), &[], &turn, Some(&single));
+}
+
+#[test]
 fn a_turn_of_independent_operations_is_128_tests_and_a_branch() {
     let mut turn = lines(&["test rax,rax"], 128);
     assert_eq!(turn.len() as u64, crate::kernel::INDEPENDENT_A_TURN);

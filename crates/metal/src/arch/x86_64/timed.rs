@@ -64,6 +64,11 @@ chain!(
     /// value = word 1 + value of the words at operand. As many a turn.
     chase_index, 8, "mov rax, qword ptr [rdx + 8 * rax + 8]"
 );
+chain!(
+    /// The same, through a word of the stack after each load.
+    chase_stored, 8,
+    "mov rax, qword ptr [rdx + 8 * rax + 8]\nmov qword ptr [rsp - 8], rax\nmov rax, qword ptr [rsp - 8]"
+);
 
 /// `n` turns of 128 tests of a register, which wait for nothing, and one fused count and branch.
 /// Additions in eight chains are no measure: Zen 5 starts six operations a cycle, and 5.3 of those
