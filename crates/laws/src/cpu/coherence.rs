@@ -195,20 +195,12 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     let site = facts.site;
     let Costs { cluster, socket, remote, what } = fabric(site).costs(site);
     let siblings = || {
-        clocked(
-            facts,
-            cycles_of(
-                siblings_cycles(core(site)),
-                "the line stays in the caches that both siblings share",
-                "published figures",
-            ),
-        )
+        let why = "the line stays in the caches that both siblings share";
+        clocked(facts, cycles_of(siblings_cycles(core(site)), why, "published figures"))
     };
     let between = |ns, whom| {
-        Law::hardware(
-            ns,
-            format!("a modified line transferred between {whom} over {what} (published figures)"),
-        )
+        let why = format!("a modified line between {whom} over {what} (published figures)");
+        Law::hardware(ns, why)
     };
     let law = match distance {
         Some(Distance::Same) => {
@@ -255,9 +247,7 @@ pub fn in_two_complexes(site: &Site, distance: Option<Distance>) -> Option<Range
 pub fn follows_core_clock(site: &Site, distance: Option<Distance>) -> bool {
     match distance {
         Some(Distance::SmtSibling) => true,
-        Some(Distance::SharedLlc) => {
-            matches!(fabric(site).costs(site).cluster, Cluster::Cycles(_))
-        }
+        Some(Distance::SharedLlc) => matches!(fabric(site).costs(site).cluster, Cluster::Cycles(_)),
         _ => false,
     }
 }

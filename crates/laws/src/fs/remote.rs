@@ -8,8 +8,8 @@
 //! servers between namespaces, and is else an estimate: nfsiostat of busy kernels' clients shows 20
 //! to 100 µs more in `exe` than in `rtt`.
 
-use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures, total};
-use crate::{Facts, Law, around, inverse, range};
+use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures};
+use crate::{Facts, Law, around, end_by_end, inverse, range};
 use bench::experiment::{self, Site};
 use bench::symbols;
 use record::event::{Bound, Range, Side};
@@ -146,12 +146,14 @@ pub fn is_known(facts: Facts, way: &Way, reading: Reading) -> bool {
     }
 }
 
-/// Parts that go together: their ends add.
-fn together(parts: impl IntoIterator<Item = Law>) -> Law {
-    let parts: Vec<Law> = parts.into_iter().collect();
-    let whole = total(&parts.iter().map(|part| part.range).collect::<Vec<Range>>());
+/// Parts that go together: where machines, cards and links are fast, they are in all of them, so
+/// that ends add to ends.
+fn together<const PARTS: usize>(parts: [Law; PARTS]) -> Law {
+    let add = |a, b| end_by_end(a, b, |a, b| a + b);
+    let whole = parts.iter().map(|part| part.range).reduce(add);
     let sum = parts.into_iter().reduce(|sum, part| sum + part);
-    sum.map_or_else(|| Law::of(whole, ""), |sum| sum.at(whole))
+    let (sum, whole) = sum.zip(whole).expect("there are parts");
+    sum.at(whole)
 }
 
 /// What is shared by the blocks that are read ahead.
@@ -162,7 +164,7 @@ fn shared(of: Range) -> Range {
 
 /// A copy of 4 KiB out of the page cache.
 fn copy() -> Law {
-    Law::software(COPY, "a system call, a page looked up in the local page cache and copied out")
+    Law::software(COPY, "a system call, a page looked up locally and copied out")
 }
 
 /// One block of 4 KiB on the average of a pass, in ns.
@@ -228,20 +230,19 @@ pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
     if reading == Reading::Cached {
         return cached(facts);
     }
+    let own = |client: Range| end_by_end(OWN_PART, client, |own, client| own * client);
     let client = client(way);
-    let (of, own) = (client.range, OWN_PART);
-    let part = range(own.low * of.low, own.likely * of.likely, own.high * of.high);
     match reading {
         // Requests for many blocks, shared by them.
-        Reading::Ahead => together([client.at(shared(part)), copy()])
+        Reading::Ahead => together([client.reshaped(|of| shared(own(of))), copy()])
             .and("many readahead blocks share one request's client work"),
         Reading::Missed => {
-            let mut law =
-                together([client.at(part), copy()]).and("the client's work for each miss");
+            let law = together([client.reshaped(own), copy()]);
+            let mut law = law.and("the client's work for each miss");
             law.range.low = COPY.low;
             law
         }
-        Reading::Asked | Reading::Cached => client.at(part),
+        Reading::Asked | Reading::Cached => client.reshaped(own),
     }
     .and("only the reading thread's part")
 }
@@ -282,14 +283,12 @@ fn stated_bits(site: &Site, way: &Way) -> Option<f64> {
 }
 
 fn round_trip(facts: Facts, way: &Way) -> Law {
-    if let Some(ns) = measured_rtt(facts, way) {
-        let told =
-            format!("a round trip to the server took {:.0} µs (measured by net.rtt)", ns / 1e3);
-        return Law::measured(ns, 1.0, told);
-    }
-    if let Some(ns) = facts.site.host.given.value("net.rtt") {
-        let told = format!("a round trip takes {:.0} µs (--set host.net.rtt)", ns / 1e3);
-        return Law::measured(ns, 0.3, told);
+    let measured = measured_rtt(facts, way).map(|ns| (ns, 1.0, "measured by net.rtt"));
+    let given = facts.site.host.given.value("net.rtt");
+    let given = given.map(|ns| (ns, 0.3, "--set host.net.rtt"));
+    if let Some((ns, share, from)) = measured.or(given) {
+        let us = ns / 1e3;
+        return Law::measured(ns, share, format!("a round trip takes {us:.0} µs ({from})"));
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
     let (mut trip, what) = match way.link {
@@ -315,7 +314,7 @@ fn transfer(facts: Facts, way: &Way) -> Law {
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
     let (rate, what) = match (measured_rate(facts, way), way.link, stated_bits(facts.site, way)) {
         (Some(rate), ..) => {
-            (around(rate, 0.5), format!("{:.1} MB/s (measured by net.bandwidth)", rate / 1e6))
+            (around(rate, 0.5), format!("{:.1} MB/s (by net.bandwidth)", rate / 1e6))
         }
         (_, Link::Loopback | Link::Virtual, _) => (COPIED_RATE, "memory copies".to_owned()),
         (_, Link::Wired | Link::Wireless, Some(bits)) => {
@@ -343,14 +342,11 @@ fn server(facts: Facts, way: &Way) -> Law {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
             let (memory, disk) = (memory / 1e3, disk / 1e3);
-            let told = format!(
-                "a server like this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)"
-            );
-            Law::of(total(&[SERVER_MEMORY, spread]), told)
+            let told =
+                format!("as this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)");
+            Law::of(end_by_end(SERVER_MEMORY, spread, |a, b| a + b), told)
         }
-        None if is_existing => {
-            Law::of(SERVER_EXISTING, "the server reads the file from its memory or its disk")
-        }
+        None if is_existing => Law::of(SERVER_EXISTING, "the server's memory or disk"),
         None => {
             let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
             Law::of(of, "the server answers from memory, or a small server from its disk")
@@ -361,8 +357,7 @@ fn server(facts: Facts, way: &Way) -> Law {
 fn cached(facts: Facts) -> Law {
     match local(facts, Mode::Cached) {
         Some(ns) => {
-            let told =
-                format!("a block from the local page cache took {ns:.0} ns (measured by fs.read)");
+            let told = format!("a block of the page cache took {ns:.0} ns (measured by fs.read)");
             Law::new(ns / 2.0, ns * 1.05, ns * 3.0, told)
         }
         None => copy(),
@@ -410,10 +405,7 @@ fn leads_there(site: &Site, way: &Way, case: &CaseId) -> bool {
     }
     match way.link {
         Link::Loopback => has(experiment::LOOPBACK),
-        _ => {
-            let mut there = site.peers.iter().filter(|peer| Some(peer.address) == way.server);
-            there.any(|peer| has(&peer.name))
-        }
+        _ => site.peers.iter().any(|peer| Some(peer.address) == way.server && has(&peer.name)),
     }
 }
 
