@@ -49,16 +49,6 @@ const UNKNOWN: Range = range(3_000.0, 100_000.0, 50_000_000.0);
 /// Beyond a gateway the other end may be in the next room or on another continent, in ns each way.
 const GATEWAY_HIGH_NS: f64 = 7.5e7;
 
-/// Share of its nominal rate that a radio gives as payload.
-const RADIO_SHARE: Range = range(0.08, 0.5, 0.8);
-/// If both directions share the medium, acknowledgements use part of the rate.
-const HALF_DUPLEX_SHARE: Range = range(0.5, 0.88, 0.97);
-/// An adapter on USB may be slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
-const USB_SHARE: Range = range(0.3, 0.92, 1.002);
-/// A wire that both ends describe gives the whole rate, unless a slower hop lies between.
-const WIRE_SHARE: Range = range(0.7, 0.995, 1.002);
-/// Where only one end is known, the other may be slower.
-const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
 /// What one core moves at most through its stack with all offloads, in B/s.
 const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
@@ -130,13 +120,21 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
         ),
         _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "the whole rate of the shaper"),
         _ if way.has_gateway => (range(0.01, 0.9, 1.002), "beyond the gateway may be slower"),
-        Kind::Wireless => (RADIO_SHARE, "a radio gives a tenth to three quarters of its rate"),
-        _ if way.is_half_duplex() => (HALF_DUPLEX_SHARE, "both directions share it (half duplex)"),
-        _ if usb => (USB_SHARE, "a USB adapter, which may be slower"),
-        _ if way.far.is_none() && !way.is_given() => {
-            (ONE_END_SHARE, "an unknown far end may be slower")
+        Kind::Wireless => {
+            (range(0.08, 0.5, 0.8), "a radio gives a tenth to three quarters of its rate")
         }
-        Kind::Wired => (WIRE_SHARE, "the whole rate, unless a slower hop lies between"),
+        // Acknowledgements use part of the rate.
+        _ if way.is_half_duplex() => {
+            (range(0.5, 0.88, 0.97), "both directions share it (half duplex)")
+        }
+        // Slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
+        _ if usb => (range(0.3, 0.92, 1.002), "a USB adapter, which may be slower"),
+        _ if way.far.is_none() && !way.is_given() => {
+            (range(0.08, 0.95, 1.002), "an unknown far end may be slower")
+        }
+        Kind::Wired => {
+            (range(0.7, 0.995, 1.002), "the whole rate, unless a slower hop lies between")
+        }
         _ => (range(0.1, 0.95, 1.01), "the rate that --set gives"),
     }
 }

@@ -41,16 +41,6 @@ const LOST_BYTES: f64 = 131_072.0;
 /// CPU time of a read beside other readers, over that of one alone: they share interrupts, and no
 /// CPU sleeps in between.
 const BESIDE: Range = range(0.12, 0.6, 1.6);
-/// Reads that a device serves at a time: one reader's time over what each of many takes. A disk
-/// that spins gains little but order …
-const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
-/// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing
-/// at a time (with two readers each read of R1's, of 2011, took 0.5 ms); NVMe has many, and a die
-/// for each …
-const AT_A_TIME_FLASH: Range = range(0.5, 6.0, 32.0);
-const AT_A_TIME_NVME: Range = range(3.0, 20.0, 200.0);
-/// … and a hypervisor may have one thread for a disk, or the host's memory.
-const AT_A_TIME_UNKNOWN: Range = range(0.8, 6.0, 100.0);
 /// Of two figures of one run: a reader alone against fs.read's, and readers against a deep queue.
 const ALONE_SHARE: f64 = 0.3;
 const DEEP_SHARE: f64 = 1.0;
@@ -250,13 +240,18 @@ fn base(facts: Facts, readers: Readers) -> Base {
     Base { alone, service: Law::hardware(service, why), at_a_time, cpu }
 }
 
-/// Reads that a device of a class serves at a time.
+/// Reads that a device of a class serves at a time: one reader's time over what each of many takes.
 fn of_class(class: &str) -> Range {
     match class {
-        name if name == SPINNING.name => AT_A_TIME_SPINNING_RANDOM,
-        name if name == FLASH_NVME.name => AT_A_TIME_NVME,
-        name if name == FLASH.name => AT_A_TIME_FLASH,
-        _ => AT_A_TIME_UNKNOWN,
+        // It gains little but order.
+        name if name == SPINNING.name => range(0.8, 1.3, 4.0),
+        // Many places in its queue, and a die for each.
+        name if name == FLASH_NVME.name => range(3.0, 20.0, 200.0),
+        // SATA has 32 places in its queue, one link, and cheap controllers behind it that do one
+        // thing at a time (with two readers each read of R1's, of 2011, took 0.5 ms).
+        name if name == FLASH.name => range(0.5, 6.0, 32.0),
+        // A hypervisor may have one thread for a disk, or the host's memory.
+        _ => range(0.8, 6.0, 100.0),
     }
 }
 

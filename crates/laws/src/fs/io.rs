@@ -54,24 +54,21 @@ struct Writing {
     most: Range,
 }
 
-const NVME: Writing = Writing {
-    write_ns: range(6e3, 2.5e4, 1e6),
-    flush_ns: range(3e3, 6e5, 8e6),
-    rate: range(0.15, 0.6, 1.1),
-    most: range(4e4, 4e5, 3e6),
-};
-const SATA: Writing = Writing {
-    write_ns: range(2e4, 6e4, 2e6),
-    flush_ns: range(1e5, 2e6, 2e7),
-    rate: range(0.15, 0.9, 1.2),
-    most: range(1.5e4, 7.5e4, 1.1e5),
-};
-const SPUN: Writing = Writing {
-    write_ns: range(4e4, 1e6, 3e7),
-    flush_ns: range(4e6, 1.7e7, 9e7),
-    rate: range(0.6, 0.95, 1.2),
-    most: range(60.0, 220.0, 3e4),
-};
+type Ends = (f64, f64, f64);
+
+const fn writing(write_ns: Ends, flush_ns: Ends, rate: Ends, most: Ends) -> Writing {
+    const fn of((low, likely, high): Ends) -> Range {
+        range(low, likely, high)
+    }
+    Writing { write_ns: of(write_ns), flush_ns: of(flush_ns), rate: of(rate), most: of(most) }
+}
+
+const NVME: Writing =
+    writing((6e3, 2.5e4, 1e6), (3e3, 6e5, 8e6), (0.15, 0.6, 1.1), (4e4, 4e5, 3e6));
+const SATA: Writing =
+    writing((2e4, 6e4, 2e6), (1e5, 2e6, 2e7), (0.15, 0.9, 1.2), (1.5e4, 7.5e4, 1.1e5));
+const SPUN: Writing =
+    writing((4e4, 1e6, 3e7), (4e6, 1.7e7, 9e7), (0.6, 0.95, 1.2), (60.0, 220.0, 3e4));
 /// Any of them, or the memory of a host; clouds limit rates as well. A hypervisor serves a disk with
 /// one thread (QEMU until 9.0 at least: kvmonz.blogspot.com, 2024-06-12), to which a request is two
 /// system calls and a copy, about 10 µs.

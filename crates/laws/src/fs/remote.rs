@@ -19,13 +19,6 @@ use std::net::IpAddr;
 /// Bytes of a packet that are not payload: on the wire (preamble, Ethernet, gap), and of its MTU.
 const WIRE_HEAD_BYTES: f64 = 38.0;
 const MTU_HEAD_BYTES: f64 = 52.0;
-/// A round trip in ns.
-const LOOPBACK: Range = range(5e3, 2e4, 1.2e5);
-const VIRTUAL: Range = range(5e3, 3e4, 4e5);
-const WIRED: Range = range(3e4, 2e5, 2e6);
-const FAST_WIRED: Range = range(1e4, 7e4, 1e6);
-const WIRELESS: Range = range(8e5, 3e6, 2.5e7);
-const UNKNOWN_LINK: Range = range(8e3, 2e5, 1e8);
 /// A link is fast from so many bits per second on.
 const FAST_BITS: u64 = 10_000_000_000;
 /// Beyond a gateway the other end may be in the next room or on another continent.
@@ -39,15 +32,6 @@ const SERVER_MEMORY: Range = range(2e3, 2e4, 2e5);
 const SERVER_DISK_NS: f64 = 2.5e7;
 /// A file that was there before may be on the server's disk or in its memory, in ns.
 const SERVER_EXISTING: Range = range(2e3, 3e4, 2.5e7);
-/// What a client does for a request, in ns.
-const CLIENT_NFS: Range = range(1e4, 4e4, 3e5);
-const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
-/// Into the program and out of it, encryption included.
-const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
-const CLIENT_NFS_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
-/// Its requests go through talloc and tevent, and are signed where the server asks for it.
-const CLIENT_SMB_LIBRARY: Range = range(5e3, 3e4, 3e5);
-const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
 /// Part of a client's time that the reading thread itself is on a CPU.
 const OWN_PART: Range = range(0.1, 0.5, 1.0);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
@@ -214,12 +198,14 @@ pub fn wire(facts: Facts, way: &Way) -> Law {
 /// What the client does for a request, in ns.
 pub fn client(way: &Way) -> Law {
     let (cost, name) = match way.client {
-        Client::Nfs => (CLIENT_NFS, "the kernel's NFS client"),
-        Client::Smb => (CLIENT_SMB, "the kernel's SMB client"),
-        Client::Fuse => (CLIENT_FUSE, "a program behind FUSE"),
-        Client::NfsLibrary => (CLIENT_NFS_LIBRARY, "a library in the process"),
-        Client::SmbLibrary => (CLIENT_SMB_LIBRARY, "a library in the process"),
-        Client::Other => (CLIENT_OTHER, "the client"),
+        Client::Nfs => (range(1e4, 4e4, 3e5), "the kernel's NFS client"),
+        Client::Smb => (range(1.5e4, 6e4, 5e5), "the kernel's SMB client"),
+        // Into the program and out of it, encryption included.
+        Client::Fuse => (range(2e4, 1.2e5, 1.5e6), "a program behind FUSE"),
+        Client::NfsLibrary => (range(2e3, 1e4, 1.5e5), "a library in the process"),
+        // Through talloc and tevent, and signed where the server asks for it.
+        Client::SmbLibrary => (range(5e3, 3e4, 3e5), "a library in the process"),
+        Client::Other => (range(3e3, 8e4, 1.5e6), "the client"),
     };
     Law::software(cost, format!("{name} ({})", way.file_system)).unsourced()
 }
@@ -292,12 +278,12 @@ fn round_trip(facts: Facts, way: &Way) -> Law {
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
     let (mut trip, what) = match way.link {
-        Link::Loopback => (LOOPBACK, "loopback"),
-        Link::Virtual => (VIRTUAL, "a virtual link"),
-        Link::Wired if is_fast => (FAST_WIRED, "a wired link of 10 Gbit/s or more"),
-        Link::Wired => (WIRED, "a wired link"),
-        Link::Wireless => (WIRELESS, "a radio link"),
-        Link::Unknown => (UNKNOWN_LINK, "an unknown link"),
+        Link::Loopback => (range(5e3, 2e4, 1.2e5), "loopback"),
+        Link::Virtual => (range(5e3, 3e4, 4e5), "a virtual link"),
+        Link::Wired if is_fast => (range(1e4, 7e4, 1e6), "a wired link of 10 Gbit/s or more"),
+        Link::Wired => (range(3e4, 2e5, 2e6), "a wired link"),
+        Link::Wireless => (range(8e5, 3e6, 2.5e7), "a radio link"),
+        Link::Unknown => (range(8e3, 2e5, 1e8), "an unknown link"),
     };
     let mut beyond = "";
     if way.has_gateway && way.link != Link::Loopback {

@@ -213,88 +213,67 @@ pub fn is_known(facts: Facts) -> bool {
     }
 }
 
-const fn of(writes: Range, flushes: Range, beside: Range, why: &'static str) -> Waits {
-    Waits { writes, flushes, beside, why, has_journal: false }
-}
-
-fn with_journal(waits: Waits) -> Waits {
-    Waits { has_journal: true, ..waits }
-}
-
 /// What waits for what, by the kind of file system.
 fn waits(site: &Site, sync: &Sync) -> Waits {
+    use Keeper::{Plain, Stacked, Tree, Unknown};
+    use Write::{Create, Nothing, Overwrite};
     let kind = keeper(file_system(site));
-    let none = NOTHING;
-    let may_be = range(0.0, 1.0, 1.0);
     // Nothing of the file's own changes but its times, which only fsync is about.
-    let in_place = sync.write == Write::Overwrite && sync.call != Call::Fsync;
-    match (kind, sync.write) {
-        (Keeper::Tree, Write::Nothing) => of(none, range(0.0, 0.0, 1.0), none, "nothing changed"),
-        (_, Write::Nothing) => of(none, may_be, none, "nothing changed, but the device is flushed"),
-        (Keeper::Tree, Write::Create) => of(
-            range(2.0, 4.0, 9.0),
-            range(1.0, 2.0, 4.0),
-            range(4.0, 24.0, 90.0),
-            "writes data, a log tree and a superblock, and the same again for the directory",
-        ),
-        (Keeper::Tree, _) => of(
-            range(2.0, 3.0, 6.0),
-            range(1.0, 2.0, 3.0),
-            range(3.0, 16.0, 60.0),
-            "writes data, a log tree and a superblock",
-        ),
-        (Keeper::Plain, _) => of(
-            range(1.0, 2.0, 4.0),
-            may_be,
-            range(0.0, 2.0, 6.0),
-            "writes data, the inode and its blocks in place",
-        ),
-        (_, Write::Overwrite) if in_place => of(
-            range(1.0, 1.05, 2.3),
-            range(0.5, 1.0, 1.5),
-            range(0.0, 0.1, 1.5),
-            "writes data in place; some kernels also write the timestamps once per tick",
-        ),
-        (_, Write::Overwrite) => with_journal(of(
-            range(1.0, 1.1, 3.0),
-            range(0.5, 1.0, 2.2),
-            range(0.0, 0.3, 6.0),
-            "writes data in place, and commits the journal if the timestamps changed (once per \
-             kernel tick)",
-        )),
-        (kind, write) => committed(kind, write),
-    }
+    let in_place = sync.call != Call::Fsync;
+    // Writes, flushes and blocks beside the data, each at least, likely and at most.
+    let (writes, flushes, beside, why) = match (kind, sync.write) {
+        (Tree, Nothing) => (NO, (0.0, 0.0, 1.0), NO, "nothing changed"),
+        (_, Nothing) => (NO, MAY_BE, NO, "nothing changed, but the device is flushed"),
+        (Tree, Create) => {
+            let why = "writes data, a log tree and a superblock, and the same for the directory";
+            ((2.0, 4.0, 9.0), (1.0, 2.0, 4.0), (4.0, 24.0, 90.0), why)
+        }
+        (Tree, _) => {
+            let why = "writes data, a log tree and a superblock";
+            ((2.0, 3.0, 6.0), (1.0, 2.0, 3.0), (3.0, 16.0, 60.0), why)
+        }
+        (Plain, _) => {
+            let why = "writes data, the inode and its blocks in place";
+            ((1.0, 2.0, 4.0), MAY_BE, (0.0, 2.0, 6.0), why)
+        }
+        (_, Overwrite) if in_place => {
+            let why = "writes data in place; some kernels also write the timestamps once per tick";
+            ((1.0, 1.05, 2.3), (0.5, 1.0, 1.5), (0.0, 0.1, 1.5), why)
+        }
+        (_, Overwrite) => {
+            let why = "writes data in place, commits the journal if timestamps changed (per tick)";
+            ((1.0, 1.1, 3.0), (0.5, 1.0, 2.2), (0.0, 0.3, 6.0), why)
+        }
+        // What a new name or another size has written.
+        (Unknown | Stacked, Create) => {
+            let why = "writes data and the metadata of a new name";
+            ((1.5, 4.0, 9.0), (0.5, 2.0, 4.0), (0.5, 5.0, 90.0), why)
+        }
+        (_, Create) => {
+            let why = "writes data and commits the journal, perhaps again for the directory";
+            ((1.5, 3.5, 7.0), (0.9, 2.0, 4.0), (0.5, 4.0, 14.0), why)
+        }
+        (Unknown | Stacked, _) => {
+            let why = "writes data and the metadata of a new size";
+            ((1.0, 2.0, 6.0), (0.5, 1.0, 3.0), (0.0, 2.0, 60.0), why)
+        }
+        _ => {
+            let why = "writes data, commits the journal for the size or the extents that changed";
+            ((1.0, 2.0, 4.0), (0.9, 1.1, 2.2), (0.1, 1.5, 6.0), why)
+        }
+    };
+    let has_journal = match (kind, sync.write) {
+        (Tree | Plain, _) | (_, Nothing) => false,
+        (_, Overwrite) => !in_place,
+        (kind, _) => !matches!(kind, Unknown | Stacked),
+    };
+    let [writes, flushes, beside] =
+        [writes, flushes, beside].map(|(low, likely, high)| range(low, likely, high));
+    Waits { writes, flushes, beside, why, has_journal }
 }
 
-/// What a new name or another size has written.
-fn committed(kind: Keeper, write: Write) -> Waits {
-    match (kind, write) {
-        (Keeper::Unknown | Keeper::Stacked, Write::Create) => of(
-            range(1.5, 4.0, 9.0),
-            range(0.5, 2.0, 4.0),
-            range(0.5, 5.0, 90.0),
-            "writes data and the metadata of a new name",
-        ),
-        (_, Write::Create) => with_journal(of(
-            range(1.5, 3.5, 7.0),
-            range(0.9, 2.0, 4.0),
-            range(0.5, 4.0, 14.0),
-            "writes data and commits the journal, perhaps again for the directory",
-        )),
-        (Keeper::Unknown | Keeper::Stacked, _) => of(
-            range(1.0, 2.0, 6.0),
-            range(0.5, 1.0, 3.0),
-            range(0.0, 2.0, 60.0),
-            "writes data and the metadata of a new size",
-        ),
-        _ => with_journal(of(
-            range(1.0, 2.0, 4.0),
-            range(0.9, 1.1, 2.2),
-            range(0.1, 1.5, 6.0),
-            "writes data and commits the journal, because the size or the extents changed",
-        )),
-    }
-}
+const NO: (f64, f64, f64) = (0.0, 0.0, 0.0);
+const MAY_BE: (f64, f64, f64) = (0.0, 1.0, 1.0);
 
 /// What the device takes and the kernel around each wait for it, in ns.
 fn device_ns(facts: Facts, sync: &Sync, device: &Durable, waits: &Waits) -> Law {

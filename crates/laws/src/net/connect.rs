@@ -60,13 +60,6 @@ const ACCEPT: Range = range(1_500.0, 4_000.0, 9_500.0);
 const CLOSE: Range = range(1_800.0, 5_000.0, 20_000.0);
 /// … over loopback through the other end's as well, within the same call …
 const CLOSE_FAR: Range = range(800.0, 3_500.0, 16_000.0);
-/// … to a card its queue, the mapping for the device and the bell, or an exit to the hypervisor …
-const TRANSMIT: Range = range(600.0, 2_500.0, 12_000.0);
-const TRANSMIT_PARAVIRTUAL: Range = range(500.0, 4_000.0, 40_000.0);
-/// … on USB a request to its controller, by radio the driver's queues, keys and locks …
-const TRANSMIT_USB: Range = range(2_000.0, 9_000.0, 36_000.0);
-const TRANSMIT_RADIO: Range = range(3_000.0, 12_000.0, 50_000.0);
-const TRANSMIT_UNKNOWN: Range = range(600.0, 4_000.0, 50_000.0);
 /// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT
 /// entered.
 const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
@@ -272,19 +265,27 @@ impl Parts<'_> {
         })
     }
 
-    /// Cycles of giving a segment to what leads to the peer, and what that is.
+    /// Cycles of giving a segment to what leads to the peer, and what that is: to a card its queue,
+    /// the mapping for the device and the bell, or an exit to the hypervisor; on USB a request to
+    /// its controller, by radio the driver's queues, keys and locks.
     fn transmit(&self) -> (Range, &'static str) {
         let way = Way::of(self.facts.site);
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
             Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
-            Kind::Wireless => (TRANSMIT_RADIO, "a FIN through a radio's driver"),
-            Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
-                (TRANSMIT_USB, "a FIN through a USB adapter")
+            Kind::Wireless => {
+                (range(3_000.0, 12_000.0, 50_000.0), "a FIN through a radio's driver")
             }
-            Kind::Wired => (TRANSMIT, "a FIN through a network card's driver"),
-            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "a FIN through a virtual network card"),
-            Kind::Unknown => (TRANSMIT_UNKNOWN, "a FIN through an unknown device"),
+            Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
+                (range(2_000.0, 9_000.0, 36_000.0), "a FIN through a USB adapter")
+            }
+            Kind::Wired => {
+                (range(600.0, 2_500.0, 12_000.0), "a FIN through a network card's driver")
+            }
+            Kind::Paravirtual => {
+                (range(500.0, 4_000.0, 40_000.0), "a FIN through a virtual network card")
+            }
+            Kind::Unknown => (range(600.0, 4_000.0, 50_000.0), "a FIN through an unknown device"),
         }
     }
 
