@@ -86,7 +86,7 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
 
 /// What one core moves through its stack, in B/s: a stream is on one core at each end.
 pub fn core_rate() -> Law {
-    Law::software(CORE_RATE, "a core moves 0.8 to 12 GB/s, depending on offloads and MTU")
+    Law::software(CORE_RATE, "a core moves 0.8 to 12 GB/s, by offloads and MTU")
 }
 
 /// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
@@ -120,21 +120,15 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
         ),
         _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "the whole rate of the shaper"),
         _ if way.has_gateway => (range(0.01, 0.9, 1.002), "beyond the gateway may be slower"),
-        Kind::Wireless => {
-            (range(0.08, 0.5, 0.8), "a radio gives a tenth to three quarters of its rate")
-        }
+        Kind::Wireless => (range(0.08, 0.5, 0.8), "a radio gives 8 to 80 % of its rate"),
         // Acknowledgements use part of the rate.
-        _ if way.is_half_duplex() => {
-            (range(0.5, 0.88, 0.97), "both directions share it (half duplex)")
-        }
+        _ if way.is_half_duplex() => (range(0.5, 0.88, 0.97), "half duplex: both ways share it"),
         // Slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
         _ if usb => (range(0.3, 0.92, 1.002), "a USB adapter, which may be slower"),
         _ if way.far.is_none() && !way.is_given() => {
             (range(0.08, 0.95, 1.002), "an unknown far end may be slower")
         }
-        Kind::Wired => {
-            (range(0.7, 0.995, 1.002), "the whole rate, unless a slower hop lies between")
-        }
+        Kind::Wired => (range(0.7, 0.995, 1.002), "the whole rate, unless a hop is slower"),
         _ => (range(0.1, 0.95, 1.01), "the rate that --set gives"),
     }
 }
@@ -171,9 +165,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
             let law = Law::hardware(PARAVIRTUAL, format!("{name}, with hypervisors at the ends"));
             law.counting(Condition::Hypervisor)
         }
-        Kind::Wireless => {
-            Law::hardware(sum(CARDS, RADIO), name).and("a radio waits for the medium")
-        }
+        Kind::Wireless => Law::hardware(sum(CARDS, RADIO), name).and("a wait for the medium"),
         Kind::Unknown => Law::hardware(UNKNOWN, format!("unknown: {name}")),
         Kind::Wired => {
             let stores = way.bits_per_second().map_or(SWITCH, |bits| {
@@ -229,10 +221,7 @@ fn held_back(way: &Way<'_>, toward: Toward) -> Law {
     };
     let adapted = if told.adaptive_receive { ", adaptive" } else { "" };
     let time = told.receive_us;
-    Law::hardware(
-        held,
-        format!("{whose} card delays interrupts by {time} µs (coalescing{adapted})"),
-    )
+    Law::hardware(held, format!("{whose} card delays interrupts {time} µs (coalescing{adapted})"))
 }
 
 #[cfg(test)]

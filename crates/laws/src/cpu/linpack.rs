@@ -91,9 +91,7 @@ pub fn solve_bound(site: &Site, threads: usize) -> Bound {
         constant: constant * cores as f64,
         inputs: vec![("core_hz".to_owned(), 1)],
         uncertainty: 0.05,
-        rule: format!(
-            "at most {constant} operations per cycle of {cores} cores, at the core clock"
-        ),
+        rule: format!("at most {constant} operations a cycle of {cores} cores, at the core clock"),
         // The other cores' clocks are not known.
         warns_only: threads > 1 || !firm,
     }
@@ -113,9 +111,7 @@ fn peak_of_one(facts: Facts) -> Law {
         return any.by(clock.range).with(&clock);
     };
     match measured_peak(facts, chief, Threads::Number(1)) {
-        Some(rate) => {
-            Law::measured(rate, 0.03, format!("{rate:.3e} flop/s (measured by cpu.peak)"))
-        }
+        Some(rate) => Law::measured(rate, 0.03, format!("{rate:.3e} flop/s measured by cpu.peak")),
         None => peak_rate(facts, chief, 1),
     }
 }

@@ -222,9 +222,7 @@ pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
             let why = "the round trip as set (host.net.rtt), and the server's work";
             Some(Law::new(0.8 * ns, 2.0 * ns, 20.0 * ns + 5e6, why))
         }
-        (Keeper::Server, None) => {
-            Some(Law::new(3e4, 5e5, 3e7, "a round trip and the server's work"))
-        }
+        (Keeper::Server, None) => Some(Law::new(3e4, 5e5, 3e7, "a round trip and the work there")),
         _ => None,
     }
 }

@@ -299,9 +299,7 @@ fn transfer(facts: Facts, way: &Way) -> Law {
     let mtu = way.mtu_bytes.unwrap_or(1500).max(576) as f64;
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
     let (rate, what) = match (measured_rate(facts, way), way.link, stated_bits(facts.site, way)) {
-        (Some(rate), ..) => {
-            (around(rate, 0.5), format!("{:.1} MB/s (by net.bandwidth)", rate / 1e6))
-        }
+        (Some(rate), ..) => (around(rate, 0.5), format!("{:.1} MB/s by net.bandwidth", rate / 1e6)),
         (_, Link::Loopback | Link::Virtual, _) => (COPIED_RATE, "memory copies".to_owned()),
         (_, Link::Wired | Link::Wireless, Some(bits)) => {
             let bytes = bits / 8.0 / heads;

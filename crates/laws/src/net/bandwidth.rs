@@ -276,9 +276,7 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
 pub fn peak(facts: Facts, flow: &Flow) -> Law {
     let of = bandwidth(facts, flow);
     let (likely, high, why) = match flow.of.transfer {
-        Transfer::Steady if flow.is_same_cpu() => {
-            (1.6, 4.0, "in the best block only the receiver runs")
-        }
+        Transfer::Steady if flow.is_same_cpu() => (1.6, 4.0, "at best only the receiver runs"),
         Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
         _ => (1.3, 2.2, "the best transfer"),
     };
@@ -327,9 +325,7 @@ pub fn byte_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let each = message_cpu(facts, flow, is_sender).times(1.0 / flow.of.message as f64);
     let is_lossy = flow.is_same_cpu() || facts.site.peer.is_some();
     let above = if is_lossy { 10.0 } else { 2.0 };
-    each.when(flow.is_udp() && is_sender, |each| {
-        each.widened(1.0, above, "losses cost CPU time too")
-    })
+    each.when(flow.is_udp() && is_sender, |each| each.widened(1.0, above, "losses cost CPU time"))
 }
 
 /// What a way's nominal rate allows; a shaper lets bursts pass.

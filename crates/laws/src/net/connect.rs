@@ -235,7 +235,7 @@ impl Parts<'_> {
     }
 
     fn socket_connect(&self) -> Law {
-        self.connect() + self.call(SOCKET, "inode, file and socket made")
+        self.connect() + self.call(SOCKET, "a socket allocated")
     }
 
     /// One of many that wait.
@@ -273,18 +273,12 @@ impl Parts<'_> {
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
             Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
-            Kind::Wireless => {
-                (range(3_000.0, 12_000.0, 50_000.0), "a FIN through a radio's driver")
-            }
+            Kind::Wireless => (range(3_000.0, 12_000.0, 50_000.0), "a FIN by a radio's driver"),
             Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
                 (range(2_000.0, 9_000.0, 36_000.0), "a FIN through a USB adapter")
             }
-            Kind::Wired => {
-                (range(600.0, 2_500.0, 12_000.0), "a FIN through a network card's driver")
-            }
-            Kind::Paravirtual => {
-                (range(500.0, 4_000.0, 40_000.0), "a FIN through a virtual network card")
-            }
+            Kind::Wired => (range(600.0, 2_500.0, 12_000.0), "a FIN by a network card's driver"),
+            Kind::Paravirtual => (range(500.0, 4_000.0, 40_000.0), "a FIN by a virtual card"),
             Kind::Unknown => (range(600.0, 4_000.0, 50_000.0), "a FIN through an unknown device"),
         }
     }

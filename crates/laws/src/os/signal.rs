@@ -56,10 +56,10 @@ fn services(operation: Operation) -> (&'static [Range], &'static str) {
         Operation::Mask => (&[MASK], "change the signal mask"),
         Operation::Ignored => (&[DROP], "look up the thread, find the signal ignored"),
         Operation::Catch => (&[SEND, FRAME, RETURN], "deliver, build and restore a frame"),
-        Operation::SelfKill => (&[SEND, CHOOSE, FRAME, RETURN], "a process found, a frame built"),
-        Operation::Fault => {
-            (&[FORBIDDEN, SEND, FRAME, RETURN], "a refusal, a frame built, restored")
+        Operation::SelfKill => {
+            (&[SEND, CHOOSE, FRAME, RETURN], "find the process, build and restore a frame")
         }
+        Operation::Fault => (&[FORBIDDEN, SEND, FRAME, RETURN], "refuse the fault, build a frame"),
     }
 }
 

@@ -274,10 +274,7 @@ fn idle_exit(site: &Site) -> Law {
         Some(IdleState { name, latency_us, .. }) => {
             let ns = *latency_us as f64 * 1e3;
             let of = range(150.0 + 0.15 * ns, 400.0 + 0.7 * ns, 2_000.0 + 4.0 * ns);
-            Law::hardware(
-                of,
-                format!("exit from idle state {name} ({latency_us} µs according to it)"),
-            )
+            Law::hardware(of, format!("exit from idle state {name} of {latency_us} µs"))
         }
         None => {
             let why = "exit from an idle state that the kernel does not describe";
