@@ -39,30 +39,18 @@ pub const NETWORKED: [&str; 4] =
     ["Amazon Elastic Block Store", "nvme_card-pd", "PersistentDisk", "MSFT NVMe Accelerator"];
 /// How makers of flash begin their models: behind such a name, and the host's local ones, a guest's
 /// NVMe disk is the thing itself. A hypervisor's own is called after it.
-const MAKERS: [&str; 15] = [
-    "SAMSUNG",
-    "INTEL",
-    "MICRON",
-    "KIOXIA",
-    "TOSHIBA",
-    "WDC",
-    "WDS",
-    "WUS",
-    "SOLIDIGM",
-    "HGST",
-    "SKHYNIX",
-    "HFS",
-    "SEAGATE",
-    "AMAZON EC2 NVME INSTANCE STORAGE",
-    "MICROSOFT NVME DIRECT DISK",
+const MAKERS: [&str; 13] = [
+    "SAMSUNG", "INTEL", "MICRON", "KIOXIA", "TOSHIBA", "WDC", "WDS", "WUS", "SOLIDIGM", "HGST",
+    "SKHYNIX", "HFS", "SEAGATE",
 ];
+const LOCAL: [&str; 2] = ["AMAZON EC2 NVME INSTANCE STORAGE", "MICROSOFT NVME DIRECT DISK"];
 /// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches. A
 /// guest may have a device of its own.
 pub fn is_virtual(disk: &Disk, site: &Site) -> bool {
     if begins(disk, &NETWORKED) {
         return true;
     }
-    if is_nvme(disk) && begins(disk, &MAKERS) {
+    if is_nvme(disk) && (begins(disk, &MAKERS) || begins(disk, &LOCAL)) {
         return false;
     }
     let driver = disk.driver.as_deref().unwrap_or_default();

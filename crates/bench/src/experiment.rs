@@ -116,22 +116,12 @@ impl Preset {
 
     /// The next larger one.
     pub fn larger(self) -> Option<Preset> {
-        match self {
-            Preset::Rehearsal => Some(Preset::Quick),
-            Preset::Quick => Some(Preset::Standard),
-            Preset::Standard => Some(Preset::Thorough),
-            Preset::Thorough => None,
-        }
+        [Preset::Quick, Preset::Standard, Preset::Thorough].get(self as usize).copied()
     }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Preset::Rehearsal => "rehearsal",
-            Preset::Quick => "quick",
-            Preset::Standard => "standard",
-            Preset::Thorough => "thorough",
-        }
+        ["rehearsal", "quick", "standard", "thorough"][self as usize]
     }
 }
 

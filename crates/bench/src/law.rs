@@ -156,6 +156,31 @@ impl Law {
         self
     }
 
+    /// The same reasons and conditions with an interval made from this one.
+    #[must_use]
+    pub fn reshaped(self, shape: impl FnOnce(Range) -> Range) -> Law {
+        let range = shape(self.range);
+        self.at(range)
+    }
+
+    /// Each end times a factor of its own.
+    #[must_use]
+    pub fn ends(self, low: f64, likely: f64, high: f64) -> Law {
+        self.reshaped(|of| range(low * of.low, likely * of.likely, high * of.high))
+    }
+
+    /// The same with a high end of at least this.
+    #[must_use]
+    pub fn reaching(self, high: f64) -> Law {
+        self.reshaped(|of| Range { high: of.high.max(high), ..of })
+    }
+
+    /// Changed where something holds.
+    #[must_use]
+    pub fn when(self, holds: bool, change: impl FnOnce(Law) -> Law) -> Law {
+        if holds { change(self) } else { self }
+    }
+
     /// Stretches both ends by factors of at least 1, and says why.
     #[must_use]
     pub fn widened(mut self, below: f64, above: f64, because: impl Display) -> Law {
@@ -293,6 +318,18 @@ impl Add for Law {
     }
 }
 
+/// What is added where it is there.
+impl Add<Option<Law>> for Law {
+    type Output = Law;
+
+    fn add(self, other: Option<Law>) -> Law {
+        match other {
+            Some(other) => self + other,
+            None => self,
+        }
+    }
+}
+
 impl Sub for Law {
     type Output = Law;
 
@@ -319,6 +356,12 @@ pub fn sum(a: Range, b: Range) -> Range {
 pub fn difference(a: Range, b: Range) -> Range {
     let negative = Range { low: -b.high, likely: -b.likely, high: -b.low };
     sum(a, negative)
+}
+
+/// The interval whose ends follow from the same ends of two: the lesser, the greater, or the sum of
+/// what is slow and quick together.
+pub fn end_by_end(a: Range, b: Range, of: fn(f64, f64) -> f64) -> Range {
+    range(of(a.low, b.low), of(a.likely, b.likely), of(a.high, b.high))
 }
 
 /// The interval of `a x b`, positive and independent of each other.

@@ -17,7 +17,7 @@ use crate::os::learnt::corrected;
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, core_costs};
-use host::cpu::Frequency;
+use host::cpu::{CpuClass, Frequency};
 use host::{Arch, Core, LogicalCpu};
 pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
 use published::Published;
@@ -36,11 +36,13 @@ fn measuring_cpu(site: &Site) -> Option<&LogicalCpu> {
 
 /// The design of the measuring CPU's core.
 pub fn core(site: &Site) -> Core {
-    let cpu = &site.host.cpu;
-    site.cpus
-        .first()
-        .and_then(|id| cpu.classes.iter().find(|class| class.cpus.contains(id)))
-        .map_or(cpu.microarchitecture.core, |class| class.core)
+    class(site).map_or(site.host.cpu.microarchitecture.core, |class| class.core)
+}
+
+/// The class of cores that the measuring CPU is of.
+fn class(site: &Site) -> Option<&CpuClass> {
+    let id = site.cpus.first()?;
+    site.host.cpu.classes.iter().find(|class| class.cpus.contains(id))
 }
 
 /// Whether this is a virtual machine; unknown counts as one that says nothing.
@@ -72,14 +74,14 @@ pub fn core_clock(site: &Site) -> Law {
             scaled(factors, hz),
             format!("core clock {before}{} ({from}){after}", ghz(hz)),
         ),
-        (None, None, true) => Law::hardware(
-            range(1.4e9, 2.9e9, 5.2e9),
-            "core clock unknown: the virtual machine reports no frequency",
-        ),
-        (None, None, false) => Law::hardware(
-            range(1.2e9, 2.8e9, 5.5e9),
-            "core clock unknown: neither cpufreq nor CPUID reports one",
-        ),
+        (None, None, true) => {
+            let why = "core clock unknown: the virtual machine reports no frequency";
+            Law::hardware(range(1.4e9, 2.9e9, 5.2e9), why)
+        }
+        (None, None, false) => {
+            let why = "core clock unknown: neither cpufreq nor CPUID reports one";
+            Law::hardware(range(1.2e9, 2.8e9, 5.5e9), why)
+        }
     };
     law.counting(Condition::CoreClock)
 }
@@ -111,11 +113,7 @@ fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
     if by_cpufreq.is_some() {
         return by_cpufreq;
     }
-    let class_hz = site.cpus.first().and_then(|id| {
-        let class = cpu.classes.iter().find(|class| class.cpus.contains(id))?;
-        class.max_hz
-    });
-    if let Some(hz) = class_hz {
+    if let Some(hz) = class(site).and_then(|class| class.max_hz) {
         return Some((hz as f64, AT_MOST, "the class of core"));
     }
     if let Some(hz) = cpu.cpuid_frequency.max_hz.or(cpu.cpuid_frequency.base_hz) {
@@ -145,12 +143,11 @@ fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &
     }
     let hz = frequency.max_hz?;
     let boosts = |state_hz| names_boost(frequency, boost, state_hz);
-    let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
-    Some(match lowered {
-        Some(ceiling) => (hz.min(ceiling) as f64, AT_MOST, "cpufreq"),
-        None if boosts(hz) => (hz as f64, BEYOND, "cpufreq"),
-        None => (hz as f64, AT_MOST, "cpufreq"),
-    })
+    let (hz, bearing) = match frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling)) {
+        Some(ceiling) => (hz.min(ceiling), AT_MOST),
+        None => (hz, if boosts(hz) { BEYOND } else { AT_MOST }),
+    };
+    Some((hz as f64, bearing, "cpufreq"))
 }
 
 /// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of
@@ -182,40 +179,30 @@ fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
     if cpu.arch == Arch::Aarch64 {
         return cpu.counter_hz.map(|hz| (hz as f64, "CNTFRQ_EL0"));
     }
-    stated
-        .hypervisor_tsc_hz
-        .map(|hz| (hz as f64, "CPUID leaf 40000010h"))
-        .or_else(|| stated.tsc_hz.map(|hz| (hz as f64, "CPUID leaf 15h")))
-        .or_else(|| {
-            // A guest's kernel prints its counter's rate as the current clock.
-            let hz = current.filter(|_| is_guest(site))?;
-            Some((hz as f64, "/proc/cpuinfo of a virtual machine"))
-        })
-        .or_else(|| stated.base_hz.map(|hz| (hz as f64, "CPUID leaf 16h")))
-        .or_else(|| Some((nominal_hz(site)?, "the model name")))
-        .or_else(|| {
-            let hz = measuring_cpu(site)?.frequency.base_hz?;
-            Some((hz as f64, "cpufreq's base frequency"))
-        })
+    let of = |hz: Option<u64>| hz.map(|hz| hz as f64);
+    [
+        (of(stated.hypervisor_tsc_hz), "CPUID leaf 40000010h"),
+        (of(stated.tsc_hz), "CPUID leaf 15h"),
+        // A guest's kernel prints its counter's rate as the current clock.
+        (of(current.filter(|_| is_guest(site))), "/proc/cpuinfo of a virtual machine"),
+        (of(stated.base_hz), "CPUID leaf 16h"),
+        (nominal_hz(site), "the model name"),
+        (of(measuring_cpu(site).and_then(|cpu| cpu.frequency.base_hz)), "cpufreq's base frequency"),
+    ]
+    .into_iter()
+    .find_map(|(hz, from)| Some((hz?, from)))
 }
 
 /// The counter's frequency in Hz; `None` with the reason where nothing states it.
 pub fn counter_clock(site: &Site) -> Result<Law, String> {
-    match counter_hz(site) {
-        Some((hz, from)) => Ok(Law::hardware(
-            scaled(range(0.98, 1.0, 1.02), hz),
-            format!("the counter runs at the nominal rate, {} ({from})", ghz(hz)),
-        )),
-        None if site.host.cpu.arch == Arch::Aarch64 => {
-            Err("unknown: the firmware sets the rate of Arm's counter (19.2 MHz to 1 GHz), and \
-                 CNTFRQ_EL0 was not read"
-                .to_owned())
-        }
-        None => {
-            Err("unknown: neither CPUID, the model name nor cpufreq reports a nominal rate"
-                .to_owned())
-        }
-    }
+    let is_arm = site.host.cpu.arch == Arch::Aarch64;
+    let untold = match is_arm {
+        true => "the firmware sets the rate of Arm's counter, and CNTFRQ_EL0 was not read",
+        false => "neither CPUID, the model name nor cpufreq reports a nominal rate",
+    };
+    let (hz, from) = counter_hz(site).ok_or_else(|| format!("unknown: {untold}"))?;
+    let why = format!("the counter runs at the nominal rate, {} ({from})", ghz(hz));
+    Ok(Law::hardware(scaled(range(0.98, 1.0, 1.02), hz), why))
 }
 
 /// The core clock in Hz: measured by `clock.rate` where known, else [`core_clock`].
@@ -260,11 +247,9 @@ pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
 /// Cycles of kernel code as ns, which are written from memory; a virtual machine's nested page tables
 /// stretch them.
 pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
-    let time = clocked(facts, cycles).unsourced();
-    match is_guest(facts.site) {
-        true => time.widened(1.0, 1.3, "").counting(Condition::Hypervisor),
-        false => time,
-    }
+    clocked(facts, cycles).unsourced().when(is_guest(facts.site), |time| {
+        time.widened(1.0, 1.3, "").counting(Condition::Hypervisor)
+    })
 }
 
 /// The time of instructions that need a share of the core's width, in ns, while others use the
@@ -272,8 +257,7 @@ pub(crate) fn usual_in_kernel(facts: Facts, cycles: Law) -> Law {
 /// instructions that need less than the others leave, get what they need.
 fn crowded(facts: Facts, law: Law, share: f64) -> Law {
     let Some((ratio, because)) = crowding(facts) else { return law };
-    let Range { low, likely, high } = law.range;
-    law.at(range(low, likely * (ratio * share).max(1.0).sqrt(), high * ratio))
+    law.ends(1.0, (ratio * share).max(1.0).sqrt(), ratio)
         .and(format!("others used the core: {because}"))
 }
 
@@ -330,24 +314,20 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
     let CoreCosts { mut turn, forward, .. } = core_costs(site);
     let cycles = match body {
         LoopBody::Register => turn.law("one taken branch"),
-        LoopBody::Memory => {
-            forward.law("store-to-load forwarding to the next iteration, and an addition")
-        }
+        LoopBody::Memory => forward.law("store-to-load forwarding to the next, and an addition"),
         LoopBody::Unrolled(bodies) => {
             turn.cycles = scaled(turn.cycles, 1.0 / bodies as f64);
             turn.law(format!("one taken branch per {bodies} loop bodies"))
         }
     };
-    let law = clocked(Facts::prior(site), cycles);
-    if body == LoopBody::Memory { law } else { crowded(Facts::prior(site), law, 1.0) }
+    let facts = Facts::prior(site);
+    clocked(facts, cycles).when(body != LoopBody::Memory, |law| crowded(facts, law, 1.0))
 }
 
 /// The least time of an iteration, in ns: it has `taken` taken branches.
 pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
-    least_cycles(
-        taken / TAKEN_PER_CYCLE_MAX,
-        format!("{body}: {taken} taken branches, at most {TAKEN_PER_CYCLE_MAX} per cycle"),
-    )
+    let rule = format!("{body}: {taken} taken branches, at most {TAKEN_PER_CYCLE_MAX} per cycle");
+    least_cycles(taken / TAKEN_PER_CYCLE_MAX, rule)
 }
 
 /// The bound of what takes so many cycles of the round's core clock at least, in ns.
@@ -401,13 +381,9 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Law {
         CounterRead::CpuidPair => plus(ordered, sum(counter.cycles, range(180.0, 320.0, 620.0))),
     };
     let law = read.law("a read of the counter").unsourced_if(cpuid);
-    let law = clocked(Facts::prior(site), law);
-    match is_guest(site) {
-        true => law
-            .and("assumes that the hypervisor does not trap counter reads")
-            .counting(Condition::Hypervisor),
-        false => law,
-    }
+    clocked(Facts::prior(site), law).when(is_guest(site), |law| {
+        law.and("if the hypervisor does not trap counter reads").counting(Condition::Hypervisor)
+    })
 }
 
 /// Two `cpuid` that trap: about 1.2 µs each on bare KVM, up to 70 µs where the hypervisor itself
@@ -432,10 +408,9 @@ pub fn vdso_read(facts: Facts) -> Law {
 
 fn told(cycles: Range) -> String {
     let digits = record::quantity::digits;
-    if cycles.low == cycles.high {
-        digits(cycles.likely)
-    } else {
-        format!("{} to {}", digits(cycles.low), digits(cycles.high))
+    match cycles.low == cycles.high {
+        true => digits(cycles.likely),
+        false => format!("{} to {}", digits(cycles.low), digits(cycles.high)),
     }
 }
 

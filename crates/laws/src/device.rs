@@ -204,10 +204,9 @@ pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
         reading = counted::narrowed(reading, since);
     }
     if let Some(bytes_per_ns) = link_rate(disk).filter(|_| class.name == FLASH_NVME.name) {
-        let Range { low, likely, high } = reading.rate.range;
-        let most = high.min(bytes_per_ns).max(likely);
+        let most = |of: Range| Range { high: of.high.min(bytes_per_ns).max(of.likely), ..of };
         let told = format!("its link carries at most {bytes_per_ns:.1} GB/s");
-        reading.rate = reading.rate.at(range(low, likely, most)).and(told);
+        reading.rate = reading.rate.reshaped(most).and(told);
     }
     if let Some(ns) = given("disk.read_latency") {
         let told = format!("a random read takes {:.0} µs (--set host.disk.read_latency)", ns / 1e3);
@@ -235,10 +234,7 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
     let seek = crate::sum(SHORT_SEEK_NS, scaled(THIRD_SEEK_NS, way));
     let likely = seek.likely + turn.likely / 2.0 + transfer;
     let fits = span <= cache.unwrap_or(DRIVE_CACHE_BYTES);
-    let low = match fits {
-        true => FROM_DRIVE_CACHE_NS,
-        false => SHORT_SEEK_NS.low + 0.4 * turn.low,
-    };
+    let low = if fits { FROM_DRIVE_CACHE_NS } else { SHORT_SEEK_NS.low + 0.4 * turn.low };
     // Pieces of the file may lie further apart than its length.
     let random = range(low, likely, 1.5 * (seek.high + turn.high));
     let next = range(FROM_DRIVE_CACHE_NS, 1.5e5, 1.5 * turn.high);

@@ -14,7 +14,7 @@ pub mod sync;
 use crate::cpu::clocked;
 use crate::os;
 use crate::os::learnt::corrected;
-use crate::{Facts, Law, product, range};
+use crate::{Facts, Law, end_by_end, product, range};
 use bench::device::{disk_of, mount_of};
 use bench::experiment::Site;
 use bench::symbols;
@@ -140,13 +140,6 @@ fn way(facts: Facts) -> Law {
 fn times(count: Range, each: Range) -> Range {
     match count.low > 0.0 && each.low > 0.0 {
         true => product(count, each),
-        false => range(count.low * each.low, count.likely * each.likely, count.high * each.high),
+        false => end_by_end(count, each, |count, each| count * each),
     }
-}
-
-/// The interval of parts that go together: where machines, cards and links are fast, they are in
-/// all of them, so that ends add to ends.
-fn total(parts: &[Range]) -> Range {
-    let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
-    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
 }

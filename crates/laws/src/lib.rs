@@ -11,4 +11,6 @@ pub mod net;
 pub mod noise;
 pub mod os;
 
-pub use bench::law::{Facts, Law, Share, around, difference, inverse, product, range, scaled, sum};
+pub use bench::law::{
+    Facts, Law, Share, around, difference, end_by_end, inverse, product, range, scaled, sum,
+};

@@ -22,7 +22,7 @@ pub use ends::{Ends, Protocol};
 pub use stack::{Waking, far_stack_cost, sleeps, stack_cost};
 pub use way::{Kind, Transport, Way};
 
-use super::{Law, around, range, scaled, sum};
+use super::{Law, around, end_by_end, range, scaled, sum};
 use record::event::{Bound, Condition, Range, Side};
 
 /// One way through a card and its bus at both ends, and interrupt and protocols where it arrives,
@@ -49,16 +49,6 @@ const UNKNOWN: Range = range(3_000.0, 100_000.0, 50_000_000.0);
 /// Beyond a gateway the other end may be in the next room or on another continent, in ns each way.
 const GATEWAY_HIGH_NS: f64 = 7.5e7;
 
-/// Share of its nominal rate that a radio gives as payload.
-const RADIO_SHARE: Range = range(0.08, 0.5, 0.8);
-/// If both directions share the medium, acknowledgements use part of the rate.
-const HALF_DUPLEX_SHARE: Range = range(0.5, 0.88, 0.97);
-/// An adapter on USB may be slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
-const USB_SHARE: Range = range(0.3, 0.92, 1.002);
-/// A wire that both ends describe gives the whole rate, unless a slower hop lies between.
-const WIRE_SHARE: Range = range(0.7, 0.995, 1.002);
-/// Where only one end is known, the other may be slower.
-const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
 /// What one core moves at most through its stack with all offloads, in B/s.
 const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
@@ -96,10 +86,7 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
 
 /// What one core moves through its stack, in B/s: a stream is on one core at each end.
 pub fn core_rate() -> Law {
-    Law::software(
-        CORE_RATE,
-        "one core moves 0.8 to 12 GB/s through the network stack, depending on offloads and MTU",
-    )
+    Law::software(CORE_RATE, "a core moves 0.8 to 12 GB/s, by offloads and MTU")
 }
 
 /// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
@@ -119,7 +106,7 @@ pub fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
 }
 
 fn least(a: Range, b: Range) -> Range {
-    range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
+    end_by_end(a, b, f64::min)
 }
 
 /// The achievable share of the nominal rate.
@@ -132,22 +119,16 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
             "the whole rate of the shaper, unless a slower hop lies between",
         ),
         _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "the whole rate of the shaper"),
-        _ if way.has_gateway => {
-            (range(0.01, 0.9, 1.002), "the path beyond the gateway may be slower")
-        }
-        Kind::Wireless => (
-            RADIO_SHARE,
-            "a radio link reaches a tenth to three quarters of its nominal rate, shared by both \
-             directions",
-        ),
-        _ if way.is_half_duplex() => {
-            (HALF_DUPLEX_SHARE, "both directions share the medium (half duplex)")
-        }
-        _ if usb => (USB_SHARE, "a USB adapter, which may be slower"),
+        _ if way.has_gateway => (range(0.01, 0.9, 1.002), "beyond the gateway may be slower"),
+        Kind::Wireless => (range(0.08, 0.5, 0.8), "a radio gives 8 to 80 % of its rate"),
+        // Acknowledgements use part of the rate.
+        _ if way.is_half_duplex() => (range(0.5, 0.88, 0.97), "half duplex: both ways share it"),
+        // Slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
+        _ if usb => (range(0.3, 0.92, 1.002), "a USB adapter, which may be slower"),
         _ if way.far.is_none() && !way.is_given() => {
-            (ONE_END_SHARE, "the other end's interface is unknown and may be slower")
+            (range(0.08, 0.95, 1.002), "an unknown far end may be slower")
         }
-        Kind::Wired => (WIRE_SHARE, "the whole rate, unless a slower hop lies between"),
+        Kind::Wired => (range(0.7, 0.995, 1.002), "the whole rate, unless a hop is slower"),
         _ => (range(0.1, 0.95, 1.01), "the rate that --set gives"),
     }
 }
@@ -164,12 +145,7 @@ pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) ->
     let there = passage(way, transport, there, Toward::Far);
     let back = passage(way, transport, back, Toward::Near);
     // One way's luck is the other's: ends add.
-    let both = range(
-        there.range.low + back.range.low,
-        there.range.likely + back.range.likely,
-        there.range.high + back.range.high,
-    );
-    there.with(&back).at(both)
+    there.with(&back).reshaped(|there| end_by_end(there, back.range, |a, b| a + b))
 }
 
 /// Whose card receives.
@@ -189,9 +165,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
             let law = Law::hardware(PARAVIRTUAL, format!("{name}, with hypervisors at the ends"));
             law.counting(Condition::Hypervisor)
         }
-        Kind::Wireless => {
-            Law::hardware(sum(CARDS, RADIO), name).and("a radio waits until the medium is free")
-        }
+        Kind::Wireless => Law::hardware(sum(CARDS, RADIO), name).and("a wait for the medium"),
         Kind::Unknown => Law::hardware(UNKNOWN, format!("unknown: {name}")),
         Kind::Wired => {
             let stores = way.bits_per_second().map_or(SWITCH, |bits| {
@@ -202,18 +176,13 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
             Law::hardware(sum(CARDS, stores), cards) + held_back(way, toward)
         }
     };
-    let mut law = law.unsourced();
-    if let Some(on_wire) = serialization(way, transport, bytes) {
+    let on_wire = serialization(way, transport, bytes).map(|on_wire| {
         let frames = way.frames(transport, bytes).count;
-        law = law + Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames"));
-    }
-    if way.has_gateway {
-        let range = law.range;
-        law = law
-            .at(Range { high: range.high.max(GATEWAY_HIGH_NS), ..range })
-            .and("beyond a gateway, at an unknown distance");
-    }
-    law
+        Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames"))
+    });
+    (law.unsourced() + on_wire).when(way.has_gateway, |law| {
+        law.reaching(GATEWAY_HIGH_NS).and("beyond a gateway, at an unknown distance")
+    })
 }
 
 /// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of
@@ -252,10 +221,7 @@ fn held_back(way: &Way<'_>, toward: Toward) -> Law {
     };
     let adapted = if told.adaptive_receive { ", adaptive" } else { "" };
     let time = told.receive_us;
-    Law::hardware(
-        held,
-        format!("{whose} card delays interrupts by {time} µs (coalescing{adapted})"),
-    )
+    Law::hardware(held, format!("{whose} card delays interrupts {time} µs (coalescing{adapted})"))
 }
 
 #[cfg(test)]

@@ -142,22 +142,10 @@ pub fn on_disk(name: &str, spins: bool, cache: &str, options: &str) -> Site {
 
 /// Machines with files on every kind of file system and of disk.
 pub fn file_systems() -> Vec<Site> {
-    const KINDS: [&str; 11] = [
-        "ext4",
-        "xfs",
-        "btrfs",
-        "vfat",
-        "tmpfs",
-        "overlay",
-        "fuse.sshfs",
-        "nfs4",
-        "zfs",
-        "",
-        "new",
-    ];
-    let of_kind = |kind: &&str| {
+    let kinds = "ext4 xfs btrfs vfat tmpfs overlay fuse.sshfs nfs4 zfs new".split(' ').chain([""]);
+    let of_kind = |kind: &str| {
         let mut site = on_disk("nvme0n1", false, "write back", "rw");
-        site.dir = site.dir.map(|dir| DirFacts { file_system: (*kind).to_owned(), ..dir });
+        site.dir = site.dir.map(|dir| DirFacts { file_system: kind.to_owned(), ..dir });
         site
     };
     let disks = [
@@ -166,5 +154,5 @@ pub fn file_systems() -> Vec<Site> {
         on_disk("sda", false, "write back", "rw,nobarrier"),
         on_disk("vda", true, "write back", "rw"),
     ];
-    KINDS.iter().map(of_kind).chain(disks).collect()
+    kinds.map(of_kind).chain(disks).collect()
 }

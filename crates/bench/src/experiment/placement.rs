@@ -75,15 +75,17 @@ impl Device<'_> {
     /// Why the CPU that takes them is unknown.
     fn untold(&self) -> Skip {
         match self {
-            Device::Disk(_) => Skip::because(
-                "the kernel does not report which CPU takes the interrupts of the device below the directory",
-            )
-            .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts"),
-            Device::Interface(interface) => Skip::because(format!(
-                "the kernel reports no interrupts for the interface {}",
-                interface.name
-            ))
-            .needs("a route over a device whose interrupts /proc/interrupts counts"),
+            Device::Disk(_) => {
+                let why = "the kernel does not report which CPU takes the interrupts of the device \
+                           below the directory";
+                Skip::because(why)
+                    .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts")
+            }
+            Device::Interface(Interface { name, .. }) => {
+                let why = format!("the kernel reports no interrupts for the interface {name}");
+                Skip::because(why)
+                    .needs("a route over a device whose interrupts /proc/interrupts counts")
+            }
             Device::Nowhere => Skip::because("no route to that address names an interface"),
         }
     }

@@ -285,8 +285,8 @@ impl Bench {
     /// disturbed. Outside any timed window: the session may wake up for it.
     pub fn declare(&mut self, declared: Declared<'_>) {
         match declared {
-            Declared::Switches(count) => self.around.plan_switches(count),
-            Declared::MajorFaults(count) => self.around.plan_major_faults(count),
+            Declared::Switches(count) => self.around.planned_switches += count,
+            Declared::MajorFaults(count) => self.around.planned_major_faults += count,
             Declared::Others { switches, time_ns } => self.around.met_others(switches, time_ns),
             Declared::Cpus(cpus) => self.around.use_cpus(cpus),
             Declared::Alive => {
@@ -301,9 +301,7 @@ impl Bench {
     /// A round of an experiment with these hazards begins.
     pub(crate) fn begin(&mut self, hazards: Hazards) {
         self.hazards = hazards;
-        if hazards.run_delay {
-            self.around.mind_run_delay();
-        }
+        self.around.minds_run_delay |= hazards.run_delay;
         if hazards.memory == Claim::OfRound {
             let series = self.order.series.clone();
             self.say_memory_is_for(&series);

@@ -96,8 +96,9 @@ impl Book {
         self.failed.push(FailedCase { case: case.clone(), reason });
     }
 
-    /// Writes values down in their form. Errors: a value that is not finite, or not below the limit
-    /// of censored ones.
+    /// Writes values down in their form. Of more than [`EVENTS_MAX`] events every k-th is listed,
+    /// beside a histogram of all. Errors: a value that is not finite, or not below the limit of
+    /// censored ones.
     pub fn values(
         &mut self,
         case: &Case,
@@ -105,13 +106,57 @@ impl Book {
         of: Of,
         core_hz: Option<f64>,
     ) -> Result<&mut Samples> {
+        let thinned = |count: usize| count.div_ceil(EVENTS_MAX).max(1);
         match of {
-            Of::Events(values) => self.events(case, metric, values, core_hz),
-            Of::Counted(excerpt, all) => self.counted(case, metric, excerpt, all, core_hz),
-            Of::Censored { values, censored, limit } => {
-                self.censored(case, metric, values, censored, limit, core_hz)
+            Of::Counted(values, all) if values.len() as u64 != all.count() => {
+                self.push(case, metric, all);
+                let (count, listed) = (all.count(), values.len());
+                let samples = self.events(case, metric, values, core_hz)?;
+                samples.notes.push(format!(
+                    "{count} events: one in {} of the first {listed} is listed, all are in the \
+                     histogram",
+                    thinned(listed)
+                ));
+                Ok(samples)
             }
-            Of::Batches { k, values } => self.batches(case, metric, k, values, core_hz),
+            Of::Censored { values, censored, limit } if censored > 0 => {
+                demand_below(case, metric, &values, limit)?;
+                let mut all = distribution(&values);
+                all.record_censored(censored);
+                self.push(case, metric, &all);
+                let samples = self.events(case, metric, values, core_hz)?;
+                let quantities = &mut samples.quantities;
+                quantities.insert("censored".to_owned(), censored as f64);
+                quantities.insert("censored_at".to_owned(), limit);
+                Ok(samples)
+            }
+            Of::Censored { values, limit, .. } => {
+                demand_below(case, metric, &values, limit)?;
+                self.values(case, metric, Of::Events(values), core_hz)
+            }
+            Of::Events(values) | Of::Counted(values, _) => {
+                let mut note = None;
+                let count = values.len();
+                if count > EVENTS_MAX {
+                    let all = distribution(&values);
+                    self.push(case, metric, &all);
+                    let except = match all.invalid() {
+                        0 => String::new(),
+                        some => format!(", except {some} that are negative"),
+                    };
+                    let step = thinned(count);
+                    note = Some(format!(
+                        "{count} events: one in {step} is listed, all are in the histogram{except}"
+                    ));
+                }
+                let samples = self.events(case, metric, values, core_hz)?;
+                samples.notes.extend(note);
+                Ok(samples)
+            }
+            Of::Batches { k, values } => {
+                let values = values.into_iter().map(shortened).collect();
+                self.add(case, metric, Raw::Batch { k, values }, core_hz)
+            }
             Of::Quartets { k, turns } => {
                 let core_hz = core_hz.or(turns.core_hz);
                 let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
@@ -157,107 +202,23 @@ impl Book {
         Ok(self.samples.last_mut().expect("one was just added"))
     }
 
-    /// Writes events down; above [`EVENTS_MAX`] as a histogram and every k-th of them. The clock's
-    /// resolution and cost stand in the quantities, so that analysis can mark what is near them.
-    /// Errors: a value that is not finite.
-    pub fn events(
+    /// Lists events, at most [`EVENTS_MAX`]. The clock's resolution and cost stand in the quantities,
+    /// so that analysis can mark what is near them.
+    fn events(
         &mut self,
         case: &Case,
         metric: &str,
         values: Vec<f64>,
         core_hz: Option<f64>,
     ) -> Result<&mut Samples> {
-        let count = values.len();
-        let mut note = None;
-        let mut kept = values;
-        if count > EVENTS_MAX {
-            let step = count.div_ceil(EVENTS_MAX);
-            note = Some(self.distribution(case, metric, &kept, step));
-            kept = kept.into_iter().step_by(step).collect();
-        }
-        kept.iter_mut().for_each(|value| *value = shortened(*value));
+        let step = values.len().div_ceil(EVENTS_MAX).max(1);
+        let values = values.into_iter().step_by(step).map(shortened).collect();
         let (resolution_ns, pair_ns) = (self.resolution_ns, self.pair_ns);
-        let samples = self.add(case, metric, Raw::Event { values: kept }, core_hz)?;
+        let samples = self.add(case, metric, Raw::Event { values }, core_hz)?;
         let quantities = &mut samples.quantities;
         quantities.insert("resolution_ns".to_owned(), resolution_ns);
         quantities.insert("pair_ns".to_owned(), pair_ns);
-        samples.notes.extend(note);
         Ok(samples)
-    }
-
-    /// Records events that are counted in `all`; `excerpt` has the first of them. Errors: a value
-    /// that is not finite.
-    pub fn counted(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        excerpt: Vec<f64>,
-        all: &Distribution,
-        core_hz: Option<f64>,
-    ) -> Result<&mut Samples> {
-        let listed = excerpt.len() as u64;
-        if listed == all.count() {
-            return self.events(case, metric, excerpt, core_hz);
-        }
-        let step = excerpt.len().div_ceil(EVENTS_MAX).max(1);
-        let excerpt: Vec<f64> = excerpt.into_iter().step_by(step).collect();
-        self.push(case, metric, all);
-        let samples = self.events(case, metric, excerpt, core_hz)?;
-        samples.notes.push(format!(
-            "{} events: one in {step} of the first {listed} is listed, all are in the histogram",
-            all.count()
-        ));
-        Ok(samples)
-    }
-
-    /// Writes events down beside `censored` ones that never ended: their number counts in the
-    /// distribution, above all that did. Every value of those that did must lie below `limit`,
-    /// which the others are known to have passed. Errors: a value that is not finite, or not below
-    /// the limit.
-    pub fn censored(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        values: Vec<f64>,
-        censored: u64,
-        limit: f64,
-        core_hz: Option<f64>,
-    ) -> Result<&mut Samples> {
-        if let Some(value) = values.iter().find(|value| **value >= limit) {
-            bail!(
-                "{metric} of {}: {value} is not below {limit}, from which on an event counts as one \
-                 that never ended",
-                case.id
-            );
-        }
-        if censored == 0 {
-            return self.events(case, metric, values, core_hz);
-        }
-        let ended = values.len();
-        let mut all = Distribution::default();
-        values.iter().for_each(|value| all.record(*value));
-        all.record_censored(censored);
-        self.push(case, metric, &all);
-        let step = ended.div_ceil(EVENTS_MAX).max(1);
-        let excerpt = values.into_iter().step_by(step).collect();
-        let samples = self.events(case, metric, excerpt, core_hz)?;
-        let quantities = &mut samples.quantities;
-        quantities.insert("censored".to_owned(), censored as f64);
-        quantities.insert("censored_at".to_owned(), limit);
-        Ok(samples)
-    }
-
-    /// Adds a histogram of all events; says how the list beside it is thinned.
-    fn distribution(&mut self, case: &Case, metric: &str, values: &[f64], step: usize) -> String {
-        let mut all = Distribution::default();
-        values.iter().for_each(|value| all.record(*value));
-        self.push(case, metric, &all);
-        let count = values.len();
-        let mut note = format!("{count} events: one in {step} is listed, all are in the histogram");
-        if all.invalid() > 0 {
-            note.push_str(&format!(", except {} that are negative", all.invalid()));
-        }
-        note
     }
 
     fn push(&mut self, case: &Case, metric: &str, all: &Distribution) {
@@ -270,20 +231,6 @@ impl Book {
             buckets: all.buckets(),
             above: all.beyond(),
         });
-    }
-
-    /// Writes values down that each cover a batch of `k` operations (0: a block of time). Errors: a
-    /// value that is not finite.
-    pub fn batches(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        k: u64,
-        values: Vec<f64>,
-        core_hz: Option<f64>,
-    ) -> Result<&mut Samples> {
-        let values = values.into_iter().map(shortened).collect();
-        self.add(case, metric, Raw::Batch { k, values }, core_hz)
     }
 
     /// Writes rows down, at most [`TRACE_ROWS_MAX`]; the rest is counted as dropped. Errors: a row
@@ -317,6 +264,24 @@ impl Book {
         });
         Ok(self.traces.last_mut().expect("one was just added"))
     }
+}
+
+/// Demands that all events that ended did so below the limit which the others passed.
+fn demand_below(case: &Case, metric: &str, values: &[f64], limit: f64) -> Result<()> {
+    match values.iter().find(|value| **value >= limit) {
+        None => Ok(()),
+        Some(value) => bail!(
+            "{metric} of {}: {value} is not below {limit}, from which on an event counts as one \
+             that never ended",
+            case.id
+        ),
+    }
+}
+
+fn distribution(values: &[f64]) -> Distribution {
+    let mut all = Distribution::default();
+    values.iter().for_each(|value| all.record(*value));
+    all
 }
 
 /// A value to ten significant digits: a counter's frequency and its drift are known to a billionth;

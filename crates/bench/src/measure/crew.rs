@@ -66,7 +66,7 @@ impl Shared {
 }
 
 /// What one member did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Member {
     /// CPU, read back after the window.
     pub cpu: usize,
@@ -110,15 +110,12 @@ struct Trial {
     rate: AtomicU64,
 }
 
-/// A member's own account of the window.
+/// A member's own account of the window: what of it is shared is known when all have theirs.
 struct Account {
     log: Log,
     start: u64,
-    cpu: usize,
     way: usize,
-    core_hz_before: Option<f64>,
-    core_hz_after: Option<f64>,
-    stretches: Vec<Stretch>,
+    member: Member,
 }
 
 impl Crew {
@@ -246,15 +243,14 @@ impl Crew {
         while !meeting.is_over(&meeting.gone) {
             step()?;
         }
-        Ok(Account {
-            log,
-            start,
+        let member = Member {
             cpu: place::current_cpu(),
-            way,
             core_hz_before,
             core_hz_after,
             stretches: stretches.map_or_else(Vec::new, Stretches::done),
-        })
+            ..Member::default()
+        };
+        Ok(Account { log, start, way, member })
     }
 
     /// The shared window: from the last member's start to the common end.
@@ -281,26 +277,19 @@ impl Crew {
             return Err(NeverTogether { cpus: self.cpus.clone() }.into());
         }
         let window_ns = self.clock.ns(end - from);
+        let per_second = |per_tick: f64| per_tick * 1e9 / self.clock.ns(1);
+        let shared = |Account { log, member, .. }: Account| Member {
+            units: log.between(from, end),
+            steady_rate: log.steady(from, end).map(per_second),
+            late_ns: self.clock.between_ns(start, log.first_tick()),
+            ..member
+        };
         Ok(Shared {
             window_ns,
             overlap: window_ns / self.window_ns,
             kernel_clock: self.clock == Clock::Monotonic,
             way: members.first().map_or(0, |member| member.way),
-            members: members
-                .iter()
-                .map(|member| Member {
-                    cpu: member.cpu,
-                    units: member.log.between(from, end),
-                    steady_rate: member
-                        .log
-                        .steady(from, end)
-                        .map(|per_tick| per_tick * 1e9 / self.clock.ns(1)),
-                    core_hz_before: member.core_hz_before,
-                    core_hz_after: member.core_hz_after,
-                    stretches: member.stretches.clone(),
-                    late_ns: self.clock.between_ns(start, member.log.first_tick()),
-                })
-                .collect(),
+            members: members.into_iter().map(shared).collect(),
         })
     }
 }

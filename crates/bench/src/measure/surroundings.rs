@@ -51,14 +51,16 @@ pub struct Surroundings {
     warm_up_ns: f64,
     /// Migrations are no disturbance.
     is_free: bool,
-    planned_switches: u64,
-    planned_major_faults: u64,
+    /// Switches that are no disturbance.
+    pub planned_switches: u64,
+    /// Major faults that are none.
+    pub planned_major_faults: u64,
     case_began: u64,
     account: Option<Account>,
     /// What was stolen in the cases in which the thread did not sleep, and their time, in ns.
     stolen: Option<(f64, f64)>,
     /// Whether time that the measuring thread waits for a CPU is a disturbance.
-    minds_run_delay: bool,
+    pub minds_run_delay: bool,
     /// Switches to others on a CPU that the case fills with processes, and the time these had, in
     /// ns.
     foreign: Option<(u64, f64)>,
@@ -112,26 +114,11 @@ impl Surroundings {
         })
     }
 
-    /// Counts switches that are no disturbance.
-    pub fn plan_switches(&mut self, count: u64) {
-        self.planned_switches += count;
-    }
-
     /// Counts others' turns among processes of the case's own, whose switches are not this
     /// process's.
     pub fn met_others(&mut self, switches: u64, time_ns: f64) {
         let (count, sum_ns) = self.foreign.unwrap_or_default();
         self.foreign = Some((count + switches, sum_ns + time_ns));
-    }
-
-    /// Counts major faults that are no disturbance.
-    pub fn plan_major_faults(&mut self, count: u64) {
-        self.planned_major_faults += count;
-    }
-
-    /// From now on, time that the measuring thread waits for a CPU is a disturbance of the round.
-    pub fn mind_run_delay(&mut self) {
-        self.minds_run_delay = true;
     }
 
     /// Seconds since the round began.

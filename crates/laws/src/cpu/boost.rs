@@ -45,9 +45,8 @@ pub(super) fn published(site: &Site, base_hz: Option<f64>) -> Option<(Range, Str
     let has_bins = site.host.cpu.vendor.as_deref() == Some("GenuineIntel") && is_guest(site);
     let likely = if has_bins { 1e9 * all } else { (1e9 * all * high).sqrt() };
     (low < likely).then(|| {
-        let from = format!(
-            "{name}: from {all:.1} GHz with all cores at work to a boost of {most:.1} GHz {source}"
-        );
+        let from =
+            format!("{name}: {all:.1} GHz with all cores to a boost of {most:.1} GHz {source}");
         (range(low, likely, high), from)
     })
 }

@@ -83,16 +83,11 @@ pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>)
         range(0.4 * slope - placement, slope, 1.8 * slope + placement),
         format!("instructions per argument, at {:.2} per cycle", costs.width),
     );
+    let fits = "the arguments cost more than the call, and each costs the same";
+    let hidden = "unknown: the arguments overlap with the call, so code placement decides the fit";
     let linearity = match slope > 1.5 * placement {
-        true => Ok(Law::hardware(
-            range(0.3, 0.85, 1.0),
-            "the arguments cost more than the call, and each costs the same",
-        )),
-        false => Err(
-            "unknown: the arguments overlap with the call itself, so code placement decides how \
-             well a line fits"
-                .to_owned(),
-        ),
+        true => Ok(Law::hardware(range(0.3, 0.85, 1.0), fits)),
+        false => Err(hidden.to_owned()),
     };
     (slopes.with(&clock).and("code placement shifts single points"), linearity)
 }

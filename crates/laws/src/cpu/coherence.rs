@@ -82,49 +82,38 @@ enum Cluster {
 
 impl Fabric {
     fn costs(self, site: &Site) -> Costs {
-        use Cluster::{Cycles, Ns};
-        let (cluster, [socket, remote], what) = match self {
-            Fabric::Ring => (
-                Cycles(ring_cycles(core(site))),
-                [range(30.0, 70.0, 130.0), range(85.0, 125.0, 220.0)],
-                "Intel's ring",
-            ),
-            Fabric::Rings => (
-                Ns(range(28.0, 44.0, 75.0)),
-                [range(40.0, 65.0, 120.0), range(70.0, 122.0, 220.0)],
-                "the rings of Intel's servers",
-            ),
-            Fabric::Mesh => (
-                Ns(range(38.0, 49.0, 85.0)),
-                [range(45.0, 75.0, 140.0), range(90.0, 118.0, 220.0)],
-                "Intel's mesh",
-            ),
-            Fabric::Tiles => (
-                Ns(range(44.0, 64.0, 110.0)),
-                [range(50.0, 85.0, 150.0), range(95.0, 135.0, 240.0)],
-                "Intel's mesh over several dies",
-            ),
-            Fabric::Complexes => (
-                Cycles(complex_cycles(core(site))),
-                between_complexes(site),
-                "AMD's core complexes",
-            ),
-            Fabric::ArmClusters => (
-                Ns(range(28.0, 50.0, 95.0)),
-                [range(120.0, 200.0, 320.0), range(170.0, 280.0, 450.0)],
-                "clusters of Arm cores",
-            ),
-            Fabric::ArmMesh => (
-                Ns(range(28.0, 48.0, 95.0)),
-                [range(36.0, 95.0, 220.0), range(110.0, 190.0, 400.0)],
-                "a mesh of Arm cores",
-            ),
-            Fabric::Any => (
-                Ns(range(14.0, 45.0, 105.0)),
-                [range(32.0, 85.0, 200.0), range(85.0, 150.0, 400.0)],
-                "an unknown interconnect",
-            ),
+        use Fabric::*;
+        let core = core(site);
+        let what = match self {
+            Ring => "Intel's ring",
+            Rings => "the rings of Intel's servers",
+            Mesh => "Intel's mesh",
+            Tiles => "Intel's mesh over several dies",
+            Complexes => "AMD's core complexes",
+            ArmClusters => "clusters of Arm cores",
+            ArmMesh => "a mesh of Arm cores",
+            Any => "an unknown interconnect",
         };
+        let ns = |low, likely, high| Cluster::Ns(range(low, likely, high));
+        let (cluster, socket, remote) = match self {
+            Ring => (Cluster::Cycles(ring_cycles(core)), (30.0, 70.0, 130.0), (85.0, 125.0, 220.0)),
+            Rings => (ns(28.0, 44.0, 75.0), (40.0, 65.0, 120.0), (70.0, 122.0, 220.0)),
+            Mesh => (ns(38.0, 49.0, 85.0), (45.0, 75.0, 140.0), (90.0, 118.0, 220.0)),
+            Tiles => (ns(44.0, 64.0, 110.0), (50.0, 85.0, 150.0), (95.0, 135.0, 240.0)),
+            Complexes => {
+                let [socket, remote] = between_complexes(site);
+                return Costs {
+                    cluster: Cluster::Cycles(complex_cycles(core)),
+                    socket,
+                    remote,
+                    what,
+                };
+            }
+            ArmClusters => (ns(28.0, 50.0, 95.0), (120.0, 200.0, 320.0), (170.0, 280.0, 450.0)),
+            ArmMesh => (ns(28.0, 48.0, 95.0), (36.0, 95.0, 220.0), (110.0, 190.0, 400.0)),
+            Any => (ns(14.0, 45.0, 105.0), (32.0, 85.0, 200.0), (85.0, 150.0, 400.0)),
+        };
+        let [socket, remote] = [socket, remote].map(|(low, likely, high)| range(low, likely, high));
         Costs { cluster, socket, remote, what }
     }
 }
@@ -195,20 +184,12 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     let site = facts.site;
     let Costs { cluster, socket, remote, what } = fabric(site).costs(site);
     let siblings = || {
-        clocked(
-            facts,
-            cycles_of(
-                siblings_cycles(core(site)),
-                "the line stays in the caches that both siblings share",
-                "published figures",
-            ),
-        )
+        let why = "the line stays in the caches that both siblings share";
+        clocked(facts, cycles_of(siblings_cycles(core(site)), why, "published figures"))
     };
     let between = |ns, whom| {
-        Law::hardware(
-            ns,
-            format!("a modified line transferred between {whom} over {what} (published figures)"),
-        )
+        let why = format!("a modified line between {whom} over {what} (published figures)");
+        Law::hardware(ns, why)
     };
     let law = match distance {
         Some(Distance::Same) => {
@@ -255,9 +236,7 @@ pub fn in_two_complexes(site: &Site, distance: Option<Distance>) -> Option<Range
 pub fn follows_core_clock(site: &Site, distance: Option<Distance>) -> bool {
     match distance {
         Some(Distance::SmtSibling) => true,
-        Some(Distance::SharedLlc) => {
-            matches!(fabric(site).costs(site).cluster, Cluster::Cycles(_))
-        }
+        Some(Distance::SharedLlc) => matches!(fabric(site).costs(site).cluster, Cluster::Cycles(_)),
         _ => false,
     }
 }

@@ -34,16 +34,12 @@ fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) ->
         DivU32 | DivU64 | DivF64 | DivF64x4 | DivF64x8 | SqrtF64 => {
             (1.35, 1.3, "a divider takes longer for some operands")
         }
-        BranchMispredicted => {
-            (1.35, 1.35, "the front end refills from the µop cache or from the instruction cache")
-        }
+        BranchMispredicted => (1.35, 1.35, "the front end refills from either cache"),
         BranchTaken => (2.2, 2.2, "depends on how dense the branches are"),
         BranchNotTaken => (1.6, 2.2, "depends on how dense the branches are"),
         Nop => (1.3, 1.4, "the front end rarely reaches its nominal width"),
         // Not renamed away, it takes a cycle.
-        MoveI64 => {
-            (1.3, 1.35_f64.max(1.1 / published), "move elimination, unless microcode disabled it")
-        }
+        MoveI64 => (1.3, 1.35_f64.max(1.1 / published), "moves eliminated, unless disabled"),
         // Not renamed away, the value takes the way through the store buffer.
         StoreAndLoadI64 | PushAndPopI64 => (
             1.7,
@@ -51,14 +47,8 @@ fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) ->
             "some designs eliminate the store and the load for some addresses",
         ),
         ToVectorAndBack => (1.3, 1.4, "published figures for the two directions differ"),
-        _ if operation.is_wide() => (
-            1.4,
-            1.35,
-            "the second 512-bit unit is slower or disabled, and 512-bit code lowers the clock",
-        ),
-        _ if measure == Measure::Throughput => {
-            (1.25, 1.3, "a loop comes close to the published throughput")
-        }
+        _ if operation.is_wide() => (1.4, 1.35, "512-bit code has a slower unit, a lower clock"),
+        _ if measure == Measure::Throughput => (1.25, 1.3, "a loop comes close to it"),
         _ => (1.06, 1.1, "whole cycles"),
     }
 }
@@ -68,14 +58,9 @@ fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) ->
 fn gather_slack(site: &Site) -> Slack {
     let state = site.host.kernel.mitigations.get("gather_data_sampling");
     let (above, because) = match state.map(String::as_str) {
-        Some("Not affected" | "Vulnerable") => {
-            (1.5, "no microcode mitigation for gather data sampling")
-        }
+        Some("Not affected" | "Vulnerable") => (1.5, "no mitigation of gather data sampling"),
         Some(_) => (8.0, "the microcode mitigation for gather data sampling may slow gathers"),
-        None => (
-            8.0,
-            "unknown whether the microcode mitigates gather data sampling, which slows gathers",
-        ),
+        None => (8.0, "microcode may mitigate gather data sampling, which slows gathers"),
     };
     (1.25, above, because)
 }
@@ -85,8 +70,8 @@ fn gather_slack(site: &Site) -> Slack {
 pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
     let cycles = cycles(facts.site, operation, measure)?;
     let share = 1.0 / (cycles.range.likely * core_costs(facts.site).width);
-    let law = clocked(facts, cycles);
-    Ok(if measure == Measure::Throughput { crowded(facts, law, share.min(1.0)) } else { law })
+    let is_wide = measure == Measure::Throughput;
+    Ok(clocked(facts, cycles).when(is_wide, |law| crowded(facts, law, share.min(1.0))))
 }
 
 /// What no correct figure of an operation passes.

@@ -45,10 +45,7 @@ pub fn solve_operations(n: u64) -> f64 {
 /// Rate of a solve in flop/s.
 pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
     let site = facts.site;
-    let share = match fused(site) {
-        Some(_) => PRODUCT_SHARE,
-        None => PLAIN_SHARE,
-    };
+    let share = if fused(site).is_some() { PRODUCT_SHARE } else { PLAIN_SHARE };
     let cores = distinct_cores(site, &thread_cpus(site, solve.threads)).max(1) as f64;
     // Blocks that do not divide evenly, and threads that wait for a panel.
     let uneven = match solve.threads {
@@ -73,19 +70,13 @@ pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
 }
 
 /// What makes the rate of several threads less sure.
-fn spread(site: &Site, solve: Solve, mut estimate: Law) -> Law {
-    if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
-        estimate = estimate.widened(2.0, 1.0, "threads wait for those on slower cores");
-    }
+fn spread(site: &Site, solve: Solve, estimate: Law) -> Law {
+    let is_uneven = solve.threads > 1 && site.host.cpu.classes.len() > 1;
     let many = solve.threads as f64 / MANY_THREADS;
-    if many > 1.0 {
-        estimate = estimate.widened(
-            1.0 + many,
-            1.0,
-            "more than 16 threads: memory and the interconnect also limit",
-        );
-    }
+    let limits = "more than 16 threads: memory and the interconnect also limit";
     estimate
+        .when(is_uneven, |law| law.widened(2.0, 1.0, "threads wait for those on slower cores"))
+        .when(many > 1.0, |law| law.widened(1.0 + many, 1.0, limits))
 }
 
 /// The rate that so many threads never pass, from their cores' clock and vector units.
@@ -100,9 +91,7 @@ pub fn solve_bound(site: &Site, threads: usize) -> Bound {
         constant: constant * cores as f64,
         inputs: vec![("core_hz".to_owned(), 1)],
         uncertainty: 0.05,
-        rule: format!(
-            "{cores} cores with at most {constant} operations per cycle, at the round's core clock"
-        ),
+        rule: format!("at most {constant} operations a cycle of {cores} cores, at the core clock"),
         // The other cores' clocks are not known.
         warns_only: threads > 1 || !firm,
     }
@@ -122,9 +111,7 @@ fn peak_of_one(facts: Facts) -> Law {
         return any.by(clock.range).with(&clock);
     };
     match measured_peak(facts, chief, Threads::Number(1)) {
-        Some(rate) => {
-            Law::measured(rate, 0.03, format!("{rate:.3e} flop/s a core (measured by cpu.peak)"))
-        }
+        Some(rate) => Law::measured(rate, 0.03, format!("{rate:.3e} flop/s measured by cpu.peak")),
         None => peak_rate(facts, chief, 1),
     }
 }

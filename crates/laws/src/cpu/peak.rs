@@ -300,20 +300,16 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
     };
     let of_units = known.map_or(1.0, |range| range.likely / range.high);
     let likely = if composed { 0.95 } else { 0.993 } * of_units;
-    let law = match known.filter(|_| arithmetic.op == Op::Mix) {
-        Some(Range { low, likely, high }) => Law::hardware(
+    let (share, why) = match known.filter(|_| arithmetic.op == Op::Mix) {
+        Some(Range { low, likely, high }) => (
             range(0.93 * low / high, 0.97 * likely / high, 1.015),
             "units that both kinds of operation share, or the step of a chain, limit the turn",
         ),
-        None => Law::hardware(
-            range(low, likely, 1.015),
-            "independent chains keep every unit busy except during the loop branch",
-        ),
+        None => (range(low, likely, 1.015), "independent chains keep every unit busy"),
     };
-    match threads > 1 && is_guest(site) {
-        true => law.widened(2.1, 1.0, HIDDEN_CORES).counting(Condition::Hypervisor),
-        false => law,
-    }
+    Law::hardware(share, why).when(threads > 1 && is_guest(site), |law| {
+        law.widened(2.1, 1.0, HIDDEN_CORES).counting(Condition::Hypervisor)
+    })
 }
 
 const HIDDEN_CORES: &str = "the CPUs of a virtual machine may be threads of half as many cores";
@@ -353,9 +349,9 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
         return law(any, "unknown core design").unsourced();
     }
     let mean = |of: fn(&Range) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
-    let (low, likely, high) =
-        (mean(|range| range.low), mean(|range| range.likely), mean(|range| range.high));
-    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "published throughputs of the design")
+    let low = 0.94 * mean(|range| range.low);
+    let (likely, high) = (0.99 * mean(|range| range.likely), 1.005 * mean(|range| range.high));
+    law(range(low, likely, high), "published throughputs of the design")
 }
 
 /// Whether a design has no lower limit of its clock for 64-byte arithmetic: AMD's, and Intel's for
@@ -367,14 +363,13 @@ fn holds_its_clock(core: Core) -> bool {
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.
 fn clock_at_width(clock: Law, core: Core, arithmetic: Arithmetic) -> Law {
-    let Range { low, likely, high } = clock.range;
     match arithmetic.width {
-        Width::Avx512 if !arithmetic.is_light() && !holds_its_clock(core) => clock
-            .at(range(0.78 * low, 0.94 * likely, high))
-            .and("up to 22 % lower under 64-byte arithmetic"),
-        Width::Avx512 | Width::Avx2 => clock
-            .at(range(0.85 * low, 0.99 * likely, high))
-            .and("up to 15 % lower under wide arithmetic"),
+        Width::Avx512 if !arithmetic.is_light() && !holds_its_clock(core) => {
+            clock.ends(0.78, 0.94, 1.0).and("up to 22 % lower under 64-byte arithmetic")
+        }
+        Width::Avx512 | Width::Avx2 => {
+            clock.ends(0.85, 0.99, 1.0).and("up to 15 % lower under wide arithmetic")
+        }
         _ => clock,
     }
 }

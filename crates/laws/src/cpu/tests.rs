@@ -1,6 +1,5 @@
 use super::*;
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{bare_site, known, recorded};
 use host::CoreKind;
 use host::cpu::{CpuClass, Frequency};
 use record::key::Key;
@@ -11,22 +10,9 @@ fn site(core: Core, frequency: Frequency) -> Site {
     site.host.kernel.virtualisation.is_guest = Some(false);
     site.host.cpu.classes =
         vec![CpuClass { kind: CoreKind::Uniform, core, cpus: vec![0], max_hz: None }];
-    site.host.cpu.cpus = vec![LogicalCpu {
-        id: 0,
-        online: true,
-        allowed: true,
-        core: None,
-        package: None,
-        die: None,
-        cluster: None,
-        node: None,
-        smt_siblings: vec![0],
-        llc_group: None,
-        kind: CoreKind::Uniform,
-        capacity: None,
-        midr: None,
-        frequency,
-    }];
+    let any = recorded("graviton3").host.cpu.cpus.swap_remove(0);
+    site.host.cpu.cpus =
+        vec![LogicalCpu { id: 0, smt_siblings: vec![0], llc_group: None, frequency, ..any }];
     site
 }
 
@@ -241,10 +227,10 @@ fn a_core_that_others_used_is_seen_by_the_empty_loop() {
     let site = site(Core::Zen3, boosting(3_000_000_000));
     let turn_ns = core_costs(&site).turn.cycles.likely / 3.0;
     let told = |times: f64, measure| {
-        let mut known = Known::default();
-        known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3e9);
-        let case = CaseId::new().with("loop", "empty");
-        known.insert(Key::new("clock.loop", &case, "iteration"), times * turn_ns);
+        let known = known(&[
+            ("clock.rate", "", "core_frequency", 3e9),
+            ("clock.loop", "loop=empty", "iteration", times * turn_ns),
+        ]);
         let facts = Facts { site: &site, known: Some(&known) };
         (instruction(facts, Operation::AddI64, measure).unwrap().range, plain_call(facts))
     };

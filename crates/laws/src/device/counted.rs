@@ -37,7 +37,8 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let (reads, ms) = (since.reads, mean_ns / 1e6);
         let because =
             format!("its {reads} reads since boot took {ms:.2} ms on average (/proc/diskstats)");
-        [random, next] = [random, next].map(|law| limited(law, most_ns, &because));
+        let limited = |law: Law| law.reshaped(|of| at_most(of, most_ns)).and(&because);
+        [random, next] = [random, next].map(limited);
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
     if bytes >= BYTES_LEAST && since.busy_ms > 0 {
@@ -80,12 +81,6 @@ impl Flushes {
         let Range { low, likely, high } = self.write(of);
         range(low, likely.min(self.mean_ns / LONG_TAIL).max(low), high)
     }
-}
-
-/// A law whose range is cut off at an upper limit.
-fn limited(law: Law, most: f64, because: &str) -> Law {
-    let range = at_most(law.range, most);
-    law.at(range).and(because)
 }
 
 /// A range cut off at an upper limit.

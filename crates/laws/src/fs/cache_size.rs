@@ -43,9 +43,7 @@ pub fn knee_in_group(limit_bytes: f64) -> Law {
     let taken = sum(OWN_BYTES, scaled(INDEX_SHARE, limit_bytes));
     let low = (limit_bytes - taken.high).max(0.5 * limit_bytes);
     let limit = render(limit_bytes, Unit::B);
-    let why = format!(
-        "the group's limit of {limit}, less the process, the page index and batched charges"
-    );
+    let why = format!("the group's limit of {limit}, less the process, the index and charges");
     Law::new(low, limit_bytes - taken.likely, limit_bytes, why)
 }
 
@@ -64,16 +62,13 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
         format!("available memory ({available}, MemAvailable), less the watermarks"),
     );
     if let Some(percent) = host.memory.dirty_ratio_percent {
-        law = law.and(format!(
-            "writers wait for the device above {percent} % dirty pages (vm.dirty_ratio)"
-        ));
+        law = law.and(format!("writers wait above {percent} % dirty pages (vm.dirty_ratio)"));
     }
     match (host.memory.swap_total_bytes, host.memory.total_bytes) {
-        (Some(swap), Some(total)) if swap > 0 && total > 0 => law.widened(
-            1.0,
-            1.0 + 0.3 * (swap as f64 / total as f64).min(1.0),
-            "the kernel may swap out other processes to cache files",
-        ),
+        (Some(swap), Some(total)) if swap > 0 && total > 0 => {
+            let above = 1.0 + 0.3 * (swap as f64 / total as f64).min(1.0);
+            law.widened(1.0, above, "the kernel may swap out other processes to cache files")
+        }
         _ => law,
     }
 }
@@ -82,17 +77,17 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
 pub fn hit(facts: Facts) -> Law {
     let known = facts.known;
     let one = match known.and_then(|known| measured_call(known, "pread_cached")) {
-        Some(ns) => Law::of(
-            scaled(ROW_OVER_ONE, ns),
-            format!("a cached page took {ns:.0} ns (measured by os.syscall)"),
-        ),
+        Some(ns) => {
+            let why = format!("a cached page took {ns:.0} ns (measured by os.syscall)");
+            Law::of(scaled(ROW_OVER_ONE, ns), why)
+        }
         None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
     };
     let (rate, from) = match known.and_then(measured_copy) {
-        Some(rate) => (
-            scaled(COPIED_OVER_MEMORY, rate),
-            format!("one thread copies {rate:.1} GB/s (measured by memory.bandwidth)"),
-        ),
+        Some(rate) => {
+            let from = format!("one thread copies {rate:.1} GB/s (measured by memory.bandwidth)");
+            (scaled(COPIED_OVER_MEMORY, rate), from)
+        }
         None => (COPIED, "one CPU copies from memory".to_owned()),
     };
     one + Law::hardware(inverse(BLOCK_BYTES, rate), from)
@@ -107,8 +102,7 @@ pub fn miss(facts: Facts) -> Law {
 pub fn rate(facts: Facts) -> Law {
     match measured_stream(facts) {
         Some(rate) => {
-            let told =
-                format!("a cold file read sequentially at {rate:.2} GB/s (measured by fs.read)");
+            let told = format!("a cold file sequentially at {rate:.2} GB/s (measured by fs.read)");
             Law::hardware(scaled(OVER_READ, rate), told)
         }
         None => reading(facts.site, disk(facts.site), SPAN_BYTES).rate.by(BUFFERED),

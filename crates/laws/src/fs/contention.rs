@@ -18,7 +18,7 @@ use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
 use crate::cpu::is_guest;
 use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading, term};
 use crate::line::line;
-use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, around, end_by_end, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
 use record::event::Range;
 use record::key::CaseId;
@@ -41,16 +41,6 @@ const LOST_BYTES: f64 = 131_072.0;
 /// CPU time of a read beside other readers, over that of one alone: they share interrupts, and no
 /// CPU sleeps in between.
 const BESIDE: Range = range(0.12, 0.6, 1.6);
-/// Reads that a device serves at a time: one reader's time over what each of many takes. A disk
-/// that spins gains little but order …
-const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
-/// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing
-/// at a time (with two readers each read of R1's, of 2011, took 0.5 ms); NVMe has many, and a die
-/// for each …
-const AT_A_TIME_FLASH: Range = range(0.5, 6.0, 32.0);
-const AT_A_TIME_NVME: Range = range(3.0, 20.0, 200.0);
-/// … and a hypervisor may have one thread for a disk, or the host's memory.
-const AT_A_TIME_UNKNOWN: Range = range(0.8, 6.0, 100.0);
 /// Of two figures of one run: a reader alone against fs.read's, and readers against a deep queue.
 const ALONE_SHARE: f64 = 0.3;
 const DEEP_SHARE: f64 = 1.0;
@@ -89,13 +79,8 @@ pub fn latency(facts: Facts, readers: Readers) -> Law {
     let base = base(facts, readers);
     let count = readers.count;
     let Range { low, high, .. } = base.at_a_time;
-    let law = base.law(base.at(facts.site, count as f64));
-    match count {
-        1 => law,
-        _ => law.and(format!(
-            "{count} readers: latency is flat up to {low:.0} to {high:.0} readers, then linear"
-        )),
-    }
+    let why = format!("latency is flat up to {low:.0} to {high:.0} readers, then linear");
+    base.law(base.at(facts.site, count as f64)).when(count != 1, |law| law.and(why))
 }
 
 /// Bytes per second of all readers together.
@@ -108,16 +93,11 @@ pub fn bandwidth(facts: Facts, readers: Readers) -> Law {
 pub fn cpu(facts: Facts, readers: Readers) -> Law {
     let Some((ns, _)) = nearest_read(facts, readers, &["cpu"]) else {
         let what = "system call, file system, block layer and two context switches";
-        let alone = Law::software(base(facts, readers).cpu, what);
-        return match readers.count {
-            1 => alone,
-            _ => alone.by(BESIDE).and("several readers share completion interrupts"),
-        };
+        return Law::software(base(facts, readers).cpu, what).when(readers.count != 1, |alone| {
+            alone.by(BESIDE).and("several readers share completion interrupts")
+        });
     };
-    let of = match readers.count {
-        1 => around(ns, 0.5),
-        _ => scaled(BESIDE, ns),
-    };
+    let of = if readers.count == 1 { around(ns, 0.5) } else { scaled(BESIDE, ns) };
     Law::software(of, format!("{ns:.0} ns for one reader (measured by fs.read)"))
         .and("several readers share completion interrupts, and add context switches")
 }
@@ -137,10 +117,7 @@ pub fn fairness(site: &Site, readers: Readers) -> Option<Law> {
     let low = if is_crowd { 0.8 * low } else { low };
     let law = term(site, disk(site), range(low, likely, 1.0));
     let law = law.and("serves near blocks first, and readers of equal priority in turn");
-    Some(match is_crowd {
-        true => law.and("fewer CPUs than readers, so some readers also wait for a CPU"),
-        false => law,
-    })
+    Some(law.when(is_crowd, |law| law.and("fewer CPUs than readers, so some wait for a CPU")))
 }
 
 /// Readers at which the two lines meet.
@@ -172,7 +149,7 @@ pub fn slope(facts: Facts, readers: Readers) -> Law {
 
 /// How much of the latencies' variance a line explains.
 pub fn linearity() -> Law {
-    Law::new(0.0, 0.95, 1.0, "flat, then linear: near 1 if the device saturates early")
+    Law::new(0.0, 0.95, 1.0, "near 1 if the device saturates early")
 }
 
 impl Base {
@@ -200,12 +177,7 @@ impl Base {
     /// have.
     fn busy(&self, site: &Site, readers: f64) -> Range {
         let cpus = (site.cpus.len().max(1) as f64).min(readers);
-        let (service, of_cpus) = (self.service.range, scaled(self.cpu, 1.0 / cpus));
-        range(
-            service.low.max(of_cpus.low),
-            service.likely.max(of_cpus.likely),
-            service.high.max(of_cpus.high),
-        )
+        end_by_end(self.service.range, scaled(self.cpu, 1.0 / cpus), f64::max)
     }
 }
 
@@ -220,13 +192,8 @@ fn base(facts: Facts, readers: Readers) -> Base {
                 true => (around(ns, ALONE_SHARE), "a file of this size"),
                 false => (scaled(FAR, ns), "a file of another size"),
             };
-            Law::of(
-                of,
-                format!(
-                    "{:.1} µs for a direct read of a block of {which} (measured by fs.read)",
-                    ns / 1e3
-                ),
-            )
+            let us = ns / 1e3;
+            Law::of(of, format!("{us:.1} µs for a direct block of {which} (measured by fs.read)"))
         }
         None => reading.block(readers.pattern).clone() + kernel(facts),
     };
@@ -273,13 +240,18 @@ fn base(facts: Facts, readers: Readers) -> Base {
     Base { alone, service: Law::hardware(service, why), at_a_time, cpu }
 }
 
-/// Reads that a device of a class serves at a time.
+/// Reads that a device of a class serves at a time: one reader's time over what each of many takes.
 fn of_class(class: &str) -> Range {
     match class {
-        name if name == SPINNING.name => AT_A_TIME_SPINNING_RANDOM,
-        name if name == FLASH_NVME.name => AT_A_TIME_NVME,
-        name if name == FLASH.name => AT_A_TIME_FLASH,
-        _ => AT_A_TIME_UNKNOWN,
+        // It gains little but order.
+        name if name == SPINNING.name => range(0.8, 1.3, 4.0),
+        // Many places in its queue, and a die for each.
+        name if name == FLASH_NVME.name => range(3.0, 20.0, 200.0),
+        // SATA has 32 places in its queue, one link, and cheap controllers behind it that do one
+        // thing at a time (with two readers each read of R1's, of 2011, took 0.5 ms).
+        name if name == FLASH.name => range(0.5, 6.0, 32.0),
+        // A hypervisor may have one thread for a disk, or the host's memory.
+        _ => range(0.8, 6.0, 100.0),
     }
 }
 

@@ -54,24 +54,21 @@ struct Writing {
     most: Range,
 }
 
-const NVME: Writing = Writing {
-    write_ns: range(6e3, 2.5e4, 1e6),
-    flush_ns: range(3e3, 6e5, 8e6),
-    rate: range(0.15, 0.6, 1.1),
-    most: range(4e4, 4e5, 3e6),
-};
-const SATA: Writing = Writing {
-    write_ns: range(2e4, 6e4, 2e6),
-    flush_ns: range(1e5, 2e6, 2e7),
-    rate: range(0.15, 0.9, 1.2),
-    most: range(1.5e4, 7.5e4, 1.1e5),
-};
-const SPUN: Writing = Writing {
-    write_ns: range(4e4, 1e6, 3e7),
-    flush_ns: range(4e6, 1.7e7, 9e7),
-    rate: range(0.6, 0.95, 1.2),
-    most: range(60.0, 220.0, 3e4),
-};
+type Ends = (f64, f64, f64);
+
+const fn writing(write_ns: Ends, flush_ns: Ends, rate: Ends, most: Ends) -> Writing {
+    const fn of((low, likely, high): Ends) -> Range {
+        range(low, likely, high)
+    }
+    Writing { write_ns: of(write_ns), flush_ns: of(flush_ns), rate: of(rate), most: of(most) }
+}
+
+const NVME: Writing =
+    writing((6e3, 2.5e4, 1e6), (3e3, 6e5, 8e6), (0.15, 0.6, 1.1), (4e4, 4e5, 3e6));
+const SATA: Writing =
+    writing((2e4, 6e4, 2e6), (1e5, 2e6, 2e7), (0.15, 0.9, 1.2), (1.5e4, 7.5e4, 1.1e5));
+const SPUN: Writing =
+    writing((4e4, 1e6, 3e7), (4e6, 1.7e7, 9e7), (0.6, 0.95, 1.2), (60.0, 220.0, 3e4));
 /// Any of them, or the memory of a host; clouds limit rates as well. A hypervisor serves a disk with
 /// one thread (QEMU until 9.0 at least: kvmonz.blogspot.com, 2024-06-12), to which a request is two
 /// system calls and a copy, about 10 µs.
@@ -194,10 +191,9 @@ impl<'law> Basis<'law> {
         // What answered fs.read answers here too.
         let is_answered = measured.is_some() || streamed.is_some();
         let is_here = matches!(request.ground, "device" | "memory") || is_answered;
-        if !is_here && !work.is_in_memory() {
-            single =
-                single.widened(3.0, 4.0, "the answer may not come from a device of this machine");
-        }
+        let single = single.when(!is_here && !work.is_in_memory(), |single| {
+            single.widened(3.0, 4.0, "the answer may not come from a device of this machine")
+        });
         Basis {
             facts,
             request,
@@ -241,20 +237,15 @@ impl<'law> Basis<'law> {
         let alone = law.range;
         if work.is_in_memory() {
             let many = self.cpus().min(work.threads as f64);
-            let reached =
-                range(0.3 * alone.low, 0.85 * many * alone.likely, 1.1 * many * alone.high);
             let how = format!("{many:.0} at a time, which may contend");
-            return law.at(reached).and(how);
+            return law.ends(0.3, 0.85 * many, 1.1 * many).and(how);
         }
         let count = work.in_flight();
         let Range { low, likely, high } = self.most();
         // A mean, while latencies are reported as medians: a few slow ones lower it. Many at a time
         // are no fewer than one after another, where one was measured.
         let is_measured = self.is_measured && count > 1.0 && work.bytes() <= BLOCK_BYTES;
-        let least = match is_measured {
-            true => 0.8 * alone.likely,
-            false => 0.4 * alone.low,
-        };
+        let least = if is_measured { 0.8 * alone.likely } else { 0.4 * alone.low };
         // How many an unknown device serves at a time lies between one and all.
         let middle = match is_measured && self.is_any {
             true => (alone.likely * count.sqrt()).min(high),
@@ -265,15 +256,12 @@ impl<'law> Basis<'law> {
             middle.max(least),
             (1.2 * count * alone.high).min(high).max(1.2 * alone.high),
         ));
-        match count > 1.0 {
-            true => law.and(format!(
-                "{count:.0} in flight divided by that (Little's law), until the device saturates \
-                 at {:.3} to {:.0} thousand per second",
-                low / 1e3,
-                high / 1e3
-            )),
-            false => law,
-        }
+        let (low, high) = (low / 1e3, high / 1e3);
+        let how = format!(
+            "{count:.0} in flight divided by that (Little's law), until the device saturates at \
+             {low:.3} to {high:.0} thousand per second"
+        );
+        law.when(count > 1.0, |law| law.and(how))
     }
 
     /// What control groups allow of what surely goes to the disk at once: version 1 does not see
@@ -302,18 +290,17 @@ impl<'law> Basis<'law> {
     fn latency(&self) -> Law {
         let work = self.request.work;
         let (count, single) = (work.in_flight(), self.single.range);
+        let law = self.single.clone();
         if self.is_found_in_memory() {
             let likely = self.in_memory.range.likely.min(single.likely);
-            let law = self.single.clone().at(range(single.low, likely, single.high));
+            let law = law.reshaped(|of| Range { likely, ..of });
             return self.median(law.and("the window holds several, so the median waits for none"));
         }
         if count <= 1.0 {
-            return self.median(self.single.clone());
+            return self.median(law);
         }
         if work.is_in_memory() {
-            let high = 3.0 * work.threads as f64 * single.high;
-            let law = self.single.clone().at(range(single.low, single.likely, high));
-            return law.and("contention with the other threads");
+            return law.ends(1.0, 1.0, 3.0 * work.threads as f64).and("contention with the others");
         }
         let rate = self.free_rate();
         let by_rate = inverse(1e9 * count, rate.range);
@@ -323,9 +310,8 @@ impl<'law> Basis<'law> {
             by_rate.likely.max(single.likely),
             (1.3 * by_rate.high).max(single.high),
         );
-        self.median(
-            rate.at(of).and(format!("latency is {count:.0} divided by that rate (Little's law)")),
-        )
+        let how = format!("latency is {count:.0} divided by that rate (Little's law)");
+        self.median(rate.at(of).and(how))
     }
 
     /// Whether most reads find what a window of readahead has brought.
@@ -348,8 +334,7 @@ impl<'law> Basis<'law> {
         let (law, memory) = (self.in_memory.clone(), self.in_memory.range);
         if work.is_in_memory() {
             let high = if work.threads > 1 { 3.0 } else { 1.6 };
-            let of = range(0.8 * memory.low, memory.likely, high * memory.high);
-            return law.at(of).and("the thread never sleeps");
+            return law.ends(0.8, 1.0, high).and("the thread never sleeps");
         }
         if let Some(ns) = measured_cpu(facts, work) {
             let more = scaled(range(0.0, 0.02, 0.15), work.bytes().max(BLOCK_BYTES) - BLOCK_BYTES);
@@ -385,10 +370,7 @@ impl<'law> Basis<'law> {
             }
             _ => law + cost,
         };
-        match is_guest(facts.site) {
-            true => law.widened(1.0, 2.0, "a guest exits to the hypervisor for each request"),
-            false => law,
-        }
+        law.when(is_guest(facts.site), |law| law.widened(1.0, 2.0, "an exit to the hypervisor"))
     }
 }
 
@@ -414,8 +396,8 @@ fn single(
     let mut device = page;
     if work.bytes() > BLOCK_BYTES {
         let more = scaled(transfer, 1.0 - BLOCK_BYTES / work.bytes());
-        let what =
-            format!("the rest of {} bytes at {:.2} to {:.1} GB/s", work.block, rate.low, rate.high);
+        let Range { low, high, .. } = rate;
+        let what = format!("the rest of {} bytes at {low:.2} to {high:.1} GB/s", work.block);
         device = device + Law::hardware(more, what);
     }
     let (memory, law) = (in_memory.range, in_memory.clone());
@@ -425,9 +407,7 @@ fn single(
             let of = range(0.8 * memory.low, likely, likely.max(memory.high + device.range.high));
             (device + law).at(of).and("readahead, so most blocks are in memory")
         }
-        Mode::Cold | Mode::Direct => {
-            device + law.at(range(0.5 * memory.low, memory.likely, memory.high))
-        }
+        Mode::Cold | Mode::Direct => device + law.ends(0.5, 1.0, 1.0),
         _ => device + Law::hardware(flush(request.disk(facts.site), writing), "a flush") + law,
     }
 }
@@ -436,10 +416,8 @@ fn single(
 fn flush(disk: Option<&Disk>, writing: &Writing) -> Range {
     let cache = disk.and_then(|disk| disk.write_cache.as_deref());
     let Range { low, likely, high } = writing.flush_ns;
-    match cache == Some("write through") {
-        true => range(0.0, 0.1 * likely, 0.3 * high),
-        false => range(low, likely, 1.3 * high),
-    }
+    let is_through = cache == Some("write through");
+    if is_through { range(0.0, 0.1 * likely, 0.3 * high) } else { range(low, likely, 1.3 * high) }
 }
 
 /// The kernel's part of an operation through the page cache, and the copy.

@@ -62,18 +62,10 @@ impl Keeper {
     /// What is to be said of a file system that keeps no hard promise of its own.
     pub fn caveat(self) -> Option<&'static str> {
         Some(match self {
-            Keeper::Memory => {
-                "the file system is in memory: a sync does nothing, and no data survives a power \
-                 loss"
-            }
-            Keeper::Stacked => {
-                "the file system is stacked on another one and passes syncs on (except overlayfs \
-                 mounted `volatile`)"
-            }
-            Keeper::Daemon => {
-                "a process serves the file system (FUSE) and decides what a sync does"
-            }
-            Keeper::Server => "a remote server serves the file system and decides what a sync does",
+            Keeper::Memory => "the file system is in memory: no data survives a power loss",
+            Keeper::Stacked => "a stacked file system passes syncs on (overlayfs `volatile` not)",
+            Keeper::Daemon => "a process serves the file system (FUSE) and decides about syncs",
+            Keeper::Server => "a remote server serves the file system and decides about syncs",
             _ => return None,
         })
     }
@@ -117,8 +109,8 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     }
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
-        let told =
-            format!("a direct read of a block took {:.0} µs (measured by fs.read)", ns / 1e3);
+        let us = ns / 1e3;
+        let told = format!("a direct read of a block took {us:.0} µs (measured by fs.read)");
         let of = |low, likely, high| product(range(ns, ns, ns), range(low, likely, high));
         (write, flush) =
             (write.at(of(0.2, 0.9, 4.0)).and(&told), flush.at(of(0.15, 0.8, 30.0)).and(told));
@@ -230,9 +222,7 @@ pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
             let why = "the round trip as set (host.net.rtt), and the server's work";
             Some(Law::new(0.8 * ns, 2.0 * ns, 20.0 * ns + 5e6, why))
         }
-        (Keeper::Server, None) => {
-            Some(Law::new(3e4, 5e5, 3e7, "a round trip to the server, and the server's work"))
-        }
+        (Keeper::Server, None) => Some(Law::new(3e4, 5e5, 3e7, "a round trip and the work there")),
         _ => None,
     }
 }

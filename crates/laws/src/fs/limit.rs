@@ -39,14 +39,13 @@ pub(super) fn of(
             true => (limit.read_bytes, limit.reads),
             false => (limit.write_bytes, limit.writes),
         };
-        let by_bytes = rate.map(|rate| Limit {
-            per_second: rate as f64 / bytes,
-            what: format!("{}/s on {number}", render_bytes(rate as f64)),
-        });
-        let by_requests = requests.filter(|_| is_request).map(|most| Limit {
-            per_second: most as f64,
-            what: format!("{most} requests/s on {number}"),
-        });
+        let of = |per_second, most: String| {
+            let what = format!("{most}/s on {number}");
+            Limit { per_second, what }
+        };
+        let by_bytes = rate.map(|rate| of(rate as f64 / bytes, render_bytes(rate as f64)));
+        let requests = requests.filter(|_| is_request);
+        let by_requests = requests.map(|most| of(most as f64, format!("{most} requests")));
         by_bytes.into_iter().chain(by_requests)
     });
     each.min_by(|a, b| a.per_second.total_cmp(&b.per_second))
@@ -95,7 +94,7 @@ impl Limit {
 mod tests {
     use super::of;
     use crate::Law;
-    use bench::experiment::fixtures::bare_site;
+    use bench::experiment::fixtures::{bare_site, on_disk};
     use host::limits::IoLimit;
 
     #[test]
@@ -114,10 +113,8 @@ mod tests {
             limit("8:0", Some(30_000_000), Some(1000)),
             limit("8:16", Some(1), Some(1)),
         ];
-        let host = host::Host::read(&host::Root::tree(
-            "== sys/block/sda/dev\n8:0\n== sys/block/sda/size\n8\n",
-        ));
-        let disk = host.block.disks.first();
+        let there = on_disk("sda", false, "write back", "rw");
+        let disk = there.host.block.disks.first();
         let rate = |is_read, bytes, is_request| {
             of(&site, disk, is_read, bytes, is_request).map(|limit| limit.per_second)
         };

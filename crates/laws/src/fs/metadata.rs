@@ -38,22 +38,13 @@ rows! {
     /// The call: on an empty file, an empty directory, or (`readdir`) per entry of a directory that
     /// is read as a whole.
     pub enum Call: Work {
-        Create = "create" => changes(
-            6e3, 2.2e4, 9e4, "allocate an inode, add an entry, both in the journal"),
-        Open = "open" => looks(
-            OPEN, "walk one path component, allocate a file and a descriptor", Some("open")),
+        Create = "create" => changes(6e3, 2.2e4, 9e4, "add an inode and an entry in the journal"),
+        Open = "open" => looks(OPEN, "walk one path component, allocate a file", Some("open")),
         Stat = "stat" => looks(STAT, "walk one path component, copy attributes out", Some("stat")),
-        Rename = "rename" => changes(
-            4e3, 1.3e4, 6e4,
-            "look up two entries, add one and remove one, both in the journal"),
-        Unlink = "unlink" => changes(
-            4e3, 1.3e4, 6e4,
-            "remove an entry, free the inode, both in the journal"),
-        Mkdir = "mkdir" => changes(
-            9e3, 3.2e4, 1.4e5,
-            "allocate an inode and a block, add an entry, all in the journal"),
-        Rmdir = "rmdir" => changes(
-            5e3, 1.9e4, 9e4, "check that the directory is empty, free its entry, block and inode"),
+        Rename = "rename" => changes(4e3, 1.3e4, 6e4, "move an entry in the journal"),
+        Unlink = "unlink" => changes(4e3, 1.3e4, 6e4, "remove an entry and inode in the journal"),
+        Mkdir = "mkdir" => changes(9e3, 3.2e4, 1.4e5, "add an inode, block and entry, journaled"),
+        Rmdir = "rmdir" => changes(5e3, 1.9e4, 9e4, "check that it is empty, free what it has"),
         Readdir = "readdir" => looks(ENTRY, "find an entry and copy it out", None),
     }
 }
@@ -97,20 +88,17 @@ pub fn latency(facts: Facts, named: &Named, name_bytes: u64) -> Law {
         Call::Readdir => listing(facts, named.entries, name_bytes),
         call => one(facts, kind, call, named.entries),
     };
-    let law = match is_guest(site) {
-        true => law
-            .widened(1.0, 1.3, "a guest's page tables are nested")
-            .counting(Condition::NestedPaging),
-        false => law,
-    };
+    let law = law.when(is_guest(site), |law| {
+        law.widened(1.0, 1.3, "a guest's page tables are nested").counting(Condition::NestedPaging)
+    });
     let Some(trip) = round_trip(kind, site) else { return law };
     // What else there is between the call and the names.
-    let (least, Range { low, likely, high }) = (law.range.low, trip.range);
+    let least = law.range.low;
     if named.call.row().changes {
-        return trip.at(range(low, 2.0 * likely, 8.0 * high)) + law;
+        return trip.ends(1.0, 2.0, 8.0) + law;
     }
     // What the kernel may remember for some time, or may not.
-    let mut law = trip.at(range(0.0, likely, 4.0 * high)) + law;
+    let mut law = trip.ends(0.0, 1.0, 4.0) + law;
     law.range.low = least;
     law
 }
@@ -127,8 +115,7 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     };
     // The index of a large directory is deeper.
     let size = (entries.max(10) as f64 / 10.0).log10();
-    let Range { low, likely, high } = law.range;
-    law = law.at(range(low, likely * (1.0 + 0.03 * size), high * (1.0 + 0.12 * size)));
+    law = law.ends(1.0, 1.0 + 0.03 * size, 1.0 + 0.12 * size);
     let caches = site.host.cache.levels.iter().map(|cache| cache.size_bytes);
     let largest = caches.max().map_or(f64::INFINITY, |bytes| bytes as f64);
     if entries as f64 * CACHED_BYTES > 0.5 * largest.min(6.4e7) {
@@ -170,10 +157,7 @@ fn of_kind(facts: Facts, kind: Keeper, row: &Work) -> Law {
         _ => (1.0, 1.0),
     };
     let Range { low, likely, high } = row.cycles;
-    let low = match kind {
-        Keeper::Unknown => 0.3 * low,
-        _ => low * f64::min(factor, 1.0),
-    };
+    let low = if kind == Keeper::Unknown { 0.3 * low } else { low * f64::min(factor, 1.0) };
     work(facts, range(low, likely * factor, high * slow), row.what).counting(Condition::Journal)
 }
 

@@ -81,10 +81,8 @@ pub struct Below<'site> {
 /// A block in the mean of a pass, in ns; `None` where earlier figures add nothing.
 pub fn block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let free = free_block(facts, below, read)?;
-    Some(match limit_of(facts, below, read) {
-        Some(limit) => limit.time(free),
-        None => free,
-    })
+    let limit = limit_of(facts, below, read);
+    Some(limit.map_or(free.clone(), |limit| limit.time(free)))
 }
 
 fn limit_of(facts: Facts, below: Below, read: &Read) -> Option<Limit> {
@@ -97,13 +95,13 @@ fn free_block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     match read.mode {
         Mode::Cached => cached(facts, read),
         Mode::Cold if read.is_ahead() => ahead_in_order(facts, below, read),
-        // At random with readahead: as without, until what is in memory has neighbours.
-        Mode::Cold => Some(alone(facts, below, read)?.widened(
-            // A whole small file in one window, or a window for one block.
-            12.0,
-            1.6,
-            "readahead may fetch neighbouring blocks, which may be needed later or wasted",
-        )),
+        // At random with readahead: as without, until what is in memory has neighbours. A whole
+        // small file in one window, or a window for one block.
+        Mode::Cold => {
+            let why =
+                "readahead may fetch neighbouring blocks, which may be needed later or wasted";
+            Some(alone(facts, below, read)?.widened(12.0, 1.6, why))
+        }
         _ => alone(facts, below, read),
     }
 }
@@ -116,16 +114,12 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
             _ => (LONG_TAIL, "the median is below the mean because of a long tail"),
         };
         let median = free_block(facts, below, read)?.widened(share, 1.0, why);
-        return Some(match limit_of(facts, below, read) {
-            Some(limit) => limit.median(median, 1.0),
-            None => median,
-        });
+        let limit = limit_of(facts, below, read);
+        return Some(limit.map_or(median.clone(), |limit| limit.median(median, 1.0)));
     }
-    let found = cached(facts, read)?;
     let slowest = block(facts.as_prior(), below, read)?;
-    let Range { low, likely, high } = found.range;
-    let of = range(0.8 * low, 1.3 * likely, (3.0 * high).max(slowest.range.likely));
-    Some(found.at(of).with(&slowest).and("readahead has fetched most blocks, or each read waits"))
+    let found = cached(facts, read)?.ends(0.8, 1.3, 3.0).reaching(slowest.range.likely);
+    Some(found.with(&slowest).and("readahead has fetched most blocks, or each read waits"))
 }
 
 /// Bytes of a window that is read ahead.
@@ -146,8 +140,7 @@ pub fn cpu(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         _ if read.is_ahead() => {
             // A window is a request or several, and its blocks share them.
             let share = BLOCK_BYTES / ahead_bytes(below).min(REQUEST_BYTES);
-            let Range { low, likely, high } = kernel.range;
-            copy + page + kernel.at(range(0.01 * low, 3.0 * share * likely, 0.6 * high))
+            copy + page + kernel.ends(0.01, 3.0 * share, 0.6)
         }
         mode if mode.is_direct() => kernel.with(&copy),
         _ => copy + page + kernel,
@@ -171,11 +164,8 @@ pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -
     let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
     let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");
-    Some(
-        gain.with(&without)
-            .with(&with)
-            .and("with readahead a pass waits for the device at least once"),
-    )
+    let why = "with readahead a pass waits for the device at least once";
+    Some(gain.with(&without).with(&with).and(why))
 }
 
 /// A copy from the page cache.
@@ -187,11 +177,10 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
         return None;
     }
     let call = match call {
-        Some(ns) => Law::measured(
-            ns,
-            0.15,
-            format!("reading one page repeatedly took {ns:.0} ns (measured by os.syscall)"),
-        ),
+        Some(ns) => {
+            let why = format!("one page again and again took {ns:.0} ns (measured by os.syscall)");
+            Law::measured(ns, 0.15, why)
+        }
         None => system_call(facts, Service::READ_PAGE),
     };
     let (rate, from) = match copied {
@@ -208,13 +197,10 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
         false => (FROM_MEMORY, "memory"),
     };
     let moved = product(inverse(BLOCK_BYTES, rate), share);
-    let mut law = call + Law::hardware(moved, format!("4 KiB from {place} at {from}"));
-    if read.is_random() {
-        law = law + work(facts, NO_ORDER, "");
-    }
-    if is_guest(site) {
-        law = law.widened(1.0, 1.3, "shared with other guests");
-    }
+    let law = call
+        + Law::hardware(moved, format!("4 KiB from {place} at {from}"))
+        + read.is_random().then(|| work(facts, NO_ORDER, ""));
+    let law = law.when(is_guest(site), |law| law.widened(1.0, 1.3, "shared with other guests"));
     Some(law.widened(1.0, 1.15, "timing each read costs two clock reads"))
 }
 
@@ -224,10 +210,8 @@ fn alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return measured_alone(facts, below, read);
     }
     let device = reading(facts.site, below.disk, read.size as f64);
-    let mut law = device.block(read.pattern).clone() + kernel(facts);
-    if !read.mode.is_direct() {
-        law = law + work(facts, PAGE_IN, "a page allocated");
-    }
+    let page = (!read.mode.is_direct()).then(|| work(facts, PAGE_IN, "a page allocated"));
+    let law = device.block(read.pattern).clone() + kernel(facts) + page;
     Some(unless_plain(facts, below, law, read))
 }
 
@@ -237,9 +221,7 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let (ns, how) = match read.pattern {
-        Pattern::Random => {
-            (measured_fault(facts, "random", "off", "major_latency")?, "at random offsets")
-        }
+        Pattern::Random => (measured_fault(facts, "random", "off", "major_latency")?, "at random"),
         Pattern::Sequential => (measured_fault(facts, "window", "off", "per_page")?, "in order"),
     };
     let device = reading(facts.site, below.disk, read.size as f64);
@@ -252,8 +234,7 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         Pattern::Sequential => range(0.5, 1.0, 1.8),
     };
     let us = ns / 1e3;
-    let told =
-        format!("page faults without readahead took {us:.1} µs {how} (measured by memory.fault)");
+    let told = format!("faults without readahead took {us:.1} µs {how} (measured by memory.fault)");
     Some(Law::of(scaled(factor, ns), told))
 }
 
@@ -269,10 +250,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let copy = cached(facts, read).or_else(|| cached(facts.as_prior(), read))?;
     let copies = copy + work(facts, PAGE_IN, "a page allocated");
     let first = measured_fault(facts, "random", "off", "major_latency");
-    let first = match first {
-        Some(ns) => range(0.3 * ns, ns, 2.0 * ns),
-        None => device.random.range,
-    };
+    let first = first.map_or(device.random.range, |ns| range(0.3 * ns, ns, 2.0 * ns));
     let once = scaled(first, 1.0 / blocks);
     let ahead = ahead_bytes(below);
     let (transfer, waited) = match per_page {
@@ -293,13 +271,9 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         of_device.likely.max(of_copies.likely),
         of_device.high + of_copies.high,
     );
-    let how =
-        format!("{blocks:.0} blocks share the waits for readahead windows of {ahead:.0} bytes");
+    let how = format!("{blocks:.0} blocks share the waits for windows of {ahead:.0} bytes");
     let law = (transfer + copies).at(sum(waited, both)).and(how);
-    Some(match facts.known {
-        Some(_) => law,
-        None => unless_plain(facts, below, law, read),
-    })
+    Some(law.when(facts.known.is_none(), |law| unless_plain(facts, below, law, read)))
 }
 
 /// Where something is between that keeps data, a block may come from memory.
@@ -307,18 +281,15 @@ fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
     let Some(copy) = cached(facts.as_prior(), read).filter(|_| !below.is_plain) else {
         return law;
     };
-    let Range { low, likely, high } = law.range;
     let why = "a cache, a program or another machine may answer the read";
-    law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(why)
+    law.reshaped(|of| range(copy.range.low.min(of.low), of.likely, 2.0 * of.high)).and(why)
 }
 
 /// What is not the device's of a read that it answers, in ns.
 pub fn kernel(facts: Facts) -> Law {
+    let exits = || work(facts, GUEST_READ, "exits to the hypervisor");
     let kernel = work(facts, DEVICE_READ, "block layer, interrupt and wake-up");
-    match is_guest(facts.site) {
-        true => kernel + work(facts, GUEST_READ, "exits to the hypervisor"),
-        false => kernel,
-    }
+    kernel + is_guest(facts.site).then(exits)
 }
 
 /// What memory.fault measured, in ns.

@@ -8,8 +8,8 @@
 //! servers between namespaces, and is else an estimate: nfsiostat of busy kernels' clients shows 20
 //! to 100 µs more in `exe` than in `rtt`.
 
-use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures, total};
-use crate::{Facts, Law, around, inverse, range};
+use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures};
+use crate::{Facts, Law, around, end_by_end, inverse, range};
 use bench::experiment::{self, Site};
 use bench::symbols;
 use record::event::{Bound, Range, Side};
@@ -19,13 +19,6 @@ use std::net::IpAddr;
 /// Bytes of a packet that are not payload: on the wire (preamble, Ethernet, gap), and of its MTU.
 const WIRE_HEAD_BYTES: f64 = 38.0;
 const MTU_HEAD_BYTES: f64 = 52.0;
-/// A round trip in ns.
-const LOOPBACK: Range = range(5e3, 2e4, 1.2e5);
-const VIRTUAL: Range = range(5e3, 3e4, 4e5);
-const WIRED: Range = range(3e4, 2e5, 2e6);
-const FAST_WIRED: Range = range(1e4, 7e4, 1e6);
-const WIRELESS: Range = range(8e5, 3e6, 2.5e7);
-const UNKNOWN_LINK: Range = range(8e3, 2e5, 1e8);
 /// A link is fast from so many bits per second on.
 const FAST_BITS: u64 = 10_000_000_000;
 /// Beyond a gateway the other end may be in the next room or on another continent.
@@ -39,15 +32,6 @@ const SERVER_MEMORY: Range = range(2e3, 2e4, 2e5);
 const SERVER_DISK_NS: f64 = 2.5e7;
 /// A file that was there before may be on the server's disk or in its memory, in ns.
 const SERVER_EXISTING: Range = range(2e3, 3e4, 2.5e7);
-/// What a client does for a request, in ns.
-const CLIENT_NFS: Range = range(1e4, 4e4, 3e5);
-const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
-/// Into the program and out of it, encryption included.
-const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
-const CLIENT_NFS_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
-/// Its requests go through talloc and tevent, and are signed where the server asks for it.
-const CLIENT_SMB_LIBRARY: Range = range(5e3, 3e4, 3e5);
-const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
 /// Part of a client's time that the reading thread itself is on a CPU.
 const OWN_PART: Range = range(0.1, 0.5, 1.0);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
@@ -146,12 +130,14 @@ pub fn is_known(facts: Facts, way: &Way, reading: Reading) -> bool {
     }
 }
 
-/// Parts that go together: their ends add.
-fn together(parts: impl IntoIterator<Item = Law>) -> Law {
-    let parts: Vec<Law> = parts.into_iter().collect();
-    let whole = total(&parts.iter().map(|part| part.range).collect::<Vec<Range>>());
+/// Parts that go together: where machines, cards and links are fast, they are in all of them, so
+/// that ends add to ends.
+fn together<const PARTS: usize>(parts: [Law; PARTS]) -> Law {
+    let add = |a, b| end_by_end(a, b, |a, b| a + b);
+    let whole = parts.iter().map(|part| part.range).reduce(add);
     let sum = parts.into_iter().reduce(|sum, part| sum + part);
-    sum.map_or_else(|| Law::of(whole, ""), |sum| sum.at(whole))
+    let (sum, whole) = sum.zip(whole).expect("there are parts");
+    sum.at(whole)
 }
 
 /// What is shared by the blocks that are read ahead.
@@ -162,7 +148,7 @@ fn shared(of: Range) -> Range {
 
 /// A copy of 4 KiB out of the page cache.
 fn copy() -> Law {
-    Law::software(COPY, "a system call, a page looked up in the local page cache and copied out")
+    Law::software(COPY, "a system call, a page looked up locally and copied out")
 }
 
 /// One block of 4 KiB on the average of a pass, in ns.
@@ -212,12 +198,14 @@ pub fn wire(facts: Facts, way: &Way) -> Law {
 /// What the client does for a request, in ns.
 pub fn client(way: &Way) -> Law {
     let (cost, name) = match way.client {
-        Client::Nfs => (CLIENT_NFS, "the kernel's NFS client"),
-        Client::Smb => (CLIENT_SMB, "the kernel's SMB client"),
-        Client::Fuse => (CLIENT_FUSE, "a program behind FUSE"),
-        Client::NfsLibrary => (CLIENT_NFS_LIBRARY, "a library in the process"),
-        Client::SmbLibrary => (CLIENT_SMB_LIBRARY, "a library in the process"),
-        Client::Other => (CLIENT_OTHER, "the client"),
+        Client::Nfs => (range(1e4, 4e4, 3e5), "the kernel's NFS client"),
+        Client::Smb => (range(1.5e4, 6e4, 5e5), "the kernel's SMB client"),
+        // Into the program and out of it, encryption included.
+        Client::Fuse => (range(2e4, 1.2e5, 1.5e6), "a program behind FUSE"),
+        Client::NfsLibrary => (range(2e3, 1e4, 1.5e5), "a library in the process"),
+        // Through talloc and tevent, and signed where the server asks for it.
+        Client::SmbLibrary => (range(5e3, 3e4, 3e5), "a library in the process"),
+        Client::Other => (range(3e3, 8e4, 1.5e6), "the client"),
     };
     Law::software(cost, format!("{name} ({})", way.file_system)).unsourced()
 }
@@ -228,20 +216,19 @@ pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
     if reading == Reading::Cached {
         return cached(facts);
     }
+    let own = |client: Range| end_by_end(OWN_PART, client, |own, client| own * client);
     let client = client(way);
-    let (of, own) = (client.range, OWN_PART);
-    let part = range(own.low * of.low, own.likely * of.likely, own.high * of.high);
     match reading {
         // Requests for many blocks, shared by them.
-        Reading::Ahead => together([client.at(shared(part)), copy()])
+        Reading::Ahead => together([client.reshaped(|of| shared(own(of))), copy()])
             .and("many readahead blocks share one request's client work"),
         Reading::Missed => {
-            let mut law =
-                together([client.at(part), copy()]).and("the client's work for each miss");
+            let law = together([client.reshaped(own), copy()]);
+            let mut law = law.and("the client's work for each miss");
             law.range.low = COPY.low;
             law
         }
-        Reading::Asked | Reading::Cached => client.at(part),
+        Reading::Asked | Reading::Cached => client.reshaped(own),
     }
     .and("only the reading thread's part")
 }
@@ -282,23 +269,21 @@ fn stated_bits(site: &Site, way: &Way) -> Option<f64> {
 }
 
 fn round_trip(facts: Facts, way: &Way) -> Law {
-    if let Some(ns) = measured_rtt(facts, way) {
-        let told =
-            format!("a round trip to the server took {:.0} µs (measured by net.rtt)", ns / 1e3);
-        return Law::measured(ns, 1.0, told);
-    }
-    if let Some(ns) = facts.site.host.given.value("net.rtt") {
-        let told = format!("a round trip takes {:.0} µs (--set host.net.rtt)", ns / 1e3);
-        return Law::measured(ns, 0.3, told);
+    let measured = measured_rtt(facts, way).map(|ns| (ns, 1.0, "measured by net.rtt"));
+    let given = facts.site.host.given.value("net.rtt");
+    let given = given.map(|ns| (ns, 0.3, "--set host.net.rtt"));
+    if let Some((ns, share, from)) = measured.or(given) {
+        let us = ns / 1e3;
+        return Law::measured(ns, share, format!("a round trip takes {us:.0} µs ({from})"));
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
     let (mut trip, what) = match way.link {
-        Link::Loopback => (LOOPBACK, "loopback"),
-        Link::Virtual => (VIRTUAL, "a virtual link"),
-        Link::Wired if is_fast => (FAST_WIRED, "a wired link of 10 Gbit/s or more"),
-        Link::Wired => (WIRED, "a wired link"),
-        Link::Wireless => (WIRELESS, "a radio link"),
-        Link::Unknown => (UNKNOWN_LINK, "an unknown link"),
+        Link::Loopback => (range(5e3, 2e4, 1.2e5), "loopback"),
+        Link::Virtual => (range(5e3, 3e4, 4e5), "a virtual link"),
+        Link::Wired if is_fast => (range(1e4, 7e4, 1e6), "a wired link of 10 Gbit/s or more"),
+        Link::Wired => (range(3e4, 2e5, 2e6), "a wired link"),
+        Link::Wireless => (range(8e5, 3e6, 2.5e7), "a radio link"),
+        Link::Unknown => (range(8e3, 2e5, 1e8), "an unknown link"),
     };
     let mut beyond = "";
     if way.has_gateway && way.link != Link::Loopback {
@@ -314,9 +299,7 @@ fn transfer(facts: Facts, way: &Way) -> Law {
     let mtu = way.mtu_bytes.unwrap_or(1500).max(576) as f64;
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
     let (rate, what) = match (measured_rate(facts, way), way.link, stated_bits(facts.site, way)) {
-        (Some(rate), ..) => {
-            (around(rate, 0.5), format!("{:.1} MB/s (measured by net.bandwidth)", rate / 1e6))
-        }
+        (Some(rate), ..) => (around(rate, 0.5), format!("{:.1} MB/s by net.bandwidth", rate / 1e6)),
         (_, Link::Loopback | Link::Virtual, _) => (COPIED_RATE, "memory copies".to_owned()),
         (_, Link::Wired | Link::Wireless, Some(bits)) => {
             let bytes = bits / 8.0 / heads;
@@ -343,14 +326,11 @@ fn server(facts: Facts, way: &Way) -> Law {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
             let (memory, disk) = (memory / 1e3, disk / 1e3);
-            let told = format!(
-                "a server like this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)"
-            );
-            Law::of(total(&[SERVER_MEMORY, spread]), told)
+            let told =
+                format!("as this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)");
+            Law::of(end_by_end(SERVER_MEMORY, spread, |a, b| a + b), told)
         }
-        None if is_existing => {
-            Law::of(SERVER_EXISTING, "the server reads the file from its memory or its disk")
-        }
+        None if is_existing => Law::of(SERVER_EXISTING, "the server's memory or disk"),
         None => {
             let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
             Law::of(of, "the server answers from memory, or a small server from its disk")
@@ -361,8 +341,7 @@ fn server(facts: Facts, way: &Way) -> Law {
 fn cached(facts: Facts) -> Law {
     match local(facts, Mode::Cached) {
         Some(ns) => {
-            let told =
-                format!("a block from the local page cache took {ns:.0} ns (measured by fs.read)");
+            let told = format!("a block of the page cache took {ns:.0} ns (measured by fs.read)");
             Law::new(ns / 2.0, ns * 1.05, ns * 3.0, told)
         }
         None => copy(),
@@ -410,10 +389,7 @@ fn leads_there(site: &Site, way: &Way, case: &CaseId) -> bool {
     }
     match way.link {
         Link::Loopback => has(experiment::LOOPBACK),
-        _ => {
-            let mut there = site.peers.iter().filter(|peer| Some(peer.address) == way.server);
-            there.any(|peer| has(&peer.name))
-        }
+        _ => site.peers.iter().any(|peer| Some(peer.address) == way.server && has(&peer.name)),
     }
 }
 

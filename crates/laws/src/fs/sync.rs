@@ -103,9 +103,8 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
         return software.and("the file system is in memory, and a sync does nothing");
     }
     if let Some(trip) = round_trip(kind, site) {
-        let Range { low, likely, high } = trip.range;
         let least = software.range.low;
-        let mut whole = trip.at(range(low, 2.0 * likely, 8.0 * high)) + software;
+        let mut whole = trip.ends(1.0, 2.0, 8.0) + software;
         // A server or daemon may promise what it does not keep: only the write's copy is certain.
         whole.range.low = whole.range.low.min(least);
         return whole;
@@ -126,14 +125,8 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
         .with(&Law::software(NOTHING, how))
         .counting_if(waits.has_journal, Condition::Journal);
     match kind {
-        Keeper::Stacked => whole.widened(
-            20.0,
-            2.0,
-            "the file system is stacked on one that the mounts do not name",
-        ),
-        Keeper::Unknown => {
-            whole.widened(2.0, 2.0, "plumb does not know how this file system syncs")
-        }
+        Keeper::Stacked => whole.widened(20.0, 2.0, "stacked on one that the mounts do not name"),
+        Keeper::Unknown => whole.widened(2.0, 2.0, "it is unknown how this file system syncs"),
         _ => whole,
     }
 }
@@ -141,18 +134,18 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
 /// The sync alone, without the write before it, in ns.
 pub fn alone(facts: Facts, sync: &Sync) -> Law {
     let whole = latency(facts, sync);
-    let Range { low, likely, high } = whole.range;
     if keeper(file_system(facts.site)) == Keeper::Memory {
-        return whole.at(range(0.05 * low, 0.25 * likely, high));
+        return whole.ends(0.05, 0.25, 1.0);
     }
     let rest = difference(whole.range, software(facts, sync).range);
-    let of = range(rest.low.max(0.3 * low), rest.likely.max(0.5 * likely), high);
-    whole.at(of).and("without the write into the page cache")
+    let of =
+        |of: Range| range(rest.low.max(0.3 * of.low), rest.likely.max(0.5 * of.likely), of.high);
+    whole.reshaped(of).and("without the write into the page cache")
 }
 
 /// Durable writes in a second, one after another.
 pub fn rate(facts: Facts, sync: &Sync) -> Law {
-    latency(facts, sync).inverse(1e9).and("one after another")
+    latency(facts, sync).inverse(1e9).and("one by one")
 }
 
 /// Bytes that the device writes for a byte that was made durable.
@@ -168,21 +161,15 @@ pub fn amplification(site: &Site, sync: &Sync) -> Law {
         true => "counted by the guest's side of the disk",
         false => "counted at the device, including other processes' writes",
     };
-    waits
-        .law(
-            range(low.min(likely), likely, 2.0 * of(waits.beside.high)),
-            "data is written in whole pages",
-        )
-        .and(counted)
+    let all = range(low.min(likely), likely, 2.0 * of(waits.beside.high));
+    waits.law(all, "data is written in whole pages").and(counted)
 }
 
 /// Bytes that the kind of file system writes beside the data of one sync, at most; where nothing is
 /// written, a commit of its own may still come between.
 pub fn beside_most(site: &Site, sync: &Sync) -> f64 {
-    let write = match sync.write {
-        Write::Nothing => Write::Append,
-        write => write,
-    };
+    let is_nothing = sync.write == Write::Nothing;
+    let write = if is_nothing { Write::Append } else { sync.write };
     waits(site, &Sync { write, ..sync.clone() }).beside.high * BLOCK_BYTES
 }
 
@@ -190,14 +177,10 @@ pub fn beside_most(site: &Site, sync: &Sync) -> f64 {
 pub fn flushes(site: &Site, sync: &Sync) -> Law {
     let waits = waits(site, sync);
     let Range { low, likely, high } = waits.flushes;
+    let of = range(low.min(0.9), likely, 1.5 * high + 0.2);
     match no_flush(site, disk(site)) {
-        Some(why) => {
-            Law::software(range(0.0, 0.0, 0.2), format!("the kernel sends no flush: {why}"))
-        }
-        None => waits.law(
-            range(low.min(0.9), likely, 1.5 * high + 0.2),
-            "one flush serves all concurrent waiters",
-        ),
+        Some(why) => Law::software(range(0.0, 0.0, 0.2), format!("no flush is sent: {why}")),
+        None => waits.law(of, "one flush serves all concurrent waiters"),
     }
 }
 
@@ -230,100 +213,74 @@ pub fn is_known(facts: Facts) -> bool {
     }
 }
 
-const fn of(writes: Range, flushes: Range, beside: Range, why: &'static str) -> Waits {
-    Waits { writes, flushes, beside, why, has_journal: false }
-}
-
-fn with_journal(waits: Waits) -> Waits {
-    Waits { has_journal: true, ..waits }
-}
-
 /// What waits for what, by the kind of file system.
 fn waits(site: &Site, sync: &Sync) -> Waits {
+    use Keeper::{Plain, Stacked, Tree, Unknown};
+    use Write::{Create, Nothing, Overwrite};
     let kind = keeper(file_system(site));
-    let none = NOTHING;
-    let may_be = range(0.0, 1.0, 1.0);
     // Nothing of the file's own changes but its times, which only fsync is about.
-    let in_place = sync.write == Write::Overwrite && sync.call != Call::Fsync;
-    match (kind, sync.write) {
-        (Keeper::Tree, Write::Nothing) => of(none, range(0.0, 0.0, 1.0), none, "nothing changed"),
-        (_, Write::Nothing) => of(none, may_be, none, "nothing changed, but the device is flushed"),
-        (Keeper::Tree, Write::Create) => of(
-            range(2.0, 4.0, 9.0),
-            range(1.0, 2.0, 4.0),
-            range(4.0, 24.0, 90.0),
-            "writes data, a log tree and a superblock, and the same again for the directory",
-        ),
-        (Keeper::Tree, _) => of(
-            range(2.0, 3.0, 6.0),
-            range(1.0, 2.0, 3.0),
-            range(3.0, 16.0, 60.0),
-            "writes data, a log tree and a superblock",
-        ),
-        (Keeper::Plain, _) => of(
-            range(1.0, 2.0, 4.0),
-            may_be,
-            range(0.0, 2.0, 6.0),
-            "writes data, the inode and its blocks in place",
-        ),
-        (_, Write::Overwrite) if in_place => of(
-            range(1.0, 1.05, 2.3),
-            range(0.5, 1.0, 1.5),
-            range(0.0, 0.1, 1.5),
-            "writes data in place; some kernels also write the timestamps once per tick",
-        ),
-        (_, Write::Overwrite) => with_journal(of(
-            range(1.0, 1.1, 3.0),
-            range(0.5, 1.0, 2.2),
-            range(0.0, 0.3, 6.0),
-            "writes data in place, and commits the journal if the timestamps changed (once per \
-             kernel tick)",
-        )),
-        (kind, write) => committed(kind, write),
-    }
+    let in_place = sync.call != Call::Fsync;
+    // Writes, flushes and blocks beside the data, each at least, likely and at most.
+    let (writes, flushes, beside, why) = match (kind, sync.write) {
+        (Tree, Nothing) => (NO, (0.0, 0.0, 1.0), NO, "nothing changed"),
+        (_, Nothing) => (NO, MAY_BE, NO, "nothing changed, but the device is flushed"),
+        (Tree, Create) => {
+            let why = "writes data, a log tree and a superblock, and the same for the directory";
+            ((2.0, 4.0, 9.0), (1.0, 2.0, 4.0), (4.0, 24.0, 90.0), why)
+        }
+        (Tree, _) => {
+            let why = "writes data, a log tree and a superblock";
+            ((2.0, 3.0, 6.0), (1.0, 2.0, 3.0), (3.0, 16.0, 60.0), why)
+        }
+        (Plain, _) => {
+            let why = "writes data, the inode and its blocks in place";
+            ((1.0, 2.0, 4.0), MAY_BE, (0.0, 2.0, 6.0), why)
+        }
+        (_, Overwrite) if in_place => {
+            let why = "writes data in place; some kernels also write the timestamps once per tick";
+            ((1.0, 1.05, 2.3), (0.5, 1.0, 1.5), (0.0, 0.1, 1.5), why)
+        }
+        (_, Overwrite) => {
+            let why = "writes data in place, commits the journal if timestamps changed (per tick)";
+            ((1.0, 1.1, 3.0), (0.5, 1.0, 2.2), (0.0, 0.3, 6.0), why)
+        }
+        // What a new name or another size has written.
+        (Unknown | Stacked, Create) => {
+            let why = "writes data and the metadata of a new name";
+            ((1.5, 4.0, 9.0), (0.5, 2.0, 4.0), (0.5, 5.0, 90.0), why)
+        }
+        (_, Create) => {
+            let why = "writes data and commits the journal, perhaps again for the directory";
+            ((1.5, 3.5, 7.0), (0.9, 2.0, 4.0), (0.5, 4.0, 14.0), why)
+        }
+        (Unknown | Stacked, _) => {
+            let why = "writes data and the metadata of a new size";
+            ((1.0, 2.0, 6.0), (0.5, 1.0, 3.0), (0.0, 2.0, 60.0), why)
+        }
+        _ => {
+            let why = "writes data, commits the journal for the size or the extents that changed";
+            ((1.0, 2.0, 4.0), (0.9, 1.1, 2.2), (0.1, 1.5, 6.0), why)
+        }
+    };
+    let has_journal = match (kind, sync.write) {
+        (Tree | Plain, _) | (_, Nothing) => false,
+        (_, Overwrite) => !in_place,
+        (kind, _) => !matches!(kind, Unknown | Stacked),
+    };
+    let [writes, flushes, beside] =
+        [writes, flushes, beside].map(|(low, likely, high)| range(low, likely, high));
+    Waits { writes, flushes, beside, why, has_journal }
 }
 
-/// What a new name or another size has written.
-fn committed(kind: Keeper, write: Write) -> Waits {
-    match (kind, write) {
-        (Keeper::Unknown | Keeper::Stacked, Write::Create) => of(
-            range(1.5, 4.0, 9.0),
-            range(0.5, 2.0, 4.0),
-            range(0.5, 5.0, 90.0),
-            "writes data and the metadata of a new name",
-        ),
-        (_, Write::Create) => with_journal(of(
-            range(1.5, 3.5, 7.0),
-            range(0.9, 2.0, 4.0),
-            range(0.5, 4.0, 14.0),
-            "writes data and commits the journal, perhaps again for the directory",
-        )),
-        (Keeper::Unknown | Keeper::Stacked, _) => of(
-            range(1.0, 2.0, 6.0),
-            range(0.5, 1.0, 3.0),
-            range(0.0, 2.0, 60.0),
-            "writes data and the metadata of a new size",
-        ),
-        _ => with_journal(of(
-            range(1.0, 2.0, 4.0),
-            range(0.9, 1.1, 2.2),
-            range(0.1, 1.5, 6.0),
-            "writes data and commits the journal, because the size or the extents changed",
-        )),
-    }
-}
+const NO: (f64, f64, f64) = (0.0, 0.0, 0.0);
+const MAY_BE: (f64, f64, f64) = (0.0, 1.0, 1.0);
 
 /// What the device takes and the kernel around each wait for it, in ns.
 fn device_ns(facts: Facts, sync: &Sync, device: &Durable, waits: &Waits) -> Law {
-    let many = |count: Range, each: Law| {
-        let of = times(count, each.range);
-        each.at(of)
-    };
-    let mut law = many(waits.writes, device.write.clone());
-    if let Some(flush) = &device.flush {
-        law = law + many(waits.flushes, flush.clone());
-    }
-    law = law + many(sum(waits.writes, waits.flushes), work(facts, AROUND_A_WAIT, ""));
+    let many = |count: Range, each: Law| each.reshaped(|each| times(count, each));
+    let mut law = many(waits.writes, device.write.clone())
+        + device.flush.clone().map(|flush| many(waits.flushes, flush))
+        + many(sum(waits.writes, waits.flushes), work(facts, AROUND_A_WAIT, ""));
     let further = (sync.bytes() as f64 - BLOCK_BYTES).max(0.0);
     if further > 0.0 && sync.write != Write::Nothing {
         let Range { low, likely, high } = device.class.rate;

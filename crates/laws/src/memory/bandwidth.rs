@@ -185,8 +185,8 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     let mut all = read.at(product(one, many)).and(format_args!("on {cores} cores"));
     if of.level.is_memory() {
         let peak = memory_peak(site, &cpus);
-        let range = meet(all.range, product(peak.range, over_bus(of, streams)));
-        all = all.at(range).and("at most").with(&peak);
+        let most = product(peak.range, over_bus(of, streams));
+        all = all.reshaped(|all| meet(all, most)).and("at most").with(&peak);
     }
     all = match (of.op, of.stores) {
         (Op::Read, _) => all,
@@ -194,10 +194,8 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
         _ if streams => all.and("whole lines are stored without a read before"),
         (_, Stores::Regular) => all.and("each stored line is read first"),
     };
-    Ok(match is_guest(site) && of.level != Level::L2 {
-        true => all.widened(1.3, 1.15, "other guests share it"),
-        false => all,
-    })
+    let is_shared = is_guest(site) && of.level != Level::L2;
+    Ok(all.when(is_shared, |all| all.widened(1.3, 1.15, "other guests share it")))
 }
 
 /// What threads on so many cores move over what one thread does.
@@ -259,13 +257,10 @@ pub const LOADS_MOST: f64 = 1.1;
 /// Bus bytes of a copy over those of a read: both keep the same lines in flight, and what a copy
 /// writes back leaves beside them.
 pub fn copy_over_read(level: Level) -> Law {
-    let range = match level.is_memory() {
-        // One thread's; where the channels are the limit, about 1. The high end was 1.75 until one
-        // virtual machine gave 1.65, too near for a check that fails cases.
-        true => range(0.65, 1.25, 2.0),
-        false => range(0.5, 1.2, 2.0),
-    };
+    // One thread's; where the channels are the limit, about 1. The high end was 1.75 until one
+    // virtual machine gave 1.65, too near for a check that fails cases.
+    let (low, likely) = if level.is_memory() { (0.65, 1.25) } else { (0.5, 1.2) };
     let because = "a copy's loads and the reads before its stores share the lines in flight, and \
                    the written lines come on top";
-    Law::hardware(range, because)
+    Law::hardware(range(low, likely, 2.0), because)
 }

@@ -101,9 +101,8 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     let (row, _) = design(site, core(site));
     let all: Vec<usize> = site.host.cpu.cpus.iter().map(|cpu| cpu.id).collect();
     // Clients of other makers have more threads than those with Arm cores.
-    let client_cpus = if site.host.cpu.arch == Arch::Aarch64 { 24.0 } else { 36.0 };
-    let is_server =
-        behind_mesh(site) || packages > 1.0 || all.len() as f64 / packages > client_cpus;
+    let client = if site.host.cpu.arch == Arch::Aarch64 { 24.0 } else { 36.0 };
+    let is_server = behind_mesh(site) || packages > 1.0 || all.len() as f64 / packages > client;
     let most = |rate: f64| if is_server { row.server.high } else { CLIENT_BITS * rate };
     if let Some((peak, from)) = counted_peak(site, packages, most) {
         // Modules may share channels, or state the width of a part of one.
@@ -121,14 +120,8 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
         (_, true) => (row.server, "servers"),
         (_, false) => (row.client, "client machines"),
     };
-    Law::hardware(
-        scaled(product(socket, share), packages * part),
-        format_args!(
-            "memory usual for {what} of this core's generation, because its channels and rate are \
-             unknown"
-        ),
-    )
-    .unsourced()
+    let why = format!("unknown channels and rate: as usual for {what} of this core's generation");
+    Law::hardware(scaled(product(socket, share), packages * part), why).unsourced()
 }
 
 /// The part of the machine's channels that some CPUs' own memory nodes have: threads fill the

@@ -72,58 +72,14 @@ pub(super) fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
 /// those of the other makers' cores decide nothing.
 pub(super) fn streams_stores(site: &Site, core: Core) -> bool {
     use Core::*;
-    let reads = matches!(
-        core,
-        ThunderX2
-            | Tsv110
-            | A64fx
-            | AmpereOne
-            | AppleIcestorm
-            | AppleFirestorm
-            | AppleBlizzard
-            | AppleAvalanche
-    );
+    let apples = [AppleIcestorm, AppleFirestorm, AppleBlizzard, AppleAvalanche];
+    let reads = matches!(core, ThunderX2 | Tsv110 | A64fx | AmpereOne) || apples.contains(&core);
     site.host.cpu.arch == Arch::Aarch64 && !reads
 }
 
 const FIRM: (bool, Range) = (true, range(0.58, 0.93, 1.02));
 const SOFT: (bool, Range) = (false, range(0.45, 0.9, 1.1));
 const LOOSE: (bool, Range) = (false, range(0.2, 0.8, 1.6));
-
-const ANY: Design = moves(
-    LOOSE,
-    [2.0, 2.0, 2.0],
-    [1.0, 1.0, 1.0],
-    [3.0, 3.0, 3.0],
-    (4.0, 20.0, 64.0),
-    (3.0, 14.0, 50.0),
-    (3.0, 16.0, 70.0),
-    (6.0, 35.0, 140.0),
-    (25.0, 150.0, 850.0),
-);
-/// Most Arm cores that the table lacks are newer or larger than those that it has.
-const ANY_ARM: Design = moves(
-    LOOSE,
-    [2.0, 1.0, 0.5],
-    [2.0, 1.0, 0.5],
-    [3.0, 1.5, 0.75],
-    (4.0, 24.0, 64.0),
-    (3.0, 16.0, 50.0),
-    (2.0, 26.0, 100.0),
-    (6.0, 60.0, 400.0),
-    (25.0, 170.0, 850.0),
-);
-const OLD: Design = moves(
-    LOOSE,
-    [1.0, 0.5, 0.25],
-    [1.0, 0.5, 0.25],
-    [1.5, 0.75, 0.4],
-    (2.0, 8.0, 20.0),
-    (2.0, 6.0, 14.0),
-    (2.0, 5.0, 12.0),
-    (3.0, 10.6, 25.6),
-    (6.4, 21.3, 43.0),
-);
 
 type Ends = (f64, f64, f64);
 
@@ -147,12 +103,23 @@ const fn moves(
     Design { loads, stores, both, reached, second, third, lines, client, server }
 }
 
+// Of these and the table: loads, stores and both per cycle of 16, 32 and 64 bytes; bytes per cycle
+// from the second cache and the third, lines in flight, memory of a client and of a server in GB/s.
+#[rustfmt::skip]
+const ANY: Design = moves(LOOSE, [2.0, 2.0, 2.0], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0],
+    (4.0, 20.0, 64.0), (3.0, 14.0, 50.0), (3.0, 16.0, 70.0), (6.0, 35.0, 140.0), (25.0, 150.0, 850.0));
+/// Most Arm cores that the table lacks are newer or larger than those that it has.
+#[rustfmt::skip]
+const ANY_ARM: Design = moves(LOOSE, [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], [3.0, 1.5, 0.75],
+    (4.0, 24.0, 64.0), (3.0, 16.0, 50.0), (2.0, 26.0, 100.0), (6.0, 60.0, 400.0), (25.0, 170.0, 850.0));
+#[rustfmt::skip]
+const OLD: Design = moves(LOOSE, [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [1.5, 0.75, 0.4],
+    (2.0, 8.0, 20.0), (2.0, 6.0, 14.0), (2.0, 5.0, 12.0), (3.0, 10.6, 25.6), (6.4, 21.3, 43.0));
+
 // Sunny Cove stores twice a cycle where both stores are of one line, as a stream's are; Zen 3 has
 // three loads and two stores of general registers.
 #[rustfmt::skip]
 static TABLE: &[(&[Core], Design)] = designs! { moves;
-    // Loads, stores and both per cycle of 16, 32 and 64 bytes; bytes per cycle from the second
-    // cache and the third, lines in flight, memory of a client and of a server in GB/s.
     [Nehalem Westmere] => FIRM, [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5],
         (9.0, 14.0, 24.0), (4.0, 8.0, 14.0), (6.0, 10.0, 18.0), (8.5, 21.3, 32.0), (17.0, 32.0, 43.0);
     [SandyBridge IvyBridge] => FIRM, [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.5, 0.75],

@@ -91,34 +91,32 @@ pub fn minor(facts: Facts, fault: Touch) -> Law {
         Touch::Copy => (COPY, "a page allocated, the shared page released", page),
         _ => return protect(facts),
     };
-    let mut law = way(facts) + kernel(facts, cycles, what);
-    if bytes > 0.0 {
+    let moved = (bytes > 0.0).then(|| {
         let (rate, from) = match fault {
-            Touch::Copy => copy_rate(known),
+            Touch::Copy => told(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED),
             Touch::Huge => clear_rate(known),
-            _ => clear_warm_rate(known),
+            // By what one CPU wrote to its second cache, else to what is nearest to that.
+            _ => told(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM),
         };
-        law = law + Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"));
-    }
+        Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"))
+    });
     let why = "a guest's page tables are nested, and the host may also have to allocate the memory";
-    if is_guest(site) { law.widened(1.0, 1.5, why).counting(Condition::NestedPaging) } else { law }
+    (way(facts) + kernel(facts, cycles, what) + moved)
+        .when(is_guest(site), |law| law.widened(1.0, 1.5, why).counting(Condition::NestedPaging))
 }
 
 /// Pages that one fault on a cached file maps: (base pages of 64 KiB).
 pub fn pages_around(site: &Site) -> Law {
     let likely = (AROUND_BYTES / base_bytes(site)).max(1.0);
-    Law::software(
-        range(1.0, likely, 4.0 * likely),
-        "Linux maps the cached part of the 64 KiB around a fault (fault_around_bytes), or a whole \
-         large folio",
-    )
+    let why = "the cached part of the 64 KiB around a fault (fault_around_bytes), or a large folio";
+    Law::software(range(1.0, likely, 4.0 * likely), why)
 }
 
 /// Clearing a byte of a huge page, in ns.
 pub fn zeroing(facts: Facts) -> Law {
     let (rate, from) = clear_rate(facts.known);
-    let law = Law::hardware(inverse(1.0, rate), format!("the kernel clears memory at {from}"));
-    if is_guest(facts.site) { law.widened(1.0, 1.4, "shared with other guests") } else { law }
+    Law::hardware(inverse(1.0, rate), format!("the kernel clears memory at {from}"))
+        .when(is_guest(facts.site), |law| law.widened(1.0, 1.4, "shared with other guests"))
 }
 
 /// A fault less what it clears, in ns.
@@ -174,33 +172,17 @@ fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
     corrected(facts, usual.times(os::work::nested(facts.site)))
 }
 
-/// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote
-/// to its second cache, else to what is nearest to that, where it is measured.
-fn clear_warm_rate(known: Option<&Known>) -> (Range, String) {
-    told(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM)
-}
-
-/// The same for memory that is in no cache: by what it wrote to main memory.
+/// Bytes per ns at which one CPU clears memory that is in no cache: by what it wrote to main memory.
 fn clear_rate(known: Option<&Known>) -> (Range, String) {
-    told(
-        known.and_then(|known| moved(known, Op::Write, Level::Memory)),
-        CLEARED_OVER_MEMORY,
-        CLEAR_MEMORY,
-    )
-}
-
-/// Bytes per ns at which one CPU copies a page, each byte counted once.
-fn copy_rate(known: Option<&Known>) -> (Range, String) {
-    told(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED)
+    let written = known.and_then(|known| moved(known, Op::Write, Level::Memory));
+    told(written, CLEARED_OVER_MEMORY, CLEAR_MEMORY)
 }
 
 /// The kernel's rate by what one thread measured, else as it usually is; and from what.
 fn told(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
+    let from = |rate| format!("{rate:.1} GB/s for one thread (measured by memory.bandwidth)");
     match measured {
-        Some(rate) => (
-            scaled(over, rate),
-            format!("{rate:.1} GB/s for one thread (measured by memory.bandwidth)"),
-        ),
+        Some(rate) => (scaled(over, rate), from(rate)),
         None => (usual, "the usual rate of one CPU".to_owned()),
     }
 }
@@ -228,20 +210,14 @@ mod tests {
     };
     use crate::{Facts, Law};
     use bench::experiment::Known;
-    use bench::experiment::fixtures::{recorded, sites};
+    use bench::experiment::fixtures::{case, recorded, sites};
     use host::block::Disk;
-    use record::key::{CaseId, Key, Value};
+    use record::key::Key;
 
-    const MINORS: [Touch; 8] = [
-        Touch::Anonymous,
-        Touch::Zero,
-        Touch::Huge,
-        Touch::File,
-        Touch::FileAround,
-        Touch::Shared,
-        Touch::Copy,
-        Touch::Protect,
-    ];
+    fn minors() -> impl Iterator<Item = Touch> {
+        let is_minor = |fault: &Touch| !fault.is_major() && *fault != Touch::Stress;
+        Touch::ALL.iter().copied().filter(is_minor)
+    }
 
     fn ordered(estimate: &Law) {
         let range = estimate.range;
@@ -250,26 +226,17 @@ mod tests {
     }
 
     fn disk(name: &str, rotational: Option<bool>) -> Disk {
+        let disk = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
         Disk {
             name: name.to_owned(),
-            model: None,
             rotational,
-            size_bytes: 1 << 40,
-            scheduler: None,
-            write_cache: None,
-            fua: None,
             read_ahead_bytes: Some(128 << 10),
-            logical_block_bytes: None,
-            physical_block_bytes: None,
-            queue_requests: None,
+            model: None,
             driver: None,
             is_virtual: false,
-            number: None,
-            partitions: Vec::new(),
-            node: None,
             pcie: None,
-            interrupts: Vec::new(),
             counted: None,
+            ..disk
         }
     }
 
@@ -284,7 +251,7 @@ mod tests {
         ];
         for site in sites() {
             let facts = Facts::prior(&site);
-            for fault in MINORS {
+            for fault in minors() {
                 ordered(&minor(facts, fault));
             }
             ordered(&zeroing(facts));
@@ -318,19 +285,15 @@ mod tests {
 
     /// A rate of one thread, as memory.bandwidth would have found it.
     fn put(known: &mut Known, op: &str, level: &str, bytes_per_s: f64) {
-        let case = CaseId::new()
-            .with("op", op)
-            .with("stores", "regular")
-            .with("level", level)
-            .with("threads", Value::from(1_u64));
-        known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), bytes_per_s);
+        let of = case(&format!("op={op},stores=regular,level={level},threads=1"));
+        known.insert(Key::new("memory.bandwidth", &of, "bandwidth"), bytes_per_s);
     }
 
     #[test]
     fn measured_figures_move_and_narrow_the_laws() {
         let site = recorded("epyc-7763-2s");
         let mut known = Known::default();
-        assert!(MINORS.iter().all(|fault| !is_known(&known, *fault)));
+        assert!(minors().all(|fault| !is_known(&known, fault)));
         put(&mut known, "write", "DRAM", 2e9);
         assert!(is_known(&known, Touch::Huge) && !is_known(&known, Touch::Copy));
         assert!(is_known(&known, Touch::Anonymous) && !is_known(&known, Touch::Zero));
@@ -338,8 +301,7 @@ mod tests {
         let prior = minor(Facts::prior(&site), Touch::Huge).range;
         assert!(slow.likely > 1.5 * prior.likely);
         assert!(slow.high / slow.low < prior.high / prior.low);
-        let refused = CaseId::new().with("operation", "fault");
-        known.insert(Key::new("os.signal", &refused, "latency"), 9e3);
+        known.insert(Key::new("os.signal", &case("operation=fault"), "latency"), 9e3);
         assert!(is_known(&known, Touch::Protect));
         let facts = Facts { site: &site, known: Some(&known) };
         assert!(minor(facts, Touch::Protect).range.likely > 9e3);

@@ -6,7 +6,7 @@ use super::mlp::one_chain;
 use super::transfer::{Op, Stores, Threads, Transfer};
 use super::{LINE, Level};
 use crate::cpu::is_guest;
-use crate::{Facts, Law, around, inverse, range};
+use crate::{Facts, Law, around, end_by_end, inverse, range};
 use bench::experiment::{Fields, Known, Site};
 use record::event::Range;
 
@@ -68,13 +68,11 @@ pub fn loaded_latency(facts: Facts, load: Background) -> Law {
 /// Bytes per second that memory moves beside the walk and with it. Errors: why nothing can be said.
 pub fn loaded_bandwidth(facts: Facts, load: Background) -> Result<Law, String> {
     let walk = inverse(LINE * 1e9, loaded_latency(facts, load).range);
-    let most = most(facts, load)?.times(load.share);
-    let of = most.range;
+    let percent = 100.0 * load.share;
     // Not in quadrature: the walk is small beside any load, and all there is without one.
-    let range = range(walk.low + of.low, walk.likely + of.likely, walk.high + of.high);
-    let because =
-        format!("{:.0} % of that, plus one line per load of the walk", 100.0 * load.share);
-    Ok(most.at(range).and(because))
+    let with_walk = |most| end_by_end(walk, most, |walk, most| walk + most);
+    let most = most(facts, load)?.times(load.share).reshaped(with_walk);
+    Ok(most.and(format!("{percent:.0} % of that, plus one line per load of the walk")))
 }
 
 /// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it,
@@ -90,11 +88,9 @@ fn most(facts: Facts, load: Background) -> Result<Law, String> {
     let by_all = Transfer { threads: Threads::All, ..transfer.clone() };
     if let Some(all) = facts.known.and_then(|known| measured(known, &by_all)) {
         let share = (loaders / facts.site.cpus.len().max(1) as f64).min(1.0);
-        let range = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
-        return Ok(Law::hardware(
-            range,
-            "bandwidth of all CPUs (measured by memory.bandwidth), less the chaser's",
-        ));
+        let of = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
+        let why = "bandwidth of all CPUs (measured by memory.bandwidth), less the chaser's";
+        return Ok(Law::hardware(of, why));
     }
     Ok(bandwidth(facts, &transfer)?.times(transfer.bus_ratio()))
 }
@@ -127,7 +123,7 @@ mod tests {
     use super::{Background, Op, Stores, Threads, Transfer, loaded_bandwidth, loaded_latency};
     use crate::Facts;
     use crate::memory::Level;
-    use bench::experiment::fixtures::sites;
+    use bench::experiment::fixtures::{known, sites};
     use bench::experiment::{Fields, Known};
     use record::key::{CaseId, Key};
 
@@ -142,13 +138,8 @@ mod tests {
     #[test]
     fn earlier_figures_are_what_it_starts_from() {
         let site = &sites()[2];
-        let mut known = Known::default();
-        let ladder = CaseId::new()
-            .with("pattern", "random")
-            .with("load", "pointer")
-            .with("pages", "huge")
-            .with("footprint", 1_u64 << 27);
-        known.insert(Key::new("memory.latency", &ladder, "latency"), 100.0);
+        let walk = "pattern=random,load=pointer,pages=huge,footprint=134217728";
+        let mut known = known(&[("memory.latency", walk, "latency", 100.0)]);
         let with = |known: &Known, load| {
             let facts = Facts { site, known: Some(known) };
             let rate = loaded_bandwidth(facts, load).expect("DRAM").range;

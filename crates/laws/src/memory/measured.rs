@@ -30,17 +30,12 @@ pub fn walk_ns(known: &Known, footprint: f64) -> Option<f64> {
         Some((size / footprint).ln().abs())
     };
     let nearest = |pages: &str| {
-        known
-            .of("memory.latency", "latency")
-            .filter(|(case, _)| {
-                case.text("pattern") == Some("random")
-                    && case.text("load") == Some("pointer")
-                    && case.text("pages") == Some(pages)
-            })
-            .filter_map(|(case, ns)| Some((distance(case)?, ns)))
-            .filter(|(distance, _)| *distance <= NEAR.ln())
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, ns)| ns)
+        let walk = [("pattern", "random"), ("load", "pointer"), ("pages", pages)];
+        let is_it = |case: &CaseId| walk.iter().all(|(name, is)| case.text(name) == Some(*is));
+        let found = known.of("memory.latency", "latency").filter(|(case, _)| is_it(case));
+        let near = found.filter_map(|(case, ns)| Some((distance(case)?, ns)));
+        let near = near.filter(|(distance, _)| *distance <= NEAR.ln());
+        near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, ns)| ns)
     };
     nearest("huge").or_else(|| nearest("base"))
 }
@@ -54,12 +49,8 @@ pub fn moved(known: &Known, op: Op, level: Level) -> Option<f64> {
             && case.text("stores").is_none_or(|stores| stores == Stores::Regular.text())
             && case.int("threads").is_none_or(|threads| threads == 1)
     };
-    known
-        .of("memory.bandwidth", "bandwidth")
-        .filter(|(case, _)| is_it(case))
-        .map(|(_, bytes_per_s)| bytes_per_s / 1e9)
-        .filter(|rate| *rate > 0.0)
-        .reduce(f64::max)
+    let rates = known.of("memory.bandwidth", "bandwidth").filter(|(case, _)| is_it(case));
+    rates.map(|(_, rate)| rate / 1e9).filter(|rate| *rate > 0.0).reduce(f64::max)
 }
 
 /// Bytes per ns that one thread copied at a level, each counted once: of the program's bytes, which
@@ -94,20 +85,16 @@ mod tests {
     use crate::Facts;
     use crate::os::ipc::{Via, Way, bandwidth};
     use bench::experiment::Known;
-    use bench::experiment::fixtures::recorded;
+    use bench::experiment::fixtures::{case, recorded};
     use bench::pair::Class;
-    use record::key::{CaseId, Key};
+    use record::key::Key;
 
     #[test]
     fn the_nearest_walk_on_huge_pages_counts_and_none_that_is_far() {
         let mut known = Known::default();
         let mut latency = |pages: &str, footprint: u64, ns: f64| {
-            let case = CaseId::new()
-                .with("pattern", "random")
-                .with("load", "pointer")
-                .with("pages", pages)
-                .with("footprint", footprint);
-            known.insert(Key::new("memory.latency", &case, "latency"), ns);
+            let of = format!("pattern=random,load=pointer,pages={pages},footprint={footprint}");
+            known.insert(Key::new("memory.latency", &case(&of), "latency"), ns);
             walk_ns(&known, 67e6)
         };
         assert_eq!(latency("base", 64 << 20, 120.0), Some(120.0));
@@ -125,9 +112,8 @@ mod tests {
             Some(kernel_copy(facts, 6e3, held)?.range.likely)
         };
         assert_eq!(far(&known, 1e3), None);
-        for (level, rate) in [("DRAM", 2e10), ("L2", 8e10)] {
-            let case = CaseId::new().with("op", "copy").with("level", level);
-            known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), rate);
+        for (of, rate) in [("op=copy,level=DRAM", 2e10), ("op=copy,level=L2", 8e10)] {
+            known.insert(Key::new("memory.bandwidth", &case(of), "bandwidth"), rate);
         }
         // Half of the program's bytes, and of that what a kernel's copy reaches. The first cache was
         // not measured, so the second stands for it.
@@ -150,8 +136,7 @@ mod tests {
     fn a_level_that_was_not_found_has_no_latency() {
         let mut known = Known::default();
         assert_eq!(level_ns(&known, Level::Memory), None);
-        let case = CaseId::new().with("level", "DRAM");
-        let key = Key::new("memory.latency", &case, "level_latency");
+        let key = Key::new("memory.latency", &case("level=DRAM"), "level_latency");
         known.insert(key.clone(), 0.0);
         assert_eq!(level_ns(&known, Level::Memory), None);
         known.insert(key, 95.0);

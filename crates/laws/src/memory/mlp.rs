@@ -53,10 +53,8 @@ pub fn one_chain(facts: Facts, footprint: f64) -> Law {
         // Rounds of a machine differ by pages; other tenants come and go in a guest.
         Some(ns) => {
             let share = if is_guest(facts.site) { 0.25 } else { 0.1 };
-            Law::hardware(
-                around(ns, share),
-                "latency of a single load (measured by memory.latency)",
-            )
+            let why = "latency of a single load (measured by memory.latency)";
+            Law::hardware(around(ns, share), why)
         }
         None => load_latency(facts, &Point::random(On::Huge, footprint)),
     }
@@ -72,18 +70,10 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
     let is_nested = is_guest(site) && level.is_memory();
     let (least, why) = match level {
         // A line every two cycles and more from the second cache, whatever waits for it.
-        Level::L1 | Level::L2 => {
-            (0.3, "the second-level cache delivers at most one line per two cycles")
-        }
+        Level::L1 | Level::L2 => (0.3, "the second-level cache gives a line per two cycles"),
         Level::L3 | Level::L4 => (0.5, "loads queue at the shared cache"),
-        _ if is_nested => (
-            0.4,
-            "a virtual machine: a core runs few nested page walks at a time, and other tenants \
-             share the memory",
-        ),
-        _ => {
-            (0.6, "each load waits longer when more are in flight; the reference is a single load")
-        }
+        _ if is_nested => (0.4, "few nested page walks at a time, and other tenants' loads"),
+        _ => (0.6, "each load waits longer when more are in flight than a single one"),
     };
     let design = if sure { core(site).name() } else { "any design" };
     let because = format!("{} to {} miss buffers of {design}", lines.low, lines.high);

@@ -43,11 +43,8 @@ pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     let (ratio, because) = match far.zip(near) {
         Some((far, near)) => {
             let added = (f64::from(far) / f64::from(near) - 1.0).max(0.0);
-            let ratio = range(
-                1.0 + ADDED.low * added,
-                1.0 + ADDED.likely * added,
-                1.0 + ADDED.high * added + 0.1,
-            );
+            let Range { low, likely, high } = ADDED;
+            let ratio = range(1.0 + low * added, 1.0 + likely * added, 1.0 + high * added + 0.1);
             (ratio, format!("the firmware reports distance {far}, and {near} for local memory"))
         }
         None => (UNTOLD, "the firmware reports no distance".to_owned()),
@@ -60,11 +57,7 @@ pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     }
     if is_guest(site) {
         law.range.low = law.range.low.min(0.7);
-        law = law.widened(
-            1.0,
-            1.2,
-            "the nodes of a virtual machine may differ from those of the host",
-        );
+        law = law.widened(1.0, 1.2, "a virtual machine's nodes may differ from the host's");
     }
     law
 }
@@ -89,9 +82,8 @@ pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
         return slower;
     }
     let rate = inverse(1.0, slower.range);
-    slower.at(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(
-        "limited by the inter-node link and the other node's channels, which nothing describes",
-    )
+    let why = "limited by the inter-node link and the other node's channels, which nothing states";
+    slower.at(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(why)
 }
 
 /// Time of a random load from the memory node, in ns. `None` where known figures add nothing.
@@ -132,10 +124,7 @@ pub fn node_bandwidth(
             let whole = stream_mean(facts, &triad(Level::FourTimes, threads));
             whole.map(|whole| part_of_socket(facts.site, with_cpus as f64, whole))
         }
-        Some(known) => {
-            let part = 1.0 / with_cpus.max(1) as f64;
-            Ok(measured(known, Threads::All, part, 0.6)?)
-        }
+        Some(known) => Ok(measured(known, Threads::All, 1.0 / with_cpus.max(1) as f64, 0.6)?),
     };
     let ratio = node_bandwidth_ratio(facts.site, cpu_node, memory_node);
     Some(local.map_or_else(unknown, |local| of_node(local, &ratio).prediction()))
@@ -152,13 +141,9 @@ fn of_node(local: Law, ratio: &Law) -> Law {
 /// Where a socket's memory is several nodes, its channels are spread over them.
 fn part_of_socket(site: &Site, nodes: f64, whole: Law) -> Law {
     let each = nodes / site.host.cpu.packages().unwrap_or(1).max(1) as f64;
-    if each <= 1.0 {
-        return whole;
-    }
-    let Range { low, likely, high } = whole.range;
-    whole
-        .at(range(low / each, likely * (1.0 + 1.0 / each) / 2.0, high))
-        .and("a socket's channels are spread over its nodes")
+    let part = |of: Range| range(of.low / each, of.likely * (1.0 + 1.0 / each) / 2.0, of.high);
+    let why = "a socket's channels are spread over its nodes";
+    whole.when(each > 1.0, |whole| whole.reshaped(part).and(why))
 }
 
 /// The mean of the four kernels that memory.bandwidth measured in main memory, or at four times the
@@ -171,9 +156,8 @@ fn measured(known: &Known, threads: Threads, part: f64, share: f64) -> Option<La
         };
         let rates: Vec<f64> = STREAM.into_iter().map(rate).collect::<Option<_>>()?;
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let because =
-            format!("{part:.2} of the mean of STREAM's kernels (measured by memory.bandwidth)");
-        Some(Law::hardware(around(mean * part, share), because))
+        let why = format!("{part:.2} of the mean of STREAM's kernels (by memory.bandwidth)");
+        Some(Law::hardware(around(mean * part, share), why))
     })
 }
 

@@ -95,21 +95,13 @@ pub fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
 fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
     let page = page_bytes(site);
     let level = if name == "L1" { 1 } else { 2 };
-    let tlbs: Vec<&Tlb> = site
-        .host
-        .cache
-        .tlbs
-        .iter()
-        .filter(|have| have.level == level && have.page_bytes as f64 == page)
-        .collect();
+    let is_it = |have: &&Tlb| have.level == level && have.page_bytes as f64 == page;
+    let tlbs: Vec<&Tlb> = site.host.cache.tlbs.iter().filter(is_it).collect();
     let loads = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
     let largest = tlbs.iter().filter(loads).max_by_key(|tlb| tlb.entries)?;
     let together = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Unified);
     let sum: u32 = tlbs.iter().filter(together).map(|tlb| tlb.entries).sum();
-    let entries = match level {
-        1 => largest.entries,
-        _ => sum.max(largest.entries),
-    };
+    let entries = if level == 1 { largest.entries } else { sum.max(largest.entries) };
     Some((f64::from(entries), &largest.source))
 }
 
@@ -147,16 +139,9 @@ pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let high = 1.0 + base.high / on_huge.likely;
     let ends =
         range(low.min(likely) * (1.0 - PLACEMENT), likely, high.max(likely) * (1.0 + PLACEMENT));
-    let told = |name| render(reach(site, name).0.likely, Unit::B);
-    let because = format!(
-        "with base pages the first-level TLB covers {}, the second-level TLB {}",
-        told("L1"),
-        told("L2")
-    );
-    Law::hardware(ends, because)
-        .and(format_args!(
-            "a miss adds to {} per load on huge pages",
-            render(on_huge.likely, Unit::Ns)
-        ))
+    let [first, second] = ["L1", "L2"].map(|name| render(reach(site, name).0.likely, Unit::B));
+    let huge = render(on_huge.likely, Unit::Ns);
+    Law::hardware(ends, format!("on base pages the TLBs cover {first} and {second}"))
+        .and(format!("a miss adds to {huge} per load on huge pages"))
         .counting_if(is_guest(site), Condition::NestedPaging)
 }

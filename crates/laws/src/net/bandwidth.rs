@@ -14,13 +14,14 @@ mod window;
 pub use flow::{Bytes, Direction, Flow, Streams, Transfer};
 pub use shares::share;
 
+use super::way::Frames;
 use super::{
     Kind, Protocol, Transport, Way, core_rate, goodput, least, link_rate, sleeps, stack, stack_cost,
 };
 use crate::memory::measured::copied;
 use crate::memory::transfer::{self, Op, Stores, Threads};
 use crate::memory::{self, Level, described_levels};
-use crate::{Facts, Law, cpu, inverse, range, scaled, sum};
+use crate::{Facts, Law, cpu, end_by_end, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
@@ -46,13 +47,13 @@ fn copy_rate(facts: Facts) -> Law {
     if let Some((memory, cached)) = facts.known.and_then(measured_copies) {
         let likely = (memory * cached).sqrt();
         let high = (1.6 * cached).max(2.5 * memory);
+        let of = range(0.55 * memory.min(cached), likely, high);
+        let [memory, cached] = [memory, cached].map(|rate| rate / 1e9);
         let because = format!(
-            "one thread copies {:.1} GB/s in main memory and {:.1} GB/s in the last-level cache \
-             (measured by memory.bandwidth, half of its bytes)",
-            memory / 1e9,
-            cached / 1e9
+            "one thread copies {memory:.1} GB/s in main memory and {cached:.1} GB/s in the \
+             last-level cache (measured by memory.bandwidth, half of its bytes)"
         );
-        return Law::hardware(range(0.55 * memory.min(cached), likely, high), because);
+        return Law::hardware(of, because);
     }
     let because = format!("copies {:.1} to {:.0} B per cycle", COPY.low, COPY.high);
     Law::hardware(COPY, because).by(cpu::best_core_clock(facts).range)
@@ -102,21 +103,19 @@ fn work(facts: Facts, flow: &Flow) -> Work {
     let of_segments =
         |cycles| stack::work(facts, scaled(cycles, segments), "segments of up to 64 KiB");
     let call = stack::call(facts);
-    let calls_in = range(
-        calls_in.low.max(1e-6) * call.range.low,
-        calls_in.likely.max(1e-6) * call.range.likely,
-        calls_in.high * call.range.high,
-    );
+    let Range { low, likely, high } = calls_in;
+    let each = |calls: Law, cycles, what, part| {
+        calls + stack::work(facts, cycles, what) + of_segments(part) + copies.clone()
+    };
     Work {
         bulk: copies.clone().times(2.0) + of_segments(sum(part_out, part_in)),
-        sender: call.clone()
-            + stack::work(facts, out, "one send")
-            + of_segments(part_out)
-            + copies.clone(),
-        receiver: call.at(calls_in)
-            + stack::work(facts, inward, "one receive")
-            + of_segments(part_in)
-            + copies.clone(),
+        sender: each(call.clone(), out, "one send", part_out),
+        receiver: each(
+            call.ends(low.max(1e-6), likely.max(1e-6), high),
+            inward,
+            "one receive",
+            part_in,
+        ),
         copies,
     }
 }
@@ -128,13 +127,11 @@ fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
         Protocol::Tcp => {
             // Small messages come many to a call, unless the receiver asks for no more.
             let least = (flow.of.message as f64 / (2.0 * SEGMENT_BYTES)).min(1.0);
-            let calls = match flow.of.transfer {
-                Transfer::Steady => range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0),
-                _ => range(1.0, 1.0, 2.0),
-            };
-            let into = match flow.of.transfer {
-                Transfer::Steady => TCP_MESSAGE_IN,
-                _ => scaled(TCP_MESSAGE_IN, 1.5),
+            let (into, calls) = match flow.of.transfer {
+                Transfer::Steady => {
+                    (TCP_MESSAGE_IN, range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0))
+                }
+                _ => (scaled(TCP_MESSAGE_IN, 1.5), range(1.0, 1.0, 2.0)),
             };
             (TCP_MESSAGE, TCP_SEGMENT, into, TCP_SEGMENT_IN, calls)
         }
@@ -146,10 +143,7 @@ fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
 
 /// The slower of two ends that work at the same time.
 fn slower(a: Law, b: &Law) -> Law {
-    let (one, other) = (a.range, b.range);
-    let range =
-        range(one.low.max(other.low), one.likely.max(other.likely), one.high.max(other.high));
-    a.with(b).at(range)
+    a.with(b).reshaped(|a| end_by_end(a, b.range, f64::max))
 }
 
 /// Bytes a second that a receiver gets, all streams together.
@@ -186,9 +180,7 @@ fn steady(facts: Facts, flow: &Flow) -> Law {
         match (flow.is_udp(), flow.is_same_cpu()) {
             (false, _) => rate,
             (true, false) => rate.widened(1.8, 1.1, "the sender may be faster than the receiver"),
-            (true, true) => {
-                rate.widened(10.0, 1.2, "the sender overflows the buffer during its time slices")
-            }
+            (true, true) => rate.widened(10.0, 1.2, "the sender's slices overflow the buffer"),
         }
     } else {
         between_hosts(facts.site, &way, flow, slower(sender, &receiver))
@@ -206,8 +198,7 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
     let streams = flow.streams as f64;
     let link = carried(way, flow);
     // Cards and drivers beside the sockets, and another processor at the other end.
-    let time = range(0.5 * work.range.low, 1.6 * work.range.likely, 4.0 * work.range.high);
-    let calls = work.at(time).inverse(1e9 * flow.of.message as f64).times(streams);
+    let calls = work.ends(0.5, 1.6, 4.0).inverse(1e9 * flow.of.message as f64).times(streams);
     let core = core_rate();
     let one = core.range;
     let cores = range(one.low, one.likely * streams.min(2.0), one.high * streams);
@@ -217,17 +208,11 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
         let all = least(rate.range, window.range);
         rate = rate.at(all).with(&window);
     }
-    match (flow.is_udp(), way.kind()) {
-        (false, _) => rate,
-        (true, Kind::Wired) => {
-            rate.widened(3.0, 1.02, "datagrams that the receiver does not read in time are lost")
-        }
-        (true, _) => rate.widened(
-            10.0,
-            1.1,
-            "datagrams beyond the capacity of the path or the receiver are lost",
-        ),
-    }
+    let (below, above, why) = match way.kind() {
+        Kind::Wired => (3.0, 1.02, "datagrams that the receiver does not read in time are lost"),
+        _ => (10.0, 1.1, "datagrams beyond the capacity of the path or the receiver are lost"),
+    };
+    rate.when(flow.is_udp(), |rate| rate.widened(below, above, why))
 }
 
 /// What the way carries of such messages, in B/s of payload.
@@ -237,11 +222,9 @@ fn carried(way: &Way<'_>, flow: &Flow) -> Law {
         return link;
     }
     // A datagram has heads of its own, however short it is.
-    let full = way.full_frames(flow.transport());
-    let frames = way.frames(flow.transport(), flow.of.message);
-    let of = |payload: u64, counted: u64| payload as f64 / counted as f64;
-    let ratio = of(frames.payload, frames.counted_bytes(way.is_shaped()))
-        / of(full.payload, full.counted_bytes(way.is_shaped()));
+    let share = |of: Frames| of.payload as f64 / of.counted_bytes(way.is_shaped()) as f64;
+    let ratio = share(way.frames(flow.transport(), flow.of.message))
+        / share(way.full_frames(flow.transport()));
     link.times(ratio).and(format!("each datagram of {} B has its own headers", flow.of.message))
 }
 
@@ -275,44 +258,29 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
         let stream = steady(facts, &Flow { of, ..*flow }).inverse(1e9 * bytes as f64);
         let trip = super::round_trip(&way, flow.transport(), 0, 1);
         let all = stream + trip + stack.times(2.0);
-        let most = if is_here { 1.4 } else { 4.0 };
-        return all.widened(
-            1.0,
-            most,
-            format!("each transfer of {bytes} B is started and acknowledged"),
-        );
+        let why = format!("each transfer of {bytes} B is started and acknowledged");
+        return all.widened(1.0, if is_here { 1.4 } else { 4.0 }, why);
     }
     let one_way = stack + work(facts, flow).bulk;
-    let ns = one_way.range;
-    let mut both = range(1.3 * ns.low, 2.4 * ns.likely, 2.6 * ns.high);
     // Threads that share a CPU wait for each other's turns.
     let cpus = facts.site.cpus.len().max(1) as f64;
     let threads = flow.streams as f64 * if is_here { 2.0 } else { 1.0 };
-    if threads > cpus {
-        both.high *= 2.0 * threads / cpus;
-    }
-    let both = one_way.at(both).and("one message each way, and each wakes its receiver");
-    match is_here {
-        true => both,
-        false => {
-            let message = flow.of.message;
-            both + super::round_trip(&way, flow.transport(), message, message)
-        }
-    }
+    let turns = if threads > cpus { 2.0 * threads / cpus } else { 1.0 };
+    let both = one_way.reshaped(|ns| range(1.3 * ns.low, 2.4 * ns.likely, 2.6 * ns.high * turns));
+    let message = flow.of.message;
+    let trip = || super::round_trip(&way, flow.transport(), message, message);
+    both.and("one message each way, and each wakes its receiver") + (!is_here).then(trip)
 }
 
 /// Bytes a second in the best block or transfer.
 pub fn peak(facts: Facts, flow: &Flow) -> Law {
     let of = bandwidth(facts, flow);
     let (likely, high, why) = match flow.of.transfer {
-        Transfer::Steady if flow.is_same_cpu() => {
-            (1.6, 4.0, "in the best block only the receiver runs and drains its buffer")
-        }
+        Transfer::Steady if flow.is_same_cpu() => (1.6, 4.0, "at best only the receiver runs"),
         Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
         _ => (1.3, 2.2, "the best transfer"),
     };
-    let best = range(of.range.low, likely * of.range.likely, high * of.range.high);
-    of.at(best).and(why)
+    of.ends(1.0, likely, high).and(why)
 }
 
 /// Bytes a second that one receive call copies.
@@ -347,24 +315,17 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
             each = each + sleeps(facts, flow.transport(), flow.of.message);
         }
     }
-    if flow.interval_ns > 0 && is_sender {
-        // It spins.
-        let range = each.range;
-        each = each.at(Range { high: range.high.max(1.2 * flow.interval_ns as f64), ..range });
-    }
-    each
+    // It spins.
+    let spins = flow.interval_ns > 0 && is_sender;
+    each.when(spins, |each| each.reaching(1.2 * flow.interval_ns as f64))
 }
 
 /// CPU time of an end for a byte that was delivered, in ns.
 pub fn byte_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let each = message_cpu(facts, flow, is_sender).times(1.0 / flow.of.message as f64);
     let is_lossy = flow.is_same_cpu() || facts.site.peer.is_some();
-    match flow.is_udp() && is_sender {
-        true => {
-            each.widened(1.0, if is_lossy { 10.0 } else { 2.0 }, "lost datagrams cost CPU time too")
-        }
-        false => each,
-    }
+    let above = if is_lossy { 10.0 } else { 2.0 };
+    each.when(flow.is_udp() && is_sender, |each| each.widened(1.0, above, "losses cost CPU time"))
 }
 
 /// What a way's nominal rate allows; a shaper lets bursts pass.
@@ -391,15 +352,13 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
     }
     let (_, best) = measured_copies(known)?;
     let (at_once, how) = at_once(site, flow);
-    Some((
-        best * at_once,
-        format!(
-            "relative to copying, {how}: one thread copies {:.1} GB/s in the last-level cache \
-             (measured by memory.bandwidth, half of its bytes){}; loopback: no link",
-            best / 1e9,
-            if at_once > 1.0 { ", as many threads as fit" } else { "" }
-        ),
-    ))
+    let many = if at_once > 1.0 { ", as many threads as fit" } else { "" };
+    let why = format!(
+        "relative to copying, {how}: one thread copies {:.1} GB/s in the last-level cache \
+         (measured by memory.bandwidth, half of its bytes){many}; loopback: no link",
+        best / 1e9
+    );
+    Some((best * at_once, why))
 }
 
 /// What the comparison should give.

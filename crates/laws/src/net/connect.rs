@@ -8,7 +8,7 @@
 //! driver that takes the segment.
 
 use super::rtt::{self, Arrivals, TRIP};
-use super::stack::{self, is_gvisor};
+use super::stack;
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
 use crate::{Facts, Law, range, sum};
 use bench::{case, symbols};
@@ -60,13 +60,6 @@ const ACCEPT: Range = range(1_500.0, 4_000.0, 9_500.0);
 const CLOSE: Range = range(1_800.0, 5_000.0, 20_000.0);
 /// … over loopback through the other end's as well, within the same call …
 const CLOSE_FAR: Range = range(800.0, 3_500.0, 16_000.0);
-/// … to a card its queue, the mapping for the device and the bell, or an exit to the hypervisor …
-const TRANSMIT: Range = range(600.0, 2_500.0, 12_000.0);
-const TRANSMIT_PARAVIRTUAL: Range = range(500.0, 4_000.0, 40_000.0);
-/// … on USB a request to its controller, by radio the driver's queues, keys and locks …
-const TRANSMIT_USB: Range = range(2_000.0, 9_000.0, 36_000.0);
-const TRANSMIT_RADIO: Range = range(3_000.0, 12_000.0, 50_000.0);
-const TRANSMIT_UNKNOWN: Range = range(600.0, 4_000.0, 50_000.0);
 /// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT
 /// entered.
 const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
@@ -100,7 +93,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
         (Listener::Ready | Listener::Full, "connect") => Ok(law.connect()),
         (Listener::Refusing, "connect") => Ok(law.refused()),
         (Listener::Full | Listener::Refusing, _) => {
-            Err("only connect is measured: no server accepts, or only once the queue is full")
+            Err("only connect is measured: the server accepts none, or late")
         }
         (_, "socket_connect") => Ok(law.socket_connect()),
         (_, "accepted") if law.is_remote() => {
@@ -119,9 +112,7 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
         (_, "accept_rate") => Ok(law.accept_next().inverse(1e9)),
         (_, "accept_cpu") => Ok(law.accept_next()),
         (_, "cpu_near") => Ok(law.cpu(true)),
-        (_, "cpu_far") if law.ends == Ends::OneThread => {
-            Err("one thread runs both ends: cpu_near covers both")
-        }
+        (_, "cpu_far") if law.ends == Ends::OneThread => Err("cpu_near covers both ends"),
         (_, "cpu_far") => Ok(law.cpu(false)),
         _ => Err("no such figure"),
     }
@@ -154,12 +145,8 @@ impl Parts<'_> {
 
     /// As cold as these ends are.
     fn cold(&self, law: Law) -> Law {
-        match self.ends {
-            Ends::OtherCpu | Ends::TwoHosts => {
-                law.by(AFTER_SLEEP).and("up to 3.5 times that after a sleep")
-            }
-            Ends::OneThread | Ends::SameCpu => law,
-        }
+        let sleeps = matches!(self.ends, Ends::OtherCpu | Ends::TwoHosts);
+        law.when(sleeps, |law| law.by(AFTER_SLEEP).and("up to 3.5 times that after a sleep"))
     }
 
     /// One system call and so many cycles in the kernel, in ns.
@@ -174,11 +161,7 @@ impl Parts<'_> {
 
     /// So many cycles in a warm loop, in ns.
     fn warm(&self, cycles: Range, what: &str) -> Law {
-        let ns = stack::work(self.facts, cycles, what);
-        match is_gvisor(self.facts.site) {
-            true => ns.widened(1.0, 20.0, "gVisor has its own network stack"),
-            false => ns,
-        }
+        stack::in_sandbox(self.facts.site, stack::work(self.facts, cycles, what))
     }
 
     /// A SYN there and its answer back, by the kernels alone.
@@ -190,20 +173,15 @@ impl Parts<'_> {
             (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, rtt::measured_in(ns))),
             (None, true) => {
                 let way = Way::of(site);
-                let mut both = stack_cost(facts, Transport::Tcp, Waking::Nobody);
-                if let Some(woken) = stack::woken_by_kernel(facts, &way, Waking::Interrupt) {
-                    both = both + woken;
-                }
-                both = both + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
+                let both = stack_cost(facts, Transport::Tcp, Waking::Nobody)
+                    + stack::woken_by_kernel(facts, &way, Waking::Interrupt)
+                    + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
                 // No thread waits at the far end, but the CPU that takes the interrupt may sleep.
                 let there = stack::far_site(site);
                 let slept =
                     there.and_then(|there| stack::woken(Facts::prior(&there), Waking::Interrupt));
-                if let Some(slept) = slept {
-                    let range = range(0.0, 0.3 * slept.range.likely, slept.range.high);
-                    both = both + slept.at(range);
-                }
-                round_trip(&way, Transport::Tcp, 0, 0) + both
+                let slept = slept.map(|slept| slept.ends(0.0, 0.3, 1.0));
+                round_trip(&way, Transport::Tcp, 0, 0) + (both + slept)
             }
             (None, false) => {
                 let stack = stack_cost(facts, Transport::Tcp, Waking::Nobody);
@@ -220,7 +198,7 @@ impl Parts<'_> {
     fn connect_alone(&self) -> Law {
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
         self.handshake()
-            + self.call(CONNECT, "route lookup and port selection")
+            + self.looked_up()
             + self.cold(self.warm(CHILD, "the far kernel creates the connection"))
     }
 
@@ -243,32 +221,30 @@ impl Parts<'_> {
             let why = "the woken end may run first on the same CPU";
             return call + Law::software(turn, why);
         }
-        match self.asked() {
-            Some(asked) => call + asked,
-            None => call,
-        }
+        call + self.asked()
     }
 
     /// A reset comes back: no connection is made.
     fn refused(&self) -> Law {
-        let trip = self.handshake();
         let low = if self.is_remote() { 0.8 } else { 0.4 };
-        let of = range(low * trip.range.low, 0.8 * trip.range.likely, trip.range.high);
-        trip.at(of).and("the answer is a reset")
-            + self.call(CONNECT, "route lookup and port selection")
+        self.handshake().ends(low, 0.8, 1.0).and("the answer is a reset") + self.looked_up()
+    }
+
+    fn looked_up(&self) -> Law {
+        self.call(CONNECT, "route lookup and port selection")
     }
 
     fn socket_connect(&self) -> Law {
-        self.connect() + self.call(SOCKET, "an inode, a file and a socket allocated")
+        self.connect() + self.call(SOCKET, "a socket allocated")
     }
 
     /// One of many that wait.
     fn accept_next(&self) -> Law {
-        self.warm_call(ACCEPT, "a file and an inode for a queued connection")
+        self.warm_call(ACCEPT, "a file and inode for a connection")
     }
 
     fn accept(&self) -> Law {
-        self.call(ACCEPT, "a file and an inode for a queued connection")
+        self.cold(self.accept_next())
     }
 
     /// The waiting end is woken: by the segment that comes, on whichever CPU.
@@ -284,70 +260,57 @@ impl Parts<'_> {
             return all;
         };
         // On another CPU the acceptor is woken before connect(2) returns.
-        let all = all + woken;
-        let range = all.range;
-        match self.ends {
-            Ends::OtherCpu => all.at(Range { low: (0.5 * connected_low).min(range.low), ..range }),
-            _ => all,
-        }
+        (all + woken).when(self.ends == Ends::OtherCpu, |all| {
+            all.reshaped(|of| Range { low: (0.5 * connected_low).min(of.low), ..of })
+        })
     }
 
-    /// Cycles of giving a segment to what leads to the peer, and what that is.
+    /// Cycles of giving a segment to what leads to the peer, and what that is: to a card its queue,
+    /// the mapping for the device and the bell, or an exit to the hypervisor; on USB a request to
+    /// its controller, by radio the driver's queues, keys and locks.
     fn transmit(&self) -> (Range, &'static str) {
         let way = Way::of(self.facts.site);
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
             Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
-            Kind::Wireless => (TRANSMIT_RADIO, "a FIN through a radio's driver"),
+            Kind::Wireless => (range(3_000.0, 12_000.0, 50_000.0), "a FIN by a radio's driver"),
             Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
-                (TRANSMIT_USB, "a FIN through a USB adapter")
+                (range(2_000.0, 9_000.0, 36_000.0), "a FIN through a USB adapter")
             }
-            Kind::Wired => (TRANSMIT, "a FIN through a network card's driver"),
-            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "a FIN through a virtual network card"),
-            Kind::Unknown => (TRANSMIT_UNKNOWN, "a FIN through an unknown device"),
+            Kind::Wired => (range(600.0, 2_500.0, 12_000.0), "a FIN by a network card's driver"),
+            Kind::Paravirtual => (range(500.0, 4_000.0, 40_000.0), "a FIN by a virtual card"),
+            Kind::Unknown => (range(600.0, 4_000.0, 50_000.0), "a FIN through an unknown device"),
         }
     }
 
     fn close(&self, is_first: bool) -> Law {
         let (sent, what) = self.transmit();
+        let cycles = sum(CLOSE, sent);
         match is_first {
-            true => self.call(sum(CLOSE, sent), what),
-            false => {
-                let cycles = sum(sum(CLOSE, sent), CLOSE_SECOND);
-                self.call(cycles, &format!("{what}, the connection freed"))
-            }
+            true => self.call(cycles, what),
+            false => self.call(sum(cycles, CLOSE_SECOND), &format!("{what}, the connection freed")),
         }
     }
 
     /// A FIN until it is acknowledged: for the end that closes first, with the other end's FIN.
     fn fin(&self, is_first: bool) -> Law {
-        let mut all = self.close(is_first);
-        if self.is_remote() {
-            all = all + self.handshake();
-        }
+        let all = self.close(is_first) + self.is_remote().then(|| self.handshake());
         if !is_first {
             return all.and("the kernel acknowledges the second FIN at once");
         }
-        all = all + self.close(false).and("the other end's FIN acknowledges the first FIN");
-        if let Some(woken) = self.woken() {
-            all = all + woken;
-        }
+        let other = self.close(false).and("the other end's FIN acknowledges the first FIN");
         // The acknowledgement may come before the other end's FIN does.
-        all.widened(
-            2.0,
-            2.0,
-            "if an end is late, the kernel delays the acknowledgement by up to 40 ms",
-        )
+        let late = "if an end is late, the kernel delays the acknowledgement by up to 40 ms";
+        (all + other + self.woken()).widened(2.0, 2.0, late)
     }
 
     /// CPU time of a whole connection at one end.
     fn cpu(&self, is_near: bool) -> Law {
-        let mut all = self.close(false) + self.call(AROUND, "token, reply and socket options");
         // Each end wakes the other several times: by token, answer, pace and FIN.
-        if let Some(asked) = self.asked() {
-            all = all + asked.times(WAKES);
-        }
-        all = match is_near {
+        let all = self.close(false)
+            + self.call(AROUND, "token, reply and socket options")
+            + self.asked().map(|asked| asked.times(WAKES));
+        let mut all = match is_near {
             true => all + self.call(sum(SOCKET, CONNECT), "socket creation and route lookup"),
             false => all + self.accept(),
         };
@@ -363,17 +326,14 @@ impl Parts<'_> {
 
     fn late(&self, is_made: bool) -> Law {
         let why = "a dropped SYN is sent again after 1 s (RFC 6298)";
-        let mut late = Law::software(AGAIN_NS, why) + self.handshake();
-        if !is_made {
-            let range = late.range;
-            let high = range.high + AGAIN_TWICE_NS;
-            late = late.at(Range { high, ..range }).and("the SYN may be lost twice");
-        }
-        if Way::of(self.facts.site).kind() == Kind::Wireless {
-            let range = late.range;
-            late = late.at(Range { high: range.high + 1e9, ..range });
-        }
-        late
+        let later = |ns: f64| move |of: Range| Range { high: of.high + ns, ..of };
+        (Law::software(AGAIN_NS, why) + self.handshake())
+            .when(!is_made, |late| {
+                late.reshaped(later(AGAIN_TWICE_NS)).and("the SYN may be lost twice")
+            })
+            .when(Way::of(self.facts.site).kind() == Kind::Wireless, |late| {
+                late.reshaped(later(1e9))
+            })
     }
 }
 

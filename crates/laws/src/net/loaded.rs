@@ -108,13 +108,9 @@ pub fn idle(facts: Facts, of: &Beside) -> Law {
         return Law::new(0.6 * ns, ns, 1.7 * ns, rtt::measured_in(ns));
     }
     if facts.site.peer.is_none() {
-        let waking = match of.ends {
-            Ends::SameCpu => Waking::Same,
-            _ => Waking::Other,
-        };
-        return stack_cost(facts, of.transport(), waking)
-            .times(2.0)
-            .and("once per direction, no link");
+        let waking = if of.ends == Ends::SameCpu { Waking::Same } else { Waking::Other };
+        let stack = stack_cost(facts, of.transport(), waking);
+        return stack.times(2.0).and("once per direction, no link");
     }
     round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
         + stack_cost(facts, of.transport(), Waking::Interrupt)
@@ -128,9 +124,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
         let (cpus, whose) = match (of.has_own_cpus(site), of.ends) {
             (true, _) => (range(0.5, 1.0, 2.0), "the traffic threads have separate CPUs"),
             (false, Ends::SameCpu) => (range(0.1, 0.35, 0.8), "the traffic threads share one CPU"),
-            (false, _) => {
-                (range(0.2, 0.6, 1.2), "the traffic threads share CPUs with the round trips")
-            }
+            (false, _) => (range(0.2, 0.6, 1.2), "the threads share CPUs with the trips"),
         };
         core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
@@ -144,45 +138,33 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
         );
         link.at(all)
     };
-    if of.direction != Direction::Both {
-        return law;
-    }
-    let (one, share) = (law.range, if site.peer.is_none() { 0.55 } else { 0.85 });
-    law.at(range(0.15 * one.low, share * one.likely, one.high))
-        .and("the other direction takes CPU time, and its queue delays acknowledgements")
+    let share = if site.peer.is_none() { 0.55 } else { 0.85 };
+    law.when(of.direction == Direction::Both, |law| {
+        law.ends(0.15, share, 1.0)
+            .and("the other direction takes CPU time, and its queue delays acknowledgements")
+    })
 }
 
 /// What the traffic adds to a round trip, in ns.
 fn added(site: &Site, of: &Beside) -> Law {
     if site.peer.is_none() {
-        let backlog = Law::software(BACKLOG, "packets wait in a CPU's backlog");
-        return match of.has_own_cpus(site) {
-            true => backlog,
-            false => {
-                let slices = "CPU contention: a woken thread waits for a traffic thread, up to one \
-                              time slice";
-                backlog + Law::software(SLICES, slices)
-            }
-        };
+        let slices = "CPU contention: a woken thread waits up to one slice of a traffic thread";
+        let contended = (!of.has_own_cpus(site)).then(|| Law::software(SLICES, slices));
+        return Law::software(BACKLOG, "packets wait in a CPU's backlog") + contended;
     }
     let way = of.way(site);
     let rate = rate(site, of).range;
     let ns = |bytes: f64, rate: f64| bytes * 1e9 / rate;
     let net = &site.host.net;
-    let buffer = net
-        .tcp_receive_buffer_max_bytes
-        .map_or(USUAL_BUFFER, |bytes| bytes as f64)
-        .max(USUAL_BUFFER)
-        * of.streams as f64;
+    let told = net.tcp_receive_buffer_max_bytes.map_or(USUAL_BUFFER, |bytes| bytes as f64);
+    let buffer = told.max(USUAL_BUFFER) * of.streams as f64;
     let by_packets = way.near.and_then(|end| end.queue_packets);
     let queue = by_packets.map(|packets| packets as f64 * way.mtu_bytes() as f64);
     let (likely_ns, why) = match (way.kind(), net.default_queueing.as_deref()) {
-        _ if way.is_shaped() => {
-            (ns(buffer / 8.0, rate.likely), "a shaper does not report its queue".to_owned())
-        }
+        _ if way.is_shaped() => (ns(buffer / 8.0, rate.likely), "a shaper's queue".to_owned()),
         (Kind::Wireless, _) => (3e7, "radio links have long queues".to_owned()),
         (_, Some(kind @ ("fq_codel" | "fq" | "cake"))) => {
-            (SHORT.likely, format!("{kind} keeps queues short (net.core.default_qdisc)"))
+            (SHORT.likely, format!("{kind} keeps queues short"))
         }
         _ => {
             let packets = by_packets.map_or("unknown".to_owned(), |count| count.to_string());
@@ -210,14 +192,11 @@ pub fn beside(facts: Facts, of: &Beside, timeout_ns: f64) -> Law {
 /// The round trip beside the traffic over the one without.
 pub fn ratio(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
     let facts = Facts::prior(site);
-    let (idle_ns, beside) = (idle(facts, of).range, beside(facts, of, timeout_ns));
-    let beside_ns = beside.range;
-    let ratio = range(
-        0.25,
-        (beside_ns.likely / idle_ns.likely).max(0.25),
-        beside_ns.high / idle_ns.low.max(1.0),
-    );
-    beside.at(ratio).and("below 1 if the traffic keeps CPUs awake between messages")
+    let idle = idle(facts, of).range;
+    let ratio =
+        |of: Range| range(0.25, (of.likely / idle.likely).max(0.25), of.high / idle.low.max(1.0));
+    let why = "below 1 if the traffic keeps CPUs awake between messages";
+    beside(facts, of, timeout_ns).reshaped(ratio).and(why)
 }
 
 /// Bytes that wait before a round trip: rate times added time.

@@ -12,7 +12,7 @@ use super::{
     stack_cost,
 };
 use crate::cpu::{self, CounterRead};
-use crate::{Facts, Law, inverse, product, range, scaled};
+use crate::{Facts, Law, end_by_end, inverse, product, range, scaled};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use record::event::Range;
@@ -116,12 +116,13 @@ fn alone(facts: Facts, of: &Requests) -> Law {
         + far_stack_cost(facts.site, of.transport(), Waking::Interrupt)
 }
 
-/// One end's work for a request where it need not sleep, in ns; of loopback's by net.rtt.
-fn end(facts: Facts, of: &Requests) -> Law {
-    let usual = || stack_cost(facts, of.transport(), Waking::Nobody);
-    measured_end(facts, of).unwrap_or_else(usual)
+/// What each end does for a request where it need not sleep, in ns: this one, and the far one.
+fn ends_awake(facts: Facts, of: &Requests) -> [Law; 2] {
+    let near = stack_cost(facts, of.transport(), Waking::Nobody);
+    [near, far_stack_cost(facts.site, of.transport(), Waking::Nobody)]
 }
 
+/// The same of an end on loopback, by net.rtt.
 fn measured_end(facts: Facts, of: &Requests) -> Option<Law> {
     let end = rtt::measured_end(facts, of.protocol.into(), of.message)?;
     facts.site.peer.is_none().then_some(end)
@@ -133,13 +134,9 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
     let slower = match measured_end(facts, of) {
         Some(end) => scaled(product(end.range, range(0.7, 1.0, 1.5)), 1.3),
         None => {
-            let near = stack_cost(facts, of.transport(), Waking::Nobody).range;
-            let far = far_stack_cost(facts.site, of.transport(), Waking::Nobody).range;
-            range(
-                0.6 * near.low.max(far.low),
-                1.3 * near.likely.max(far.likely),
-                3.0 * near.high.max(far.high),
-            )
+            let [near, far] = ends_awake(facts, of).map(|end| end.range);
+            let slower = end_by_end(near, far, f64::max);
+            range(0.6 * slower.low, 1.3 * slower.likely, 3.0 * slower.high)
         }
     };
     let by_cpu = inverse(1e9, slower);
@@ -152,11 +149,10 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
 
 /// A request while others keep both ends awake, in ns.
 fn awake(facts: Facts, of: &Requests) -> Range {
+    let [near, far] = ends_awake(facts, of);
     if facts.site.peer.is_none() {
-        return end(facts, of).times(2.0).range;
+        return measured_end(facts, of).unwrap_or(near).times(2.0).range;
     }
-    let near = stack_cost(facts, of.transport(), Waking::Nobody);
-    let far = far_stack_cost(facts.site, of.transport(), Waking::Nobody);
     let way = Way::of(facts.site);
     (round_trip(&way, of.transport(), of.message, of.message) + near + far).range
 }
@@ -174,10 +170,8 @@ pub fn closed_rate(facts: Facts, of: &Requests) -> Law {
         all.likely = (all.likely * awake.likely.max(all.likely)).sqrt();
         all.high = all.high.max(awake.high);
     }
-    alone.at(all).and(format!(
-        "{} requests in flight, limited by the slower end's CPU or the link",
-        of.connections
-    ))
+    let count = of.connections;
+    alone.at(all).and(format!("{count} requests in flight, limited by an end's CPU or the link"))
 }
 
 /// Requests a second that are asked for; of the closed loop those that it reaches.
@@ -212,28 +206,17 @@ pub fn rate(facts: Facts, of: &Requests) -> Law {
         return asked;
     }
     let most = scaled(capacity(facts, of), 1.2);
-    let reached = range(
-        0.3 * asked.range.low.min(most.low),
-        asked.range.likely.min(most.likely),
-        asked.range.high,
-    );
-    asked.at(reached).and("at most the capacity of the two ends")
+    let reached =
+        |of: Range| range(0.3 * of.low.min(most.low), of.likely.min(most.likely), of.high);
+    asked.reshaped(reached).and("at most the capacity of the two ends")
 }
 
 /// Replies over requests asked for.
 pub fn rate_ratio(facts: Facts, of: &Requests) -> Law {
     let (range, why) = match utilisation(facts, of) {
-        u if u < 0.9 => {
-            (range(0.96, 0.999, 1.0), "below the closed loop's rate the sender keeps the schedule")
-        }
-        u if u < FULL => (
-            range(0.75, 0.995, 1.0),
-            "near the closed loop's rate a queue may grow until the last request",
-        ),
-        u => (
-            range(0.25 / u, (1.1 / u).min(0.99), 1.0),
-            "beyond the closed loop's rate the ends wake less often, so they may serve more",
-        ),
+        u if u < 0.9 => (range(0.96, 0.999, 1.0), "below the closed loop's rate it keeps time"),
+        u if u < FULL => (range(0.75, 0.995, 1.0), "a queue may grow until the last request"),
+        u => (range(0.25 / u, (1.1 / u).min(0.99), 1.0), "ends that wake less often serve more"),
     };
     Law::software(range, why)
 }
@@ -289,8 +272,8 @@ pub fn lateness(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     let looks = stack::call(facts) + stack::work(facts, LOOK, "a receive call that finds nothing");
     let (looks, u) = (looks.times(0.5), utilisation(facts, of));
     if u < RARE {
-        let range = Range { high: looks.range.high.max(idle.range.high), ..idle.range };
-        return idle.at(range).and("half a turn of the sender's loop, which waits by the clock");
+        let why = "half a turn of the sender's loop, which waits by the clock";
+        return idle.reaching(looks.range.high).and(why);
     }
     // A request may also come while another is sent or received, and those wait for each other.
     let pair = stack_cost(facts, of.transport(), Waking::Nobody).range;
@@ -312,9 +295,7 @@ pub fn lost(site: &Site, of: &Requests) -> Law {
     let (high, why) = match (of.protocol, site.peer.is_some()) {
         (Protocol::Udp, true) => (0.1, "full queues and socket buffers drop datagrams"),
         (Protocol::Udp, false) => (0.02, "a full socket buffer drops datagrams"),
-        (Protocol::Tcp, _) => {
-            (0.0, "TCP loses nothing, and no queue delays a reply beyond the time-out")
-        }
+        (Protocol::Tcp, _) => (0.0, "TCP loses nothing, and no queue lasts until the time-out"),
     };
     Law::software(range(0.0, 0.0, high), why)
 }
@@ -335,13 +316,10 @@ pub fn cpu_far(facts: Facts, of: &Requests) -> Law {
         let told = format!("with a sleep for each {:.1} µs (measured by net.rtt)", sleeping / 1e3);
         return end.at(range(0.5 * ns, ns, 2.0 * ns)).and(told);
     }
-    let pair = match facts.site.peer.is_some() {
-        true => far_stack_cost(facts.site, of.transport(), Waking::Nobody),
-        false => stack_cost(facts, of.transport(), Waking::Nobody),
-    };
+    let [near, far] = ends_awake(facts, of);
+    let pair = if facts.site.peer.is_some() { far } else { near };
     // Going to sleep and coming back is the far end's as well, where it does so for each.
-    let ns = range(0.5 * pair.range.low, 1.6 * pair.range.likely, 4.0 * pair.range.high);
-    pair.at(ns).and("poll(2), and one sleep per request or per several requests")
+    pair.ends(0.5, 1.6, 4.0).and("poll(2), and one sleep per request or per several requests")
 }
 
 /// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by

@@ -10,7 +10,7 @@ use crate::cpu::usual_in_kernel;
 use crate::memory::measured::kernel_copy;
 use crate::os::ipc;
 use crate::{Facts, Law, around, inverse, range, scaled};
-use bench::experiment::{Domain, FAR, Known, Site};
+use bench::experiment::{Domain, FAR, Fields, Known};
 use bench::pair::Class;
 use bench::{case, symbols};
 use record::event::Range;
@@ -140,9 +140,8 @@ pub fn adds(known: &Known) -> bool {
     ipc::adds(known)
 }
 
-/// Round trips that net.rtt measured with a far end, in ns: of one connection that stays, by ends
-/// that block.
-pub(super) fn measured(
+/// What net.rtt measured with a far end, in ns: by one connection that stays.
+fn plain(
     known: &Known,
     far: &str,
     protocol: Protocol,
@@ -150,14 +149,23 @@ pub(super) fn measured(
     metric: &'static str,
 ) -> impl Iterator<Item = (Exchange, f64)> {
     let of = move |(id, ns): (&CaseId, f64)| {
-        let case = <Exchange as bench::experiment::Fields>::of(id)?;
-        let is_plain = case.receiver == Receiver::Blocking
-            && case.exchange == By::Echo
-            && case.connections == 1;
-        let fits = case.protocol == protocol && case.arrivals == arrivals;
-        (is_plain && fits && id.text(FAR) == Some(far)).then_some((case, ns))
+        let case = <Exchange as Fields>::of(id)?;
+        let is_plain = !case.is_fresh() && case.arrivals == arrivals && case.connections == 1;
+        let fits = is_plain && case.protocol == protocol && id.text(FAR) == Some(far);
+        fits.then_some((case, ns))
     };
     known.of("net.rtt", metric).filter_map(of)
+}
+
+/// The same by ends that block.
+pub(super) fn measured(
+    known: &Known,
+    far: &str,
+    protocol: Protocol,
+    arrivals: Arrivals,
+    metric: &'static str,
+) -> impl Iterator<Item = (Exchange, f64)> {
+    plain(known, far, protocol, arrivals, metric).filter(|(case, _)| !case.polls())
 }
 
 /// The metric of a round trip.
@@ -167,17 +175,15 @@ pub(super) const TRIP: &str = "round_trip";
 /// least round trip over loopback that net.rtt measured between a poller and another, or within one
 /// thread.
 pub(super) fn measured_end(facts: Facts, protocol: Protocol, bytes: u64) -> Option<Law> {
-    let trips = facts.known?.of("net.rtt", TRIP).filter_map(|(id, ns)| {
-        let case = <Exchange as bench::experiment::Fields>::of(id)?;
-        let is_awake = case.polls() || case.ends == Ends::OneThread;
-        let is_near = case.message.max(bytes) <= 2 * case.message.min(bytes);
-        let is_plain = !case.is_fresh() && !case.is_sparse() && case.connections == 1;
-        let fits = is_awake && is_near && is_plain && case.protocol == protocol;
-        (fits && id.text(FAR) == Some(facts.site.far()) && ns > 0.0).then_some(ns)
-    });
-    let ns = trips.reduce(f64::min)?;
-    let why =
-        format!("a round trip without a sleep takes {:.1} µs (measured by net.rtt)", ns / 1e3);
+    let trips = plain(facts.known?, facts.site.far(), protocol, Arrivals::Saturated, TRIP).filter(
+        |(case, ns)| {
+            let is_awake = case.polls() || case.ends == Ends::OneThread;
+            is_awake && case.message.max(bytes) <= 2 * case.message.min(bytes) && *ns > 0.0
+        },
+    );
+    let ns = trips.map(|(_, ns)| ns).reduce(f64::min)?;
+    let us = ns / 1e3;
+    let why = format!("a round trip without a sleep takes {us:.1} µs (measured by net.rtt)");
     Some(Law::measured(0.5 * ns, 0.3, why))
 }
 
@@ -232,16 +238,12 @@ pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
             own = own.by(SOFTIRQS).and("softirqs may run on this end's CPU or on another")
                 + sleeps(facts, of.transport(), of.message);
             let is_virtual = Way::of(facts.site).kind() == Kind::Virtual;
-            if let Some(asked) = asked(facts).filter(|_| is_virtual) {
-                let range = range(0.0, asked.range.likely, asked.range.high);
-                own = own + asked.at(range).times(times);
-            }
+            let asked = asked(facts).filter(|_| is_virtual);
+            own = own + asked.map(|asked| asked.ends(0.0, 1.0, 1.0).times(times));
         }
         Ends::OtherCpu => {
-            if let Some(asked) = asked(facts) {
-                own = own + asked.times(times);
-            }
-            own = own.widened(SLEEPS_LESS, 1.0, "");
+            let asked = asked(facts).map(|asked| asked.times(times));
+            own = (own + asked).widened(SLEEPS_LESS, 1.0, "");
         }
         Ends::SameCpu | Ends::OneThread => {}
     }
@@ -269,11 +271,8 @@ fn half(fresh: bool, end: End) -> Range {
 /// One end's share: its stack, going to sleep and being taken up, its copies, and half a
 /// connection's making.
 fn at_an_end(facts: Facts, of: &Exchange, stack: Law) -> Law {
-    let all = stack + work(facts, SLEEP, "a sleep") + copies(facts, of);
-    match of.is_fresh() {
-        true => all + connection(facts, of).by(range(0.2, 0.6, 1.2)),
-        false => all,
-    }
+    let fresh = of.is_fresh().then(|| connection(facts, of).by(range(0.2, 0.6, 1.2)));
+    stack + work(facts, SLEEP, "a sleep") + copies(facts, of) + fresh
 }
 
 fn on_one_host(facts: Facts, of: &Exchange) -> Law {
@@ -281,7 +280,9 @@ fn on_one_host(facts: Facts, of: &Exchange) -> Law {
     // UNIX sockets that wait are os.ipc's.
     let is_ipc = of.protocol == Protocol::Unix && waking != Waking::Nobody;
     let mut all = if is_ipc {
-        let pair = pair(facts.site, of.ends);
+        // The distance of both ends' CPUs as os.ipc names it.
+        let is_other = of.ends == Ends::OtherCpu;
+        let pair = if is_other { other_pair(facts.site) } else { Class::Same };
         let way = ipc::Way { via: ipc::Via::UnixStream, pair, size: of.message };
         ipc::round_trip(facts, &way)
     } else {
@@ -339,10 +340,7 @@ fn stack(facts: Facts, protocol: Protocol, waking: Waking) -> Law {
         Protocol::Unix => {
             let message = "a socket buffer allocated, queued and freed";
             let all = call(facts).times(2.0) + work(facts, UNIX_MESSAGE, message);
-            return match woken(facts, waking) {
-                Some(woken) => all + woken,
-                None => all,
-            };
+            return all + woken(facts, waking);
         }
     };
     stack_cost(facts, transport, waking)
@@ -363,14 +361,6 @@ fn copies(facts: Facts, of: &Exchange) -> Law {
         return copies.and(what);
     }
     usual_in_kernel(facts, Law::software(inverse(bytes, COPY), what))
-}
-
-/// The distance of both ends' CPUs as os.ipc names it.
-fn pair(site: &Site, ends: Ends) -> Class {
-    match ends {
-        Ends::OtherCpu => other_pair(site),
-        _ => Class::Same,
-    }
 }
 
 #[cfg(test)]

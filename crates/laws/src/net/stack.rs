@@ -8,7 +8,7 @@
 use super::{Kind, Transport, Way};
 use crate::os;
 use crate::os::switch::{self, Handover};
-use crate::{Facts, Law, cpu, range, sum};
+use crate::{Facts, Law, cpu, end_by_end, range, sum};
 use bench::experiment::Site;
 use bench::pair::Class;
 use record::event::{Condition, Range};
@@ -52,9 +52,10 @@ pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
     os::kernel_work(facts, cycles, what)
 }
 
-/// Whether the sandbox has a network stack of its own.
-pub(super) fn is_gvisor(site: &Site) -> bool {
-    site.host.kernel.container.runtime.as_deref() == Some("gvisor")
+/// What the network stack takes, which a sandbox may have of its own.
+pub(super) fn in_sandbox(site: &Site, law: Law) -> Law {
+    let is_gvisor = site.host.kernel.container.runtime.as_deref() == Some("gvisor");
+    law.when(is_gvisor, |law| law.widened(1.0, 20.0, "gVisor has its own network stack"))
 }
 
 /// One send and one receive of a small message at one end, with the protocols' work both ways and
@@ -62,23 +63,14 @@ pub(super) fn is_gvisor(site: &Site) -> bool {
 /// known.
 pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
     let out_and_in = format!("{transport} send and receive in two calls");
-    let mut all = call(facts).times(2.0) + work(facts, services(transport), out_and_in);
-    if let Some(woken) = woken(facts, waking) {
-        all = all + woken;
-    }
-    match is_gvisor(facts.site) {
-        true => all.widened(1.0, 20.0, "gVisor has its own network stack"),
-        false => all,
-    }
+    let work = work(facts, services(transport), out_and_in);
+    in_sandbox(facts.site, call(facts).times(2.0) + work + woken(facts, waking))
 }
 
 /// The same at the far end, from the description of its host, without measured figures, in ns; of
 /// loopback's, this host's.
 pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Law {
-    match far_site(site) {
-        None => stack_cost(Facts::prior(site), transport, waking),
-        Some(there) => stack_cost(Facts::prior(&there), transport, waking),
-    }
+    stack_cost(Facts::prior(far_site(site).as_ref().unwrap_or(site)), transport, waking)
 }
 
 /// The peer's host as a site of its own; none of loopback.
@@ -116,11 +108,10 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     Some(match waking {
         Waking::Nobody => return None,
         Waking::Same => match measured(Class::Same) {
-            Some(ns) => Law::measured(
-                ns,
-                0.3,
-                format!("a context switch takes {ns:.0} ns (measured by os.switch)"),
-            ),
+            Some(ns) => {
+                let why = format!("a context switch takes {ns:.0} ns (measured by os.switch)");
+                Law::measured(ns, 0.3, why)
+            }
             None => by_pipe(facts, Class::Same),
         },
         Waking::Other => {
@@ -128,15 +119,12 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
             // socket's.
             let pair = other_pair(facts.site);
             match measured(pair) {
-                Some(ns) => Law::new(
-                    0.6 * ns,
-                    ns,
-                    2.0 * ns,
-                    format!(
-                        "another CPU ({}) wakes in {ns:.0} ns (measured by os.switch)",
-                        pair.text()
-                    ),
-                ),
+                Some(ns) => {
+                    let whose = pair.text();
+                    let why =
+                        format!("a CPU ({whose}) wakes in {ns:.0} ns (measured by os.switch)");
+                    Law::new(0.6 * ns, ns, 2.0 * ns, why)
+                }
                 None => by_pipe(facts, pair),
             }
         }
@@ -153,12 +141,9 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
 /// namespaces of one kernel the answer may arrive before the requesting call returns, without a
 /// wake-up.
 pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Option<Law> {
-    let woken = woken(facts, waking)?;
-    let range = range(0.0, 0.1 * woken.range.likely, woken.range.high);
-    Some(match way.kind() {
-        Kind::Virtual => woken.at(range).and("no sleep if the reply is already there"),
-        _ => woken,
-    })
+    Some(woken(facts, waking)?.when(way.kind() == Kind::Virtual, |woken| {
+        woken.ends(0.0, 0.1, 1.0).and("no sleep if the reply is already there")
+    }))
 }
 
 /// CPU time that the frames of a message after the first cost an end that sleeps between them, in
@@ -180,7 +165,7 @@ pub(super) fn asked(facts: Facts) -> Option<Law> {
     let woken = woken(facts, Waking::Other)?.range;
     let is_guest = cpu::is_guest(facts.site);
     let part = if is_guest { ASKING_GUEST } else { ASKING };
-    let ns = range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high);
+    let ns = end_by_end(part, woken, |part, woken| part * woken);
     let law = Law::software(ns, "an inter-processor interrupt wakes another CPU");
     Some(law.counting_if(is_guest, Condition::Hypervisor))
 }

@@ -5,12 +5,12 @@ use super::{
 use crate::Facts;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::joined::{FAST, GIGABIT, HALF, RADIO, USB, VETH, VIRTIO, joined};
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::{case, recorded, sites};
 use bench::experiment::{Known, Site};
 use host::net::shaping::{Place, Shaper};
 use host::{Distance, Host, Root};
 use record::event::Range;
-use record::key::{CaseId, Key};
+use record::key::Key;
 
 fn ordered(range: Range) -> bool {
     0.0 <= range.low && range.low <= range.likely && range.likely <= range.high
@@ -178,14 +178,11 @@ fn the_far_end_is_judged_by_its_own_host() {
 fn a_hand_over_is_taken_of_the_pair_that_is_measured() {
     let mut site = recorded("epyc-7763-2s");
     let mut known = Known::default();
-    let mut tell = |pair: &str, ns: f64| {
-        let case =
-            CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", pair);
-        known.insert(Key::new("os.switch", &case, "handover"), ns + 500.0);
-        known.insert(Key::new("os.switch", &case, "one_party"), 500.0);
-    };
-    tell("smt", 1_000.0);
-    tell("remote", 9_000.0);
+    for (pair, ns) in [("smt", 1_000.0), ("remote", 9_000.0)] {
+        let of = case(&format!("via=pipe,parties=processes,pair={pair}"));
+        known.insert(Key::new("os.switch", &of, "handover"), ns + 500.0);
+        known.insert(Key::new("os.switch", &of, "one_party"), 500.0);
+    }
     let far = (0..).find(|cpu| site.host.cpu.distance(0, *cpu) == Some(Distance::OtherSocket));
     site.cpus = vec![0, far.expect("two sockets")];
     let woken = |site: &Site| {

@@ -45,11 +45,7 @@ pub enum Transport {
 
 impl fmt::Display for Transport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Transport::Tcp => "TCP",
-            Transport::Udp => "UDP",
-            Transport::Icmp => "ICMP",
-        })
+        out.write_str(["TCP", "UDP", "ICMP"][*self as usize])
     }
 }
 
@@ -71,15 +67,12 @@ pub struct Frames {
 impl Frames {
     /// Bytes as the wire counts them, or as a shaper does.
     pub fn counted_bytes(self, is_shaped: bool) -> u64 {
-        match is_shaped {
-            true => self.shaped_bytes,
-            false => self.wire_bytes,
-        }
+        if is_shaped { self.shaped_bytes } else { self.wire_bytes }
     }
 }
 
 /// A way between two ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Way<'facts> {
     /// To another host, by whatever.
     pub is_remote: bool,
@@ -123,29 +116,13 @@ impl<'facts> Way<'facts> {
         let net = &site.host.net;
         let has_timestamps = net.tcp_timestamps.unwrap_or(true);
         let Some(peer) = &site.peer else {
-            return Way {
-                is_remote: false,
-                near: net.interfaces.iter().find(|interface| interface.loopback),
-                far: None,
-                has_gateway: false,
-                is_v6: false,
-                has_timestamps,
-                given_rtt_ns: None,
-                given_bits: None,
-                shaped_bits: None,
-                given_mtu_bytes: None,
-                held: None,
-            };
+            let near = net.interfaces.iter().find(|interface| interface.loopback);
+            return Way { near, has_timestamps, ..Way::default() };
         };
         let given = |name| site.host.given.value(name);
-        let (near, has_gateway) = match net.way_to(peer.address) {
-            Some((interface, has_gateway)) => (Some(interface), has_gateway),
-            None => (None, false),
-        };
-        let far = peer.interface.as_ref().and_then(|name| {
-            let mut all = peer.host.net.interfaces.iter();
-            all.find(|interface| interface.name == *name)
-        });
+        let (near, has_gateway) = net.way_to(peer.address).unzip();
+        let has_gateway = has_gateway.unwrap_or(false);
+        let far = peer.interface.as_ref().and_then(|name| peer.host.net.named(name));
         Way {
             is_remote: true,
             near,
@@ -290,10 +267,8 @@ impl<'facts> Way<'facts> {
             (None, Some(far)) => format!(" (to {}, this end unknown)", far.name),
             (None, None) => String::new(),
         };
-        let duplex = match self.is_half_duplex() && self.kind() != Kind::Wireless {
-            true => ", half duplex",
-            false => "",
-        };
+        let is_half = self.is_half_duplex() && self.kind() != Kind::Wireless;
+        let duplex = if is_half { ", half duplex" } else { "" };
         format!("{kind}{rate}{by}, MTU {}{duplex}", self.mtu_bytes())
     }
 

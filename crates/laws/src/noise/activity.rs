@@ -8,7 +8,7 @@
 
 use super::{Cause, is_bare};
 use crate::cpu::{CounterRead, core_clock, counter_read};
-use crate::{Law, inverse, range, scaled};
+use crate::{Law, end_by_end, inverse, range, scaled};
 use bench::experiment::Site;
 use host::Arch;
 use record::event::{Condition, Range};
@@ -26,20 +26,19 @@ const SLEWED: f64 = 600e-6;
 fn rate(site: &Site, cpu: Option<usize>) -> Law {
     let hz = site.host.kernel.hz.map(f64::from);
     match hz {
-        _ if is_tickless(site, cpu) => Law::software(
-            range(0.0, 1.0, hz.unwrap_or(1_000.0)),
-            "no tick while one task runs (nohz_full), or one per second if the kernel keeps a \
-             residual tick",
-        ),
-        Some(hz) => Law::software(
-            range(hz, hz, hz),
-            format!("{hz} ticks per second (clock_getres of CLOCK_MONOTONIC_COARSE)"),
-        ),
-        None => Law::software(
-            range(100.0, 250.0, 1_000.0),
-            "unknown tick rate; kernels use 100 to 1000 per second",
-        ),
+        _ if is_tickless(site, cpu) => {
+            let why = "no tick while one task runs (nohz_full), or a residual one per second";
+            Law::software(range(0.0, 1.0, hz.unwrap_or(1_000.0)), why)
+        }
+        Some(hz) => Law::software(range(hz, hz, hz), told_rate(hz)),
+        None => Law::software(range(100.0, 250.0, 1_000.0), UNTOLD_RATE),
     }
+}
+
+const UNTOLD_RATE: &str = "unknown tick rate; kernels use 100 to 1000 per second";
+
+fn told_rate(hz: f64) -> String {
+    format!("{hz} ticks per second (CLOCK_MONOTONIC_COARSE)")
 }
 
 /// Whether the kernel stops the tick of a CPU while one task runs there.
@@ -51,12 +50,8 @@ fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
 /// ticks.
 pub fn tick_cost(site: &Site) -> Law {
     let (range, why) = match site.host.kernel.virtualisation.is_guest {
-        Some(false) => {
-            (TICK_BARE_NS, "the tick's interrupt and scheduler accounting (R4: 0.9 to 1.9 µs)")
-        }
-        Some(true) => {
-            (TICK_GUEST_NS, "a tick in a virtual machine, including exits to the hypervisor")
-        }
+        Some(false) => (TICK_BARE_NS, "the tick's interrupt and accounting (R4: 0.9 to 1.9 µs)"),
+        Some(true) => (TICK_GUEST_NS, "a tick, including exits to the hypervisor"),
         None => (TICK_UNKNOWN_NS, "a tick, perhaps with exits to a hypervisor"),
     };
     Law::of(range, why).counting_if(!is_bare(site), Condition::Hypervisor)
@@ -79,24 +74,15 @@ pub fn read_to_read_ns(site: &Site) -> Law {
         Arch::Aarch64 => CounterRead::Ordered,
     };
     let cycle_ns = inverse(1e9, core_clock(site).range);
-    let beside = range(
-        TURN_CYCLES.low * cycle_ns.low,
-        TURN_CYCLES.likely * cycle_ns.likely,
-        TURN_CYCLES.high * cycle_ns.high,
-    );
-    counter_read(site, read)
-        + Law::hardware(beside, "a comparison of 0 to 12 cycles, which may overlap with the fence")
+    let beside = end_by_end(TURN_CYCLES, cycle_ns, |cycles, ns| cycles * ns);
+    let why = "a comparison of 0 to 12 cycles, which may overlap with the fence";
+    counter_read(site, read) + Law::hardware(beside, why)
 }
 
 /// The same from what clock.read found for the read alone.
 pub fn read_to_read_by_read_ns(read_ns: f64) -> Law {
-    Law::hardware(
-        scaled(TURN, read_ns),
-        format!(
-            "a comparison in addition to the fenced read of {read_ns:.1} ns (measured by \
-             clock.read)"
-        ),
-    )
+    let why = format!("a comparison beside the fenced read of {read_ns:.1} ns (by clock.read)");
+    Law::hardware(scaled(TURN, read_ns), why)
 }
 
 /// The shortest gap that stands out from the loop's own turns, in ns.
@@ -111,20 +97,17 @@ pub fn threshold_ns(site: &Site) -> Law {
 
 /// The median gap, in ns: a tick, unless there are more others than ticks.
 pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
-    let mut law = tick_cost(site).and("most gaps are ticks");
-    if !is_bare(site) {
-        law =
-            law.widened(4.0, 1.0, "unless shorter interruptions by a hypervisor are more frequent");
-    }
+    let shorter = "unless shorter interruptions by a hypervisor are more frequent";
+    let law = tick_cost(site).and("most gaps are ticks");
+    let mut law = law.when(!is_bare(site), |law| law.widened(4.0, 1.0, shorter));
     if let Some(quota) = quota(site) {
         // A short slice may see no tick at all: then its end is the one gap of a period.
         law.range.high = law.range.high.max(1.2 * quota.gap_ns);
         law = law.and(&quota.because);
     }
-    match is_tickless(site, cpu) {
-        true => law.widened(4.0, 10.0, "on a tickless CPU other interruptions dominate"),
-        false => law,
-    }
+    law.when(is_tickless(site, cpu), |law| {
+        law.widened(4.0, 10.0, "on a tickless CPU other interruptions dominate")
+    })
 }
 
 /// The median time between gaps, in ns: less where some follow others soon.
@@ -146,43 +129,28 @@ pub fn active_ns(site: &Site, cpu: Option<usize>) -> Law {
 
 /// Gaps a second of at least the loop's threshold.
 pub fn gap_rate_hz(site: &Site, cpu: Option<usize>) -> Law {
-    gaps_hz(site, cpu, Others::All)
+    gaps_hz(site, cpu, false)
 }
 
 /// Gaps a second of at least 1 µs.
 pub fn gap_rate_1us_hz(site: &Site, cpu: Option<usize>) -> Law {
-    gaps_hz(site, cpu, Others::Long)
+    gaps_hz(site, cpu, true)
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Others {
-    All,
-    /// Those of at least 1 µs.
-    Long,
-}
-
-fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
+fn gaps_hz(site: &Site, cpu: Option<usize>, are_long: bool) -> Law {
     let is_bare = is_bare(site);
-    let (likely, times, more_hz, why) = match (is_bare, others) {
-        (true, Others::All) => (1.1, 2.0, 40.0, "other interruptions are rare on a quiet machine"),
-        (true, Others::Long) => {
-            (1.05, 1.6, 40.0, "other interruptions are rare on a quiet machine")
-        }
-        // There and back again takes a hypervisor about 1 µs, so its gaps are long ones.
-        (false, _) => (
-            2.0,
-            20.0,
-            10_000.0,
-            "other interruptions are rare on a quiet machine, but a hypervisor may interrupt often",
-        ),
+    // On the machine itself a tick may take less than 1 µs: R4's were 0.9 to 1.9. There and back
+    // again takes a hypervisor about 1 µs, so its gaps are long ones.
+    let (least, likely, times, more_hz) = match (is_bare, are_long) {
+        (true, false) => (0.95, 1.1, 2.0, 40.0),
+        (true, true) => (0.5, 1.05, 1.6, 40.0),
+        (false, _) => (0.95, 2.0, 20.0, 10_000.0),
     };
-    // On the machine itself a tick may take less than 1 µs: R4's were 0.9 to 1.9.
-    let least = if is_bare && others == Others::Long { 0.5 } else { 0.95 };
-    let ticks = rate(site, cpu);
-    let of = ticks.range;
-    let mut law = ticks
-        .at(range(least * of.low, likely * of.likely, times * of.high + more_hz))
-        .and(why)
+    let of = |of: Range| range(least * of.low, likely * of.likely, times * of.high + more_hz);
+    let mut law = rate(site, cpu)
+        .reshaped(of)
+        .and("other interruptions are rare on a quiet machine")
+        .when(!is_bare, |law| law.and("but a hypervisor may interrupt often"))
         .counting_if(!is_bare, Condition::Hypervisor);
     if let Some(quota) = quota(site) {
         // Ticks of the time that is left, and the end of each slice.
@@ -241,8 +209,8 @@ pub fn lost(site: &Site, cpu: Option<usize>) -> Law {
     // What others than the tick may take of a machine that is not busy: on the machine itself some
     // hundred interruptions a second of 10 µs.
     let most = if is_bare(site) { 0.003 } else { 0.04 };
-    let others =
-        format!("other interruptions at most {} %, unless the machine is busy", 100.0 * most);
+    let percent = 100.0 * most;
+    let others = format!("other interruptions at most {percent} %, unless the machine is busy");
     let mut law = timer + Law::software(range(0.0, 0.3 * likely, most), others);
     // What others take is never less than nothing.
     law.range.low = low;
@@ -265,33 +233,14 @@ pub fn lost_other(site: &Site, cause: Cause) -> Law {
     let (likely, high, because) = match cause {
         Cause::Timer => return lost_timer(site, None),
         Cause::Throttled => return throttled(site),
-        Cause::Interrupt => (
-            2e-5,
-            5e-3,
-            "devices and other CPUs interrupt a quiet CPU a few times per second, for microseconds",
-        ),
+        Cause::Interrupt => (2e-5, 5e-3, "a quiet CPU has a few interrupts per second, of µs"),
         Cause::Softirq => (3e-5, 5e-3, "deferred interrupt work: little on a quiet CPU"),
-        Cause::Thread => (
-            1e-4,
-            2e-2,
-            "kernel threads run a few times per second; other threads only if the machine is busy",
-        ),
+        Cause::Thread => (1e-4, 2e-2, "kernel threads a few times per second; others if busy"),
         Cause::Plumb => (0.0, 1e-3, "plumb's session sleeps during a window"),
         Cause::Steal if is_bare => (0.0, 0.0, "no hypervisor, no steal time"),
-        Cause::Steal => (
-            0.0,
-            2e-2,
-            "steal time that the hypervisor reports: none if the CPU is dedicated, and in steps of \
-             10 ms",
-        ),
-        Cause::Unattributed if is_bare => {
-            (1e-5, 2e-3, "firmware, and causes that leave no evidence: little on bare metal")
-        }
-        Cause::Unattributed => (
-            1e-3,
-            4e-2,
-            "a hypervisor takes the CPU without a trace, and unprivileged evidence is incomplete",
-        ),
+        Cause::Steal => (0.0, 2e-2, "none if the CPU is dedicated, and in steps of 10 ms"),
+        Cause::Unattributed if is_bare => (1e-5, 2e-3, "firmware, and what leaves no evidence"),
+        Cause::Unattributed => (1e-3, 4e-2, "a hypervisor takes the CPU without a trace"),
     };
     let is_hypervisors = !is_bare && matches!(cause, Cause::Steal | Cause::Unattributed);
     Law::software(range(0.0, likely, high), because)
@@ -307,10 +256,8 @@ fn throttled(site: &Site) -> Law {
         return Law::software(range(0.0, 0.0, 0.05), because);
     }
     let share = 1.0 - quota;
-    Law::software(
-        range(0.3 * share, share, (1.2 * share).min(1.0)),
-        format!("a CPU quota of {quota} CPUs"),
-    )
+    let of = range(0.3 * share, share, (1.2 * share).min(1.0));
+    Law::software(of, format!("a CPU quota of {quota} CPUs"))
 }
 
 /// The longest gap of a window, in ns.
@@ -333,22 +280,13 @@ pub fn longest_gap_ns(site: &Site) -> Law {
 /// The tick's period in ns, as the gaps show it.
 pub fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Law {
     let Some(hz) = site.host.kernel.hz.map(f64::from) else {
-        return Law::software(
-            range(1e6 * (1.0 - SLEWED), 4e6, 10e6 * (1.0 + SLEWED)),
-            "unknown tick rate; kernels use 100 to 1000 per second",
-        );
+        let of = range(1e6 * (1.0 - SLEWED), 4e6, 10e6 * (1.0 + SLEWED));
+        return Law::software(of, UNTOLD_RATE);
     };
-    let law = Law::software(
-        scaled(range(1.0 - SLEWED, 1.0, 1.0 + SLEWED), 1e9 / hz),
-        format!(
-            "{hz} ticks per second (clock_getres of CLOCK_MONOTONIC_COARSE); clock slewing adds up \
-             to 0.06 %"
-        ),
-    );
-    match is_tickless(site, cpu) {
-        true => law.and("a tickless CPU (nohz_full) should have no tick"),
-        false => law,
-    }
+    let of = scaled(range(1.0 - SLEWED, 1.0, 1.0 + SLEWED), 1e9 / hz);
+    Law::software(of, told_rate(hz))
+        .and("clock slewing adds up to 0.06 %")
+        .when(is_tickless(site, cpu), |law| law.and("on a tickless CPU there should be none"))
 }
 
 #[cfg(test)]

@@ -44,14 +44,9 @@ fn throttled(site: &Site) -> Option<Law> {
     let cpus = site.cpus.len() as f64;
     let share = 1.0 - quota.cpus() / cpus;
     (share > 0.0).then(|| {
-        Law::software(
-            range(0.0, share, 1.0),
-            format!(
-                "a CPU quota of {} CPUs for {cpus} busy CPUs, uneven because windows are not whole \
-                 periods",
-                quota.cpus()
-            ),
-        )
+        let quota = quota.cpus();
+        let why = format!("a CPU quota of {quota} CPUs for {cpus}, uneven over windows");
+        Law::software(range(0.0, share, 1.0), why)
     })
 }
 
@@ -82,36 +77,28 @@ pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
 /// The longest gap of `cpus` CPUs in a window, in ns. That of one CPU alone says no more: from run to
 /// run it differs by as much as from machine to machine.
 pub fn longest_gap_ns(site: &Site, cpus: usize) -> Law {
-    let law =
-        activity::longest_gap_ns(site).widened(1.0, 5.0, "no idle CPU takes over kernel work");
-    let law = match is_bare(site) {
-        true => law,
-        false => {
-            let Range { low, likely, high } = law.range;
-            law.at(range(low, likely.max(HOST_SLICE_NS.likely), high.max(HOST_SLICE_NS.high)))
-                .and("while all its CPUs work, the host takes one for a slice")
-        }
-    };
+    let Range { likely, high, .. } = HOST_SLICE_NS;
+    let sliced = |of: Range| range(of.low, of.likely.max(likely), of.high.max(high));
     // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
     let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
-    let Range { low, likely, high } = law.range;
-    law.at(range(low, likely * more, high * more)).and(format!("the longest gap of {cpus} CPUs"))
+    activity::longest_gap_ns(site)
+        .widened(1.0, 5.0, "no idle CPU takes over kernel work")
+        .when(!is_bare(site), |law| law.reshaped(sliced).and("the host takes a CPU for a slice"))
+        .ends(1.0, more, more)
+        .and(format!("the longest gap of {cpus} CPUs"))
 }
 
 /// Share of the CPUs' time that plumb's own other threads take.
 pub fn lost_plumb() -> Law {
-    let because = "plumb's session sleeps during a window, and all threads of the worker measure";
-    Law::software(range(0.0, 0.0, 1e-3), because)
+    Law::software(range(0.0, 0.0, 1e-3), "plumb's session sleeps")
 }
 
 /// What noise.activity measured on one CPU, for each of all at work.
 fn beside((alone, times): (f64, Range), more: f64, what: String) -> Law {
     let Range { low, likely, high } = scaled(times, alone);
-    Law::software(
-        range(low, likely, high + more),
-        format!("{what} on one CPU (measured by noise.activity)"),
-    )
-    .and("busy CPUs interrupt each other, and no idle CPU takes over kernel work")
+    let why = format!("{what} on one CPU (measured by noise.activity)");
+    Law::software(range(low, likely, high + more), why)
+        .and("busy CPUs interrupt each other, and no idle CPU takes over kernel work")
 }
 
 #[cfg(test)]

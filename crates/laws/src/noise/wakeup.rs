@@ -69,7 +69,7 @@ case! {
 
 impl Sleep {
     /// One of a spacing in ns with nothing else chosen.
-    pub fn plain(spacing: u64) -> Sleep {
+    pub const fn plain(spacing: u64) -> Sleep {
         Sleep {
             spacing,
             load: Load::Idle,
@@ -93,11 +93,8 @@ pub fn latency(facts: Facts, sleep: &Sleep) -> Law {
     let late = match (sleep.load, sleep.idle_states) {
         (Load::Same, _) => slack,
         (_, IdleStates::HeldOff) => {
-            slack
-                + Law::hardware(
-                    range(0.0, 50.0, 1_000.0),
-                    "the CPU polls, so there is no idle state to exit",
-                )
+            let why = "the CPU polls, so there is no idle state to exit";
+            slack + Law::hardware(range(0.0, 50.0, 1_000.0), why)
         }
         _ => slack + idle_exit(facts, sleep),
     };
@@ -116,64 +113,42 @@ fn slack(site: &Site, sleep: &Sleep) -> Law {
         (false, Some(ns)) => (ns, "/proc/self/timerslack_ns"),
         (false, None) => (USUAL_SLACK_NS, "the usual one"),
     };
-    let law = Law::software(
-        // Another timer's interrupt in the meantime serves this one too.
-        range(0.9 * slack_ns, slack_ns, slack_ns),
-        format!("the timer slack of {:.0} µs delays the timer ({from})", slack_ns / 1e3),
-    );
-    match !is_least && stated.is_none() {
-        true => law.widened(20.0, 1.0, "perhaps none"),
-        false => law,
-    }
+    let why = format!("the timer slack of {:.0} µs delays the timer ({from})", slack_ns / 1e3);
+    // Another timer's interrupt in the meantime serves this one too.
+    Law::software(range(0.9 * slack_ns, slack_ns, slack_ns), why)
+        .when(!is_least && stated.is_none(), |law| law.widened(20.0, 1.0, "perhaps none"))
 }
 
 /// From the timer's interrupt on a CPU that runs to the clock read after the sleep, in ns.
 fn path(facts: Facts, sleep: &Sleep) -> Law {
     // Beside a spinner the CPU is awake and its caches are as the sleeper left them.
     let is_awake = sleep.load == Load::Same;
-    let work = match facts.known.and_then(|known| measured_switch(known, Class::Same)) {
-        Some(ns) => {
-            let cycles = match is_awake {
-                true => range(1_200.0, 3_500.0, 10_000.0),
-                false => range(900.0, 3_500.0, 13_000.0),
-            };
-            let switch = Law::measured(
-                ns,
-                0.5,
-                format!("a wake-up and a context switch took {ns:.0} ns (measured by os.switch)"),
-            );
-            let around = "the timer interrupt and the return from the kernel";
-            kernel(facts, cycles, around) + switch.times(1.1)
-        }
-        None => {
-            let cycles = match is_awake {
-                true => range(2_500.0, 6_500.0, 14_000.0),
-                false => range(1_800.0, 6_500.0, 18_000.0),
-            };
-            let what = "the timer interrupt, a wake-up, a context switch and the return from the \
-                        kernel";
-            kernel(facts, cycles, what)
-        }
+    let switch = facts.known.and_then(|known| measured_switch(known, Class::Same));
+    let (cycles, what) = match (switch, is_awake) {
+        (Some(_), true) => (range(1_200.0, 3_500.0, 10_000.0), AROUND),
+        (Some(_), false) => (range(900.0, 3_500.0, 13_000.0), AROUND),
+        (None, true) => (range(2_500.0, 6_500.0, 14_000.0), ALL),
+        (None, false) => (range(1_800.0, 6_500.0, 18_000.0), ALL),
     };
-    let path = delivered(facts.site, by_thread(facts, sleep, work));
-    match sleep.load {
-        Load::Others => path.widened(
-            1.2,
-            1.6,
-            "the spinners share caches, the power budget of the core clock and perhaps the core",
-        ),
-        _ => path,
-    }
+    let switch = switch.map(|ns| {
+        let why = format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)");
+        Law::measured(ns, 0.5, why).times(1.1)
+    });
+    let path = by_thread(facts, sleep, kernel(facts, cycles, what) + switch);
+    let shared = "the spinners share caches, the core clock's power and perhaps the core";
+    delivered(facts.site, path)
+        .when(sleep.load == Load::Others, |path| path.widened(1.2, 1.6, shared))
 }
+
+const AROUND: &str = "the timer interrupt and the return from the kernel";
+const ALL: &str = "the timer interrupt, a wake-up, a switch and the return from the kernel";
 
 /// Adds the thread by which real-time kernels end ordinary threads' sleeps.
 fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
     let is_realtime = facts.site.host.kernel.preemption.as_deref() == Some("rt");
-    if sleep.policy == Policy::Fifo || !is_realtime {
-        return path;
-    }
     let hop = "on a real-time kernel (PREEMPT_RT) a softirq thread wakes ordinary threads";
-    path + kernel(facts, range(1_500.0, 7_000.0, 30_000.0), hop)
+    let woken = || kernel(facts, range(1_500.0, 7_000.0, 30_000.0), hop);
+    path + (sleep.policy != Policy::Fifo && is_realtime).then(woken)
 }
 
 fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
@@ -205,45 +180,29 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
     if cpu::is_guest(facts.site) {
         let halt = match facts.known.and_then(measured_wake) {
             Some(ns) => {
-                let why = format!(
-                    "a halt exits to the hypervisor; waking another CPU took {ns:.0} ns (measured \
-                     by os.switch)"
-                );
+                let why = format!("a halt exits; another CPU woke in {ns:.0} ns (by os.switch)");
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 let ns = ns / polled(facts.site, 0.0);
                 Law::hardware(range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0), why)
             }
-            None => Law::hardware(
-                range(500.0, 10_000.0, 90_000.0),
-                "a halt exits to the hypervisor, 0.5 to 90 µs",
-            ),
-        };
-        let halt = after_halt(facts.site, spacing_ns, halt);
-        return match spacing_ns < HOST_SLEEPS_NS {
-            true => halt,
-            false => {
-                halt + Law::hardware(HOST_WAKES, "in so long a gap the host CPU may sleep deeply")
+            None => {
+                let why = "a halt exits to the hypervisor, 0.5 to 90 µs";
+                Law::hardware(range(500.0, 10_000.0, 90_000.0), why)
             }
         };
+        let deep = || Law::hardware(HOST_WAKES, "in so long a gap the host CPU may sleep deeply");
+        return after_halt(facts.site, spacing_ns, halt)
+            + (spacing_ns >= HOST_SLEEPS_NS).then(deep);
     }
     let Some((state, shallowest)) = chosen(&facts.site.host.cpu.idle_states, spacing_ns) else {
         return Law::hardware(range(100.0, 1_200.0, 40_000.0), "exit from an unknown idle state");
     };
     let (deep_ns, shallow_ns) = (state.latency_us as f64 * 1e3, shallowest as f64 * 1e3);
-    Law::hardware(
-        range(
-            100.0 + 0.15 * shallow_ns.min(deep_ns),
-            300.0 + 0.6 * deep_ns,
-            1_500.0 + 1.6 * deep_ns,
-        ),
-        format!(
-            "exit from idle state {} ({} µs according to the kernel), the deepest one whose \
-             residency fits {} µs",
-            state.name,
-            state.latency_us,
-            spacing_ns / 1e3
-        ),
-    )
+    let low = 100.0 + 0.15 * shallow_ns.min(deep_ns);
+    let (IdleState { name, latency_us, .. }, us) = (state, spacing_ns / 1e3);
+    let why =
+        format!("exit from idle state {name} ({latency_us} µs), the deepest that fits {us} µs");
+    Law::hardware(range(low, 300.0 + 0.6 * deep_ns, 1_500.0 + 1.6 * deep_ns), why)
 }
 
 /// The idle state that a governor picks for a gap of this length, the deepest that pays, and the
@@ -272,20 +231,13 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     };
     let scheduler = &site.host.kernel.scheduler;
     if scheduler.feature("WAKEUP_PREEMPTION") == Some(false) || scheduler.extension.is_some() {
-        let Range { low, likely, high } = at_once.range;
-        return at_once
-            .at(range(low, likely + 0.5 * slice.range.likely, high + slice.range.high))
-            .and(
-                "wake-ups may not preempt here (WAKEUP_PREEMPTION off, or a sched_ext scheduler): \
-                 the spinner may keep the CPU for its time slice",
-            )
-            .with(&slice);
+        let Range { likely, high, .. } = slice.range;
+        let later = |of: Range| range(of.low, of.likely + 0.5 * likely, of.high + high);
+        let why = "the spinner may keep its slice (WAKEUP_PREEMPTION off, or sched_ext)";
+        return at_once.reshaped(later).and(why).with(&slice);
     }
-    let why = format!(
-        "a wake-up usually preempts the spinner at once, and rarely waits for the end of its time \
-         slice, at most {:.1} ms",
-        slice.range.high / 1e6
-    );
+    let ms = slice.range.high / 1e6;
+    let why = format!("the spinner is preempted at once, or rarely after its slice of {ms:.1} ms");
     at_once.widened(1.0, 1.5, why).with(&slice)
 }
 
@@ -302,16 +254,11 @@ pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
         true => (0.02, "other kernel work"),
         false => (0.1, "perhaps other guests"),
     };
-    Law::software(
-        range(share(low), share(likely), share(longest).max(stray)),
-        format!(
-            "a wake-up that is {:.0} to {:.0} µs late misses the points in between; a few are \
-             later ({whose})",
-            low / 1e3,
-            longest / 1e3,
-        ),
-    )
-    .counting_if(!is_bare(site), Condition::Hypervisor)
+    let [from, to] = [low, longest].map(|ns| ns / 1e3);
+    let why =
+        format!("being {from:.0} to {to:.0} µs late misses points; a few are later ({whose})");
+    Law::software(range(share(low), share(likely), share(longest).max(stray)), why)
+        .counting_if(!is_bare(site), Condition::Hypervisor)
 }
 
 /// os.switch's figure at a distance, in ns: threads by futex, else processes by pipe.

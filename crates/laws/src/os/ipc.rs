@@ -56,44 +56,35 @@ struct Service {
 impl Via {
     fn service(self) -> Service {
         let (message, page, queued, what) = match self {
-            Via::Pipe => (
-                range(280.0, 640.0, 1500.0),
-                range(60.0, 180.0, 500.0),
-                [65536.0, 16.0],
-                "two pipe locks, a page allocated and freed",
-            ),
-            Via::UnixStream | Via::Socketpair => (
-                range(600.0, 1400.0, 3200.0),
-                range(30.0, 120.0, 350.0),
-                [270.0, 40.0],
-                "a socket buffer allocated, queued and freed",
-            ),
-            Via::UnixDatagram => (
-                range(700.0, 1600.0, 3600.0),
-                range(30.0, 120.0, 350.0),
-                [11.0, 11.0],
-                "a socket buffer allocated, queued and freed, a peer lookup",
-            ),
-            Via::Eventfd => {
-                (range(120.0, 320.0, 900.0), range(0.0, 0.0, 0.0), [1.0, 1.0], "two counter locks")
+            Via::Pipe => {
+                let page = range(60.0, 180.0, 500.0);
+                ((280.0, 640.0, 1500.0), page, [65536.0, 16.0], "two pipe locks, a page taken")
             }
-            Via::Mqueue => (
-                range(500.0, 1100.0, 2600.0),
-                range(30.0, 120.0, 350.0),
-                [10.0, 10.0],
-                "a message allocated, queued in a tree and freed",
-            ),
-            Via::ShmFutex => (
-                range(60.0, 300.0, 1000.0),
-                range(0.0, 5.0, 20.0),
-                [65536.0, 16.0],
-                "two futex lookups",
-            ),
+            Via::UnixStream | Via::Socketpair => {
+                ((600.0, 1400.0, 3200.0), BUFFERED, [270.0, 40.0], "a socket buffer queued")
+            }
+            Via::UnixDatagram => {
+                let what = "a socket buffer queued, a peer lookup";
+                ((700.0, 1600.0, 3600.0), BUFFERED, [11.0, 11.0], what)
+            }
+            Via::Eventfd => {
+                ((120.0, 320.0, 900.0), range(0.0, 0.0, 0.0), [1.0, 1.0], "two counter locks")
+            }
+            Via::Mqueue => {
+                ((500.0, 1100.0, 2600.0), BUFFERED, [10.0, 10.0], "a message queued in a tree")
+            }
+            Via::ShmFutex => {
+                let page = range(0.0, 5.0, 20.0);
+                ((60.0, 300.0, 1000.0), page, [65536.0, 16.0], "two futex lookups")
+            }
         };
-        Service { message, page, queued, what }
+        let (low, likely, high) = message;
+        Service { message: range(low, likely, high), page, queued, what }
     }
 }
 
+/// Cycles of a page of a message that the kernel queues.
+const BUFFERED: Range = range(30.0, 120.0, 350.0);
 /// Bytes that may lie on the way of a pipe or ring; other mechanisms are taken alike.
 const BUFFER_BYTES: f64 = 65536.0;
 
@@ -236,11 +227,10 @@ impl Parts {
             .unwrap_or_else(|| clocked(facts, Law::hardware(inverse(bytes, rate), copied)));
         let measured = facts.known.and_then(|known| measured_switch(known, way.pair));
         let handover = match measured {
-            Some(ns) => Law::measured(
-                ns,
-                0.25,
-                format!("{ns:.0} ns per hand-over beyond its calls (measured by os.switch)"),
-            ),
+            Some(ns) => {
+                let why = format!("{ns:.0} ns per hand-over beyond its calls (by os.switch)");
+                Law::measured(ns, 0.25, why)
+            }
             None if is_same => kernel_work(facts, SWITCH, "a context switch"),
             None => waking(facts.site),
         };
@@ -257,11 +247,9 @@ impl Parts {
 /// An idle CPU woken, in ns.
 fn waking(site: &Site) -> Law {
     let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
+    let halt = "an idle CPU woken, by the hypervisor if it has halted";
     match site.host.kernel.virtualisation.is_guest {
-        Some(true) => {
-            let halt = "an idle CPU woken, by the hypervisor if it has halted";
-            guest_wake(site, Law::of(WAKE_GUEST, halt))
-        }
+        Some(true) => guest_wake(site, Law::of(WAKE_GUEST, halt)),
         Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
         None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }

@@ -55,17 +55,11 @@ fn services(operation: Operation) -> (&'static [Range], &'static str) {
         Operation::Install => (&[DISPOSE], "exchange a disposition"),
         Operation::Mask => (&[MASK], "change the signal mask"),
         Operation::Ignored => (&[DROP], "look up the thread, find the signal ignored"),
-        Operation::Catch => {
-            (&[SEND, FRAME, RETURN], "queue and deliver the signal, build the frame and restore it")
+        Operation::Catch => (&[SEND, FRAME, RETURN], "deliver, build and restore a frame"),
+        Operation::SelfKill => {
+            (&[SEND, CHOOSE, FRAME, RETURN], "find the process, build and restore a frame")
         }
-        Operation::SelfKill => (
-            &[SEND, CHOOSE, FRAME, RETURN],
-            "look up the process, queue and deliver the signal, build the frame and restore it",
-        ),
-        Operation::Fault => (
-            &[FORBIDDEN, SEND, FRAME, RETURN],
-            "refuse the page fault, force the signal, build the frame and restore it",
-        ),
+        Operation::Fault => (&[FORBIDDEN, SEND, FRAME, RETURN], "refuse the fault, build a frame"),
     }
 }
 
@@ -92,14 +86,11 @@ pub fn signal(facts: Facts, operation: Operation) -> Law {
 fn state_bytes(site: &Site) -> (f64, String) {
     let cpu = &site.host.cpu;
     let has = |name: &str| cpu.flags.iter().any(|flag| flag == name);
-    let mut bytes = match cpu.arch {
-        Arch::Aarch64 => 528.0,
-        Arch::X86_64 => 576.0,
+    let (mut bytes, first) = match cpu.arch {
+        Arch::Aarch64 => (528.0, "Arm's vector registers"),
+        Arch::X86_64 => (576.0, "x87 and SSE"),
     };
-    let mut parts = vec![match cpu.arch {
-        Arch::Aarch64 => "Arm's vector registers",
-        Arch::X86_64 => "x87 and SSE",
-    }];
+    let mut parts = vec![first];
     for (flag, size, name) in [
         ("avx", 256.0, "AVX"),
         ("avx512f", 1600.0, "AVX-512"),

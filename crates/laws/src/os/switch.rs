@@ -12,6 +12,7 @@ use bench::experiment::{Domain, Fields as _, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
 use host::Arch;
+use host::cpu::IdleState;
 use record::event::Range;
 
 symbols! {
@@ -121,14 +122,11 @@ pub fn one_party(facts: Facts, of: &Handover) -> Law {
 /// Cycles of the two services of a hand-over beyond entry and exit.
 fn services(via: Via) -> (Range, &'static str) {
     match via {
-        Via::Pipe | Via::Ring | Via::FirstRun => (
-            range(280.0, 640.0, 1500.0),
-            "two pipe locks, a few bytes copied in and out, a check for pollers",
-        ),
-        Via::Eventfd => (range(160.0, 400.0, 1000.0), "lock and change a counter twice"),
-        Via::Futex | Via::Yield => {
-            (range(90.0, 260.0, 700.0), "two hash bucket lookups, one word read")
+        Via::Pipe | Via::Ring | Via::FirstRun => {
+            (range(280.0, 640.0, 1500.0), "two pipe locks, a few bytes")
         }
+        Via::Eventfd => (range(160.0, 400.0, 1000.0), "lock and change a counter twice"),
+        Via::Futex | Via::Yield => (range(90.0, 260.0, 700.0), "two bucket lookups, a word read"),
     }
 }
 
@@ -167,14 +165,8 @@ pub fn handover(facts: Facts, of: &Handover) -> Law {
 fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
     let site = facts.site;
     let (own, what) = match of.via {
-        Via::Yield => (
-            range(450.0, 1100.0, 2900.0),
-            "the scheduler's choice, save and restore of the thread's state",
-        ),
-        _ => (
-            range(1050.0, 2100.0, 4400.0),
-            "a wake-up, the scheduler's choice, save and restore of the thread's state",
-        ),
+        Via::Yield => (range(450.0, 1100.0, 2900.0), "the scheduler, the thread's state"),
+        _ => (range(1050.0, 2100.0, 4400.0), "a wake-up, the scheduler, the thread's state"),
     };
     let mut cycles = Work::from(own).law(site, what);
     if of.has_processes() {
@@ -189,15 +181,14 @@ fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
         let barrier = range(1000.0, 3000.0, 9000.0);
         cycles = cycles + Law::software(barrier, "IBPB on every process switch");
     }
-    let mut law = in_kernel(facts, cycles);
     let kernel = &site.host.kernel;
-    if of.has_processes() && kernel.release.is_none() {
-        law = law.widened(1.0, 1.6, "a kernel of unknown version may flush the TLB");
-    }
-    if kernel.container.runtime.as_deref() == Some("gvisor") {
-        law = law.widened(1.0, 40.0, "gVisor has its own scheduler");
-    }
-    law
+    let is_gvisor = kernel.container.runtime.as_deref() == Some("gvisor");
+    let may_flush = "a kernel of unknown version may flush the TLB";
+    in_kernel(facts, cycles)
+        .when(of.has_processes() && kernel.release.is_none(), |law| {
+            law.widened(1.0, 1.6, may_flush)
+        })
+        .when(is_gvisor, |law| law.widened(1.0, 40.0, "gVisor has its own scheduler"))
 }
 
 /// Address spaces in one CPU's TLB: x86's TLB_NR_DYN_ASIDS (asm/tlbflush.h).
@@ -236,9 +227,7 @@ fn refilled(facts: Facts, of: &Handover, switch: Law) -> Law {
     let (per_line, from) = match (first, second, last) {
         // The kernel's own lines take part of a small cache.
         (Some(first), ..) if 2 * all <= first => (range(0.05, 0.6, 6.0), "the first-level cache"),
-        (_, Some(second), _) if 2 * all <= second => {
-            (range(0.2, 2.5, 14.0), "the second-level cache")
-        }
+        (_, Some(second), _) if 2 * all <= second => (range(0.2, 2.5, 14.0), "second-level cache"),
         (_, _, Some(last)) if 2 * all <= last => (range(0.5, 7.0, 60.0), "the last-level cache"),
         (None, None, None) => (range(0.05, 5.0, 150.0), "caches of unknown size"),
         _ => (range(1.0, 20.0, 200.0), "memory in part"),
@@ -267,11 +256,9 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
     let woken =
         scheduler + Law::hardware(lines, "its cache lines transferred") + idle_exit(facts.site);
     // Calls that overlap or do not.
-    let law = woken.by(range(0.75, 1.0, 1.2));
-    match of.via {
-        Via::Yield => law.widened(2.0, 2.0, "sched_yield does not switch to another CPU"),
-        _ => law,
-    }
+    woken.by(range(0.75, 1.0, 1.2)).when(of.via == Via::Yield, |law| {
+        law.widened(2.0, 2.0, "sched_yield does not switch to another CPU")
+    })
 }
 
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
@@ -281,35 +268,27 @@ fn idle_exit(site: &Site) -> Law {
         return guest_wake(site, halt);
     }
     let states = &site.host.cpu.idle_states;
-    let halted =
-        states.iter().find(|state| state.latency_us > 0 && !state.disabled && state.name != "POLL");
-    let law = match halted {
-        Some(state) => {
-            let ns = state.latency_us as f64 * 1e3;
-            Law::hardware(
-                range(150.0 + 0.15 * ns, 400.0 + 0.7 * ns, 2_000.0 + 4.0 * ns),
-                format!(
-                    "exit from idle state {} ({} µs according to the kernel)",
-                    state.name, state.latency_us
-                ),
-            )
+    let halts =
+        |state: &&IdleState| state.latency_us > 0 && !state.disabled && state.name != "POLL";
+    let law = match states.iter().find(halts) {
+        Some(IdleState { name, latency_us, .. }) => {
+            let ns = *latency_us as f64 * 1e3;
+            let of = range(150.0 + 0.15 * ns, 400.0 + 0.7 * ns, 2_000.0 + 4.0 * ns);
+            Law::hardware(of, format!("exit from idle state {name} of {latency_us} µs"))
         }
-        None => Law::hardware(
-            range(200.0, 1_700.0, 12_000.0),
-            "exit from an idle state that the kernel does not describe",
-        ),
+        None => {
+            let why = "exit from an idle state that the kernel does not describe";
+            Law::hardware(range(200.0, 1_700.0, 12_000.0), why)
+        }
     };
-    match site.host.kernel.virtualisation.is_guest {
-        None => law.widened(1.0, 4.0, "perhaps a virtual machine"),
-        Some(_) => law,
-    }
+    let is_known = site.host.kernel.virtualisation.is_guest.is_some();
+    law.when(!is_known, |law| law.widened(1.0, 4.0, "perhaps a virtual machine"))
 }
 
 /// From the parent's wait to the first instruction of a child just forked, in ns.
 pub fn first_run(facts: Facts) -> Law {
     let of = Handover::plain(Via::Yield);
-    let what = "the child returns from fork and faults on its first code page, which fork does not \
-                copy";
+    let what = "the child returns from fork and faults on its first code page";
     call(facts, 0.1)
         + on_one_cpu(facts, &of)
         + kernel_work(facts, range(900.0, 5_000.0, 40_000.0), what)
@@ -317,12 +296,8 @@ pub fn first_run(facts: Facts) -> Law {
 
 /// The switch between processes over the one between threads.
 pub fn process_to_thread(site: &Site) -> Law {
-    let law = Law::hardware(
-        range(0.95, 1.25, 2.3),
-        "the same context switch, plus the address space and its TLB misses",
-    );
-    match site.host.cpu.flags.iter().any(|flag| flag == "pcid") {
-        true => law,
-        false => law.widened(1.0, 1.4, "the CPU reports no PCID, so the kernel may flush the TLB"),
-    }
+    let why = "the same context switch, plus the address space and its TLB misses";
+    let flushes = "the CPU reports no PCID, so the kernel may flush the TLB";
+    let has_pcid = site.host.cpu.flags.iter().any(|flag| flag == "pcid");
+    Law::hardware(range(0.95, 1.25, 2.3), why).when(!has_pcid, |law| law.widened(1.0, 1.4, flushes))
 }

@@ -1,5 +1,5 @@
 use super::*;
-use bench::experiment::fixtures::{bare_site, recorded};
+use bench::experiment::fixtures::{self, bare_site, recorded};
 use record::key::Key;
 
 /// A bare machine of 4 GHz whose kernel says this about these vulnerabilities.
@@ -15,11 +15,10 @@ fn mitigated(texts: &[(&str, &str)]) -> Site {
 }
 
 fn known(call_ns: f64) -> Known {
-    let mut known = Known::default();
-    let case = CaseId::new().with("clock", "clock_gettime_syscall");
-    known.insert(Key::new("clock.read", &case, "cost"), call_ns);
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.5e9);
-    known
+    fixtures::known(&[
+        ("clock.read", "clock=clock_gettime_syscall", "cost", call_ns),
+        ("clock.rate", "", "core_frequency", 3.5e9),
+    ])
 }
 
 fn width(estimate: &Law) -> f64 {

@@ -210,13 +210,11 @@ mod tests {
 
     fn member(before: Option<f64>, after: Option<f64>) -> Member {
         Member {
-            cpu: 0,
             units: 1.0,
             core_hz_before: before,
             core_hz_after: after,
-            late_ns: 0.0,
             steady_rate: Some(5.0),
-            stretches: Vec::new(),
+            ..Member::default()
         }
     }
 

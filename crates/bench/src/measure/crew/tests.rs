@@ -1,4 +1,4 @@
-use super::{Account, Crew, Log, NeverTogether};
+use super::{Account, Crew, Log, Member, NeverTogether};
 use crate::measure::CoreClock;
 use crate::measure::clock::Clock;
 use anyhow::{Result, bail};
@@ -110,15 +110,7 @@ fn members_that_were_never_together_are_told_from_those_that_failed() {
     let account = |first_tick| {
         let mut log = Log::with_room(4);
         log.push(first_tick, 0);
-        Ok(Account {
-            log,
-            start: 1000,
-            cpu: 0,
-            way: 0,
-            core_hz_before: None,
-            core_hz_after: None,
-            stretches: Vec::new(),
-        })
+        Ok(Account { log, start: 1000, way: 0, member: Member::default() })
     };
     let crew = crew(vec![0, 1]);
     let apart = crew.settle(vec![account(1000), account(u64::MAX / 2)]);

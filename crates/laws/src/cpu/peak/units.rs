@@ -10,24 +10,9 @@ use record::event::Range;
 /// Designs whose published throughputs no core of the design passes: their ports are documented.
 fn is_firm(core: Core) -> bool {
     use Core::*;
-    matches!(
-        core,
-        SandyBridge
-            | IvyBridge
-            | Haswell
-            | Broadwell
-            | SkylakeClient
-            | SkylakeServer
-            | PalmCove
-            | SunnyCove
-            | WillowCove
-            | CypressCove
-            | GoldenCove
-            | RaptorCove
-            | RedwoodCove
-            | Zen3
-            | Zen4
-    )
+    let intels = [SandyBridge, IvyBridge, Haswell, Broadwell, SkylakeClient, SkylakeServer];
+    let coves = [PalmCove, SunnyCove, WillowCove, CypressCove, GoldenCove, RaptorCove, RedwoodCove];
+    intels.contains(&core) || coves.contains(&core) || matches!(core, Zen3 | Zen4)
 }
 
 /// Floating scalar additions and multiplications together a cycle, by the units that do either: on

@@ -26,17 +26,11 @@ pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
         let because = "one page, one large folio or one file-system block";
         return Law::software(range(page, page, 16.0 * page), because);
     }
-    let (ahead, from) = match disk.and_then(|disk| disk.read_ahead_bytes) {
-        Some(bytes) => {
-            (bytes as f64, "the readahead window around the fault (the device's read_ahead_kb)")
-        }
-        None => (
-            READAHEAD_BYTES,
-            "the default readahead window around the fault; the device's read_ahead_kb is unknown",
-        ),
-    };
-    let likely = ahead.max(page);
-    Law::software(range(page, likely, 2.5 * likely), from)
+    let told = disk.and_then(|disk| disk.read_ahead_bytes);
+    let likely = told.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(page);
+    let from = if told.is_some() { "the device's read_ahead_kb" } else { "the default" };
+    let why = format!("the readahead window around the fault ({from})");
+    Law::software(range(page, likely, 2.5 * likely), why)
 }
 
 /// Bytes read for a major fault of a window that is touched in order: the first alone finds no page.
@@ -52,11 +46,10 @@ pub fn window_bytes_per_fault(
     if !readahead {
         return single;
     }
-    let Range { low, likely, high } = single.range;
     let window = window as f64;
-    single.at(range(low, window + 2.0 * likely, window + 1.5 * high)).and(
-        "pages on their way are no major faults; two readahead windows beyond the touched bytes count",
-    )
+    let with = |of: Range| range(of.low, window + 2.0 * of.likely, window + 1.5 * of.high);
+    let why = "pages on their way are no major faults; two windows beyond the touched bytes count";
+    single.reshaped(with).and(why)
 }
 
 /// One fault, in ns.

@@ -14,17 +14,11 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
         "busy" if flow.of.message < 4096 => {
             of(0.1, 0.95, 1.3, "a queue of small messages may run empty")
         }
-        "busy" if is_here && flow.streams > 1 => {
-            let why = "streams that share a CPU run empty while others run";
-            of(0.2, 0.7, 1.3, why)
-        }
+        "busy" if is_here && flow.streams > 1 => of(0.2, 0.7, 1.3, "streams share a CPU in turns"),
         "busy" => of(0.6, 1.0, 1.3, "the sender always has data; the kernel counts in ticks"),
         "receive_window_limited" => limited(site, &way, flow, true),
         "send_buffer_limited" => limited(site, &way, flow, false),
-        "retransmitted" if is_here => {
-            let why = "loopback loses nothing, but TCP may retransmit a loss probe";
-            of(0.0, 1e-4, 0.01, why)
-        }
+        "retransmitted" if is_here => of(0.0, 1e-4, 0.01, "TCP may retransmit a loss probe"),
         "retransmitted" if is_doubtful(&way) => {
             of(0.0, 0.002, 0.3, "a path that may lose segments")
         }
@@ -56,12 +50,7 @@ fn is_doubtful(way: &Way<'_>) -> bool {
 fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
     if way.kind() == Kind::Loopback {
         return match by_receiver {
-            true => of(
-                0.0,
-                0.1,
-                1.0,
-                "limits if the receiver does not keep up or its buffer has not grown yet",
-            ),
+            true => of(0.0, 0.1, 1.0, "a slow receiver, or a buffer that has not grown, limits"),
             false => of(0.0, 0.0, 0.35, "segments are acknowledged within the sending call"),
         };
     }
@@ -102,12 +91,12 @@ impl Lost {
     fn of(site: &Site, way: &Way<'_>, flow: &Flow) -> Lost {
         let bytes = 1e9 * flow.of.message as f64 * flow.streams as f64;
         let tried = inverse(bytes, work(Facts::prior(site), flow).sender.range);
-        let tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
+        let mut tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
         let paced = flow.interval_ns > 0;
-        let tried = match paced {
-            true => least(tried, scaled(range(0.9, 1.0, 1.02), bytes / flow.interval_ns as f64)),
-            false => tried,
-        };
+        if paced {
+            let rate = bytes / flow.interval_ns as f64;
+            tried = least(tried, scaled(range(0.9, 1.0, 1.02), rate));
+        }
         let none = range(0.0, 0.0, 0.02);
         let (sender, path, arrive, mut because) = if way.kind() == Kind::Loopback {
             let why = "loopback has no queue: the sending call delivers the datagram";
@@ -119,28 +108,19 @@ impl Lost {
             // The driver of a card at this end lets the sender wait; a shaper or a bridge drops,
             // with or without a report to the sender.
             let waits = way.kind() == Kind::Wired && !way.is_shaped();
-            let (sender, path) = match waits {
-                true => (
-                    range(0.0, 0.0, 0.1_f64.max(0.3 * over.high)),
-                    beyond(least(tried, link), link, floor),
-                ),
-                false => {
-                    (range(0.0, 0.0, over.high), range(0.0, over.likely, over.high.max(floor)))
-                }
+            let (refused, path) = match waits {
+                true => (0.1_f64.max(0.3 * over.high), beyond(least(tried, link), link, floor)),
+                false => (over.high, range(0.0, over.likely, over.high.max(floor))),
             };
-            let why = format!(
-                "{:.1} MB/s sent, {:.1} MB/s carried",
-                tried.likely / 1e6,
-                link.likely / 1e6
-            );
-            (sender, path, least(tried, link), why)
+            let [sent, carried] = [tried, link].map(|of| of.likely / 1e6);
+            let why = format!("{sent:.1} MB/s sent, {carried:.1} MB/s carried");
+            (range(0.0, 0.0, refused), path, least(tried, link), why)
         };
         let takes = taken(site, flow);
-        let floor = if paced { 0.05 } else { 0.1 };
-        let receiver = match flow.is_same_cpu() {
-            true if paced => beyond(arrive, takes, 0.3),
-            true => range(0.0, 0.5, 0.99),
-            false => beyond(arrive, takes, floor),
+        let receiver = match (flow.is_same_cpu(), paced) {
+            (true, true) => beyond(arrive, takes, 0.3),
+            (true, false) => range(0.0, 0.5, 0.99),
+            (false, paced) => beyond(arrive, takes, if paced { 0.05 } else { 0.1 }),
         };
         because.push_str(&format!(", {:.1} MB/s read by the receiver", takes.likely / 1e6));
         if flow.is_same_cpu() {

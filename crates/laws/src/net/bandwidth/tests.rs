@@ -4,10 +4,9 @@ use super::{
 use crate::Facts;
 use crate::net::{Ends, Protocol};
 use bench::experiment::fixtures::joined::{GIGABIT, VETH, joined};
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::{known, recorded, sites};
 use bench::experiment::{Known, Site};
 use record::event::Range;
-use record::key::{CaseId, Key};
 
 const TCP: Bytes = Bytes {
     protocol: Protocol::Tcp,
@@ -27,11 +26,7 @@ fn prior(site: &Site, of: Bytes) -> Range {
 }
 
 fn copying(rate: f64) -> Known {
-    let mut known = Known::default();
-    let case = CaseId::new().with("op", "copy").with("level", "DRAM").with("threads", 1_u64);
-    let key = Key::new("memory.bandwidth", &case, "bandwidth");
-    known.insert(key, rate);
-    known
+    known(&[("memory.bandwidth", "op=copy,level=DRAM,threads=1", "bandwidth", rate)])
 }
 
 #[test]

@@ -23,17 +23,15 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
         return None;
     }
     let (near, far) = (&site.host.net, &peer.host.net);
-    let (sender, receiver) = match flow.is_up() {
-        true => (near, far),
-        false => (far, near),
+    let (sender, receiver) = if flow.is_up() { (near, far) } else { (far, near) };
+    let held = |bytes: Option<u64>, usual: Range, share| {
+        let told = bytes.map_or(usual, |bytes| scaled(range(1.0, 1.0, 1.0), bytes as f64));
+        product(told, share)
     };
-    let told = |bytes: Option<u64>, usual: Range| {
-        bytes.map_or(usual, |bytes| scaled(range(1.0, 1.0, 1.0), bytes as f64))
-    };
-    let received =
-        product(told(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE), WINDOW_SHARE);
-    let kept = product(told(sender.tcp_send_buffer_max_bytes, USUAL_SEND), PAYLOAD_SHARE);
-    let window = least(received, kept);
+    let window = least(
+        held(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE, WINDOW_SHARE),
+        held(sender.tcp_send_buffer_max_bytes, USUAL_SEND, PAYLOAD_SHARE),
+    );
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
     let because = format!(

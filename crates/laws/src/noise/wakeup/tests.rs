@@ -1,19 +1,11 @@
-use super::{GridClock, IdleStates, Load, Policy, Slack, Sleep, chosen, latency, missed};
+use super::{IdleStates, Load, Policy, Slack, Sleep, chosen, latency, missed};
 use crate::{Facts, Law, range};
 use bench::experiment::Site;
 use bench::experiment::fixtures::recorded;
 use host::cpu::IdleState;
 use record::event::Condition;
 
-const PLAIN: Sleep = Sleep {
-    spacing: 1_000_000,
-    load: Load::Idle,
-    clock: GridClock::Monotonic,
-    policy: Policy::Other,
-    slack: Some(Slack::Default),
-    idle_states: IdleStates::Allowed,
-};
-
+const PLAIN: Sleep = Sleep::plain(1_000_000);
 const LEAST: Sleep = Sleep { slack: Some(Slack::Least), ..PLAIN };
 
 fn likely_us(site: &Site, sleep: &Sleep) -> f64 {

@@ -1,19 +1,16 @@
 use super::{Via, Way, round_trip, switches};
 use crate::Facts;
-use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{bare_site, case, known};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
-use record::key::{CaseId, Key};
+use record::key::Key;
 
 fn facts<'run>(site: &'run Site, known: &'run Known) -> Facts<'run> {
     Facts { site, known: Some(known) }
 }
 
 fn syscall_known(getpid_ns: f64) -> Known {
-    let mut known = Known::default();
-    let call = CaseId::new().with("call", "getpid");
-    known.insert(Key::new("os.syscall", &call, "latency"), getpid_ns);
-    known
+    known(&[("os.syscall", "call=getpid", "latency", getpid_ns)])
 }
 
 #[test]
@@ -39,7 +36,7 @@ fn measured_parts_take_the_place_of_stated_ones() {
     let mut known = syscall_known(80.0);
     assert!(super::adds(&known));
     let without = round_trip(facts(&site, &known), &way);
-    let switch = CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "llc");
+    let switch = case("via=pipe,parties=processes,pair=llc");
     known.insert(Key::new("os.switch", &switch, "handover"), 20_000.0);
     assert_eq!(round_trip(facts(&site, &known), &way), without, "with the calls in it");
     known.insert(Key::new("os.switch", &switch, "one_party"), 400.0);
