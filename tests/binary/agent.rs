@@ -27,7 +27,8 @@ fn a_new_key_is_for_its_owner_alone_and_overwrites_nothing() {
     let key = fs::read_to_string(here.path("key")).unwrap();
     assert_eq!(key.trim().len(), 64);
     assert!(!answer.err.contains(key.trim()) && answer.out.is_empty());
-    here.ends(3, &["agent", "--new-key", "key"]);
+    here.ends(2, &["agent", "--new-key", "key"]);
+    here.ends(2, &["agent", "--listen", "0", "--key-file", "absent"]);
     assert_eq!(fs::read_to_string(here.path("key")).unwrap(), key);
 }
 
