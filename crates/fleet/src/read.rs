@@ -139,7 +139,7 @@ fn header(line: &[u8]) -> Result<Header, Unreadable> {
     }
     // Runs count formats of their own.
     if value.get("run").is_some() {
-        return Err(refused("it is that of a run, which `plumb report` shows".to_owned()));
+        return Err(refused("it is the record of a run, which `plumb report` shows".to_owned()));
     }
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(found) if found > u64::from(FLEET_FORMAT) => return Err(Unreadable::Newer { found }),
@@ -251,7 +251,7 @@ mod tests {
         seal::seal(&mut run);
         run.push(b'\n');
         let error = read(&run[..]).unwrap_err().to_string();
-        assert!(error.contains("that of a run, which `plumb report` shows"), "{error}");
+        assert!(error.contains("the record of a run, which `plumb report` shows"), "{error}");
         for other in ["hello\n", "{\"event\":\"plan\"}\n", "{\"event\":\"header\",\"format\":1}\n"]
         {
             assert!(matches!(read(other.as_bytes()), Err(Unreadable::NotASweep { .. })));
