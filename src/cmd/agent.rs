@@ -112,7 +112,7 @@ fn tell(to: BorrowedFd<'_>, line: &str) {
 }
 
 fn new_key(file: &Path) -> Result<(), Failure> {
-    Key::random()?.write(file)?;
+    Key::random()?.write(file).map_err(usage)?;
     output::diagnose(&format!(
         "plumb agent: a new key is in {}; copy it to the other host over a private channel (scp -p)",
         file.display()
@@ -121,7 +121,7 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 }
 
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
-    let keys = Keys::open(file)?;
+    let keys = Keys::open(file).map_err(usage)?;
     // A usage error is reported now, not to the first session.
     office::site(office).map_err(usage)?;
     let mut agent = Listen::new(office, keys, at)?;

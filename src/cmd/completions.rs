@@ -32,8 +32,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let known: Vec<String> = Shell::value_variants().iter().map(Shell::to_string).collect();
         Failure::Usage(format!("$SHELL names no known shell; type one of {}", known.join(", ")))
     })?;
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "plumb", &mut script);
+    let script = script(shell);
     if !args.install {
         return Ok(output::print(&String::from_utf8_lossy(&script))?);
     }
@@ -52,6 +51,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
         );
     }
     Ok(output::print(&text)?)
+}
+
+/// The script, which the generator would also offer hidden commands in.
+fn script(shell: Shell) -> Vec<u8> {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut command = clap::Command::new("plumb")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(shown);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "plumb", &mut script);
+    script
 }
 
 /// Where a shell looks for the script: of the machine for root, else of the user.
@@ -85,9 +98,18 @@ fn place(
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::{place, script};
+    use clap::ValueEnum as _;
     use clap_complete::Shell;
     use std::path::Path;
+
+    #[test]
+    fn scripts_offer_no_hidden_command() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(script(*shell)).expect("is UTF-8");
+            assert!(script.contains("crosscheck") && !script.contains("worker"), "{shell}");
+        }
+    }
 
     #[test]
     fn scripts_go_where_shells_look() {

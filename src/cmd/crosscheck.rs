@@ -5,7 +5,7 @@ mod shown;
 use crate::cmd::choice::PresetName;
 use crate::cmd::report::{self, Format};
 use crate::cmd::run::stop_flag;
-use crate::cmd::{Failure, output, usage};
+use crate::cmd::{Failure, output, time, usage};
 use analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use anyhow::{Context, Result};
 use bench::experiment::Preset;
@@ -54,7 +54,7 @@ pub struct Args {
     pairs: Option<u32>,
     /// Stop a tool that takes longer than this in one turn, for example 30s [default: the tool's
     /// own limit]
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
     limit: Option<Duration>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]

@@ -3,7 +3,7 @@
 mod core;
 mod limits;
 
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, time};
 use exp_os::noise::attribution::{Rung, ladder};
 use host::counters::Snapshot;
 use host::{Host, Root, choose_cpu, format_cpus};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub struct Args {
     /// How long to watch for steal, busy CPUs and a shared core
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = time)]
     watch: Duration,
     /// Check only the interface that leads to this address [default: all that are up]; may be
     /// repeated

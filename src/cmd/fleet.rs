@@ -16,7 +16,7 @@ mod sweep;
 use crate::cmd::Failure;
 use clap::Subcommand;
 
-/// Measure many machines, and find the nodes and links that are slower than their peers
+/// Measures many machines, and finds the nodes and links that are slower than their peers
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

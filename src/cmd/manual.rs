@@ -4,7 +4,6 @@
 use crate::cmd::{Cli, Failure, output};
 use anyhow::Context;
 use clap::CommandFactory;
-use session::store::file::write_whole;
 use std::path::PathBuf;
 
 /// Exit codes of all commands.
@@ -45,11 +44,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut all = vec![Cli::command().disable_help_subcommand(true)];
     all[0].build();
     if let Some(directory) = args.to {
+        if !directory.is_dir() {
+            return Err(Failure::Usage(format!(
+                "--to: there is no directory {}; name an existing one",
+                directory.display()
+            )));
+        }
         // As clap_mangen::generate_to, which would write through links.
         while let Some(command) = all.pop() {
             all.extend(command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned());
             let man = clap_mangen::Man::new(command);
-            write_whole(&directory.join(man.get_filename()), page(&man)?.as_bytes())?;
+            output::write(&directory.join(man.get_filename()), &page(&man)?)?;
         }
         return Ok(());
     }

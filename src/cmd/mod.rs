@@ -114,6 +114,12 @@ pub fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Usage(format!("{:#}", error.into()))
 }
 
+/// A time as an option takes it. Errors: what to type.
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: type a duration, for example 90s, 10m or 7d"))
+}
+
 impl Failure {
     /// What was typed makes no sense, in these words.
     fn usage(text: &str) -> Failure {
@@ -151,10 +157,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Options that take a number also take `-1` or `-5s`, so that the option's own message says what is
-/// allowed. Without this the parser takes the value for an option.
+/// Options that take a number also take `-1` or `-5s`, and lists of CPUs `-1`, so that the option's
+/// own message says what is allowed. Without this the parser takes the value for an option.
 fn negative_numbers(command: clap::Command) -> clap::Command {
     let numbers = [
+        TypeId::of::<u16>(),
         TypeId::of::<u32>(),
         TypeId::of::<u64>(),
         TypeId::of::<usize>(),
@@ -164,7 +171,8 @@ fn negative_numbers(command: clap::Command) -> clap::Command {
     let signed = move |arg: clap::Arg| {
         let kind = arg.get_value_parser().type_id();
         let is_number = numbers.iter().any(|number| kind == *number);
-        if is_number { arg.allow_hyphen_values(true) } else { arg }
+        let is_cpus = arg.get_long() == Some("cpu");
+        arg.allow_hyphen_values(is_number).allow_negative_numbers(is_cpus)
     };
     command.mut_args(signed).mut_subcommands(negative_numbers)
 }
@@ -201,5 +209,56 @@ fn internal_error(fault: &panic::PanicHookInfo<'_>) -> String {
     match fault.location() {
         Some(at) => format!("plumb: internal error at {}:{}: {said}", at.file(), at.line()),
         None => format!("plumb: internal error: {said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, negative_numbers};
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    /// How the parser takes a command line.
+    fn parsed(line: &str) -> Result<clap::ArgMatches, clap::Error> {
+        negative_numbers(Cli::command()).try_get_matches_from(line.split(' '))
+    }
+
+    #[test]
+    fn every_command_says_in_the_third_person_what_it_does() {
+        fn check(command: &clap::Command) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+                let verb = about.split(' ').next().unwrap_or_default();
+                assert!(verb.ends_with('s'), "{}: {about}", sub.get_name());
+                check(sub);
+            }
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_answered_by_one_that_is() {
+        for line in [
+            "plumb runs prune --older-than 5",
+            "plumb crosscheck --limit -1s",
+            "plumb doctor --watch x",
+            "plumb fleet plan -N 2 --pair-within 5y5",
+        ] {
+            let refused = parsed(line).expect_err("is no time");
+            assert!(refused.to_string().contains("for example 90s"), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_negative_number_reaches_the_option_that_refuses_it() {
+        let run = parsed("plumb run --cpu -1").expect("the machine decides which CPUs there are");
+        let (_, run) = run.subcommand().expect("run");
+        assert_eq!(run.get_one::<String>("cpu").map(String::as_str), Some("-1"));
+        // An option that lacks its value takes no other option for it.
+        assert!(parsed("plumb run --cpu --json").is_err());
+        for line in ["plumb fleet run --hosts list --port -1", "plumb crosscheck --pairs -1"] {
+            let refused = parsed(line).expect_err("is out of range");
+            assert_eq!(refused.kind(), ErrorKind::ValueValidation, "{line}: {refused}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use report::document::Document;
 use report::{csv, html, json, markdown, openmetrics, terminal};
 use session::resume;
 use session::select::Selection;
+use session::store::{self, Store};
 use std::path::PathBuf;
 
 /// Shows a stored run: its summary, the whole report, or another format.
@@ -116,12 +117,13 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
 }
 
 /// A run on one screen; what no summary suits (a crosscheck's own record, a published machine) in
-/// full. `name` is what the user calls the run.
-pub fn screen(run: &Run, name: &str, look: terminal::Look) -> String {
+/// full. `name` is what the user calls the run; one that is still being written is not resumed.
+pub fn screen(run: &Run, name: &str, is_being_written: bool, look: terminal::Look) -> String {
     if run.header.is_crosscheck() || run.header.is_published() {
         return render(run, Format::Terminal, look);
     }
-    let resume = (!run.has_ended()).then(|| resume::command(name, &run.header.options));
+    let is_resumable = !run.has_ended() && !is_being_written;
+    let resume = is_resumable.then(|| resume::command(name, &run.header.options));
     let whole = format!("plumb report {} --full", report::shell(&[name.to_owned()]));
     let others = ["-f html -o r.html", "plumb compare A B", "plumb explain ID"];
     let next: Vec<&str> = resume.iter().chain([&whole]).map(String::as_str).chain(others).collect();
@@ -170,6 +172,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.tidy && args.format != Format::Csv {
         return Err(Failure::usage("--tidy works only with --format csv: type both"));
     }
+    if args.print == Print::Short && args.format != Format::Html {
+        return Err(Failure::usage("--print short works only with --format html: type both"));
+    }
+    let path = Store::here().find(&args.run);
+    let is_being_written = path.is_ok_and(|path| store::is_being_written(&path));
+    if is_being_written {
+        output::diagnose(&format!(
+            "plumb: {} is still being measured; this is what its record holds so far",
+            args.run
+        ));
+    }
     let run = if args.redact { stored::redacted(&args.run)? } else { stored::open(&args.run)? };
     let run = selected(run, &args.selectors)?;
     let look = match args.output {
@@ -180,7 +193,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Format::Terminal if !args.selectors.is_empty() => {
             terminal::render(&experiments(&run, &figures(&run)), look)
         }
-        Format::Terminal if !args.full => screen(&run, &args.run, look),
+        Format::Terminal if !args.full => screen(&run, &args.run, is_being_written, look),
         Format::Html => page(&run, args.print),
         Format::Csv if args.tidy => csv::tidy(&run, &parameters()),
         format => render(&run, format, look),
@@ -197,4 +210,23 @@ pub fn parameters() -> Vec<&'static str> {
     let params = experiments.flat_map(|experiment| experiment.card().params);
     let of_cases = params.filter(|param| param.role == Role::Case).map(|param| param.name);
     distinct([FAR, PLACEMENT].into_iter().chain(of_cases))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::screen;
+    use analysis::sample;
+    use report::terminal::Look;
+
+    #[test]
+    fn only_a_run_that_nobody_writes_is_to_be_resumed() {
+        let mut run = sample::run();
+        run.footer = None;
+        let look = Look { width: 100, colours: false };
+        for (is_being_written, is_offered) in [(false, true), (true, false)] {
+            let text = screen(&run, "last", is_being_written, look);
+            assert_eq!(text.contains("plumb run --resume last"), is_offered, "{text}");
+            assert!(text.contains("plumb report last --full"));
+        }
+    }
 }

@@ -19,6 +19,7 @@ use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, Full, RecordFile, Store};
 use session::{self, Progress};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,7 +113,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     say(format!(
         "{} series, expected time {}; the record is {}",
         setup.planned.work.len(),
-        duration(Duration::from_secs_f64(setup.planned.plan.eta_s)),
+        duration(expected(setup.planned.plan.eta_s, resumed.as_ref())),
         path.display()
     ));
     let mut shown = |progress: &Progress| show(&bar, progress);
@@ -126,6 +127,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, &setup.options, continued)));
         }
+        Err(error) if is_disk_full(&error) => {
+            // A record that holds nothing yet is removed.
+            drop(file);
+            let is_kept = path.is_file();
+            let way_on = command(&path.to_string_lossy(), &setup.options);
+            return Err(Failure::Failed(match is_kept {
+                true => anyhow::anyhow!("{error:#}; free space, then continue with: {way_on}"),
+                false => error,
+            }));
+        }
         run => run?,
     };
     if let Some(page) = &args.report {
@@ -137,7 +148,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         () if args.quiet => String::new(),
         () if args.json => render(&run, Format::Json, output::look()),
         () if args.full => render(&run, Format::Terminal, output::look()),
-        () => screen(&run, &name, output::look()),
+        () => screen(&run, &name, false, output::look()),
     };
     output::print(&text)?;
     let unreached = unreached(&run);
@@ -232,6 +243,18 @@ fn start(
     })?;
     setup.name = name;
     Ok((setup, file, None))
+}
+
+/// Whether what failed lacked room on a disk.
+fn is_disk_full(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
+/// Time that a planned run takes from here on.
+fn expected(eta_s: f64, resumed: Option<&Run>) -> Duration {
+    let spent = resumed.map_or(Duration::ZERO, session::spent);
+    Duration::from_secs_f64(eta_s).saturating_sub(spent)
 }
 
 /// Removes the work directories; those that hang in less time.
@@ -350,4 +373,33 @@ pub(super) fn progress_bar() -> ProgressBar {
 /// A time in whole seconds, rounded up.
 pub fn duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{expected, is_disk_full};
+    use analysis::sample;
+    use anyhow::Context as _;
+    use std::io;
+    use std::time::Duration;
+
+    #[test]
+    fn a_full_disk_is_seen_behind_what_failed_for_it() {
+        let failed = |kind: io::ErrorKind| {
+            let result: Result<(), io::Error> = Err(kind.into());
+            result.context("cannot write the record").expect_err("failed")
+        };
+        assert!(is_disk_full(&failed(io::ErrorKind::StorageFull)));
+        assert!(!is_disk_full(&failed(io::ErrorKind::PermissionDenied)));
+    }
+
+    #[test]
+    fn a_resumed_run_takes_only_the_time_that_is_left() {
+        let mut run = sample::run();
+        run.rounds.last_mut().expect("has rounds").at_s = 250.0;
+        let seconds = Duration::from_secs;
+        assert_eq!(expected(360.0, None), seconds(360));
+        assert_eq!(expected(360.0, Some(&run)), seconds(110));
+        assert_eq!(expected(200.0, Some(&run)), Duration::ZERO);
+    }
 }

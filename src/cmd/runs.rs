@@ -2,7 +2,7 @@
 
 mod export;
 
-use crate::cmd::{Failure, output, stored, usage};
+use crate::cmd::{Failure, output, stored, time, usage};
 use crate::published;
 use record::crosscheck::CROSSCHECK;
 use record::event::End;
@@ -66,7 +66,7 @@ struct PruneArgs {
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
     /// Remove runs that started longer ago, for example 90d
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     older_than: Option<std::time::Duration>,
     /// Print what would be removed, and remove nothing
     #[arg(long)]

@@ -8,6 +8,7 @@ use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
 use analysis::{crosscheck, figures};
 use anyhow::Context as _;
+use record::codec::Recording;
 use record::event::{Ending, Header};
 use record::redact::Redaction;
 use record::run::Run;
@@ -17,6 +18,8 @@ use session::store::index::{
 };
 use session::store::{self, Store};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 /// Damaged lines that are named one by one.
@@ -36,7 +39,7 @@ pub fn open(name: &str) -> Result<Run, Failure> {
 /// reported.
 /// Errors: it cannot be read.
 pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
-    let recording = store::read(path).map_err(usage)?;
+    let recording = recording(path)?;
     if recording.torn {
         output::diagnose(&format!(
             "plumb: the last line of {} is incomplete (its writer was killed); skipped",
@@ -45,6 +48,17 @@ pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
     }
     report_damage(path, &recording.run.damaged);
     Ok((with_keys(recording.run), recording.whole_bytes))
+}
+
+/// What a record holds. Errors: usage, also where it is a sweep's.
+fn recording(path: &Path) -> Result<Recording, Failure> {
+    store::read(path).map_err(|error| match is_sweep(path) {
+        true => Failure::Usage(format!(
+            "{0} is the record of a sweep; `plumb fleet report {0}` shows it",
+            path.display()
+        )),
+        false => usage(error),
+    })
 }
 
 /// Names lines of a record that are damaged.
@@ -77,7 +91,7 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
     }
     let path = Store::here().find(name).map_err(usage)?;
     // What is no record is not read whole.
-    store::read(&path).map_err(usage)?;
+    recording(&path)?;
     let bytes = std::fs::read(&path).with_context(|| path.display().to_string());
     let bytes = bytes.map_err(usage)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -181,6 +195,18 @@ pub fn readable(stored: &[Stored]) -> impl Iterator<Item = (&str, &Facts)> {
     })
 }
 
+/// Longest first line that is looked at.
+const HEADER_BYTES: u64 = 16 << 20;
+
+/// Whether a file begins as the record of a sweep does.
+pub fn is_sweep(path: &Path) -> bool {
+    let mut line = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| BufReader::new(file.take(HEADER_BYTES)).read_until(b'\n', &mut line));
+    let header = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&line).ok());
+    header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
+}
+
 /// What the index keeps of a record.
 fn content(path: &Path) -> Result<Content, String> {
     let recording = store::read(path).map_err(|error| format!("{error:#}"))?;
@@ -247,4 +273,20 @@ fn row(figure: &Figure) -> Option<Row> {
         ci: figure.ci,
         rounds: used_rounds(figure),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use crate::cmd::Failure;
+
+    #[test]
+    fn the_record_of_a_sweep_is_called_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("sweep.jsonl");
+        std::fs::write(&path, "{\"event\":\"header\",\"format\":1,\"starter\":\"ssh\"}\n")
+            .expect("writes");
+        let Err(Failure::Usage(told)) = read(&path) else { panic!("it is no run") };
+        assert!(told.contains("plumb fleet report"), "{told}");
+    }
 }

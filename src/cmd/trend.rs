@@ -143,9 +143,10 @@ pub(super) fn over(
 }
 
 fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
-    let texts: Vec<String> = known.keys.iter().map(|(key, _)| key.to_string()).collect();
-    let of_key = |text: &&String| text.starts_with(&format!("{key} "));
-    if let (Some(metric), Some(first)) = (metric, texts.iter().find(of_key)) {
+    let is_asked_for = Wanted::parse(key, None);
+    let is_of_key = |key: &&Key| is_asked_for.as_ref().is_ok_and(|wanted| wanted.admits(key));
+    let first = known.keys.iter().map(|(key, _)| key).find(is_of_key);
+    if let (Some(metric), Some(first)) = (metric, first) {
         return format!(
             "no stored run of that machine has a metric `{metric}` of `{key}`; it has `{first}`"
         );
@@ -245,8 +246,11 @@ fn admits(wanted: &str, value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Wanted;
+    use super::{Known, Wanted, nothing};
     use record::key::{CaseId, Key};
+    use record::metric::{Better, Kind};
+    use record::unit::Unit;
+    use session::store::index::About;
 
     fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
         let case = CaseId::new().with("pattern", "random").with("footprint", 65536);
@@ -280,5 +284,18 @@ mod tests {
             check(text, None, false);
         }
         assert!(Wanted::parse("memory.latency:64KiB", None).is_err());
+    }
+
+    #[test]
+    fn a_metric_that_is_none_is_called_one_and_not_a_figure() {
+        let about = About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Hardware };
+        let key = Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency");
+        let known = Known { runs: Vec::new(), keys: vec![(key, about)], rows: Vec::new() };
+        for key in ["os.syscall", "os", "os.syscall:call=getpid"] {
+            let told = nothing(key, Some("latencyx"), &known);
+            assert!(told.contains("has a metric `latencyx`"), "{told}");
+            assert!(told.ends_with("`os.syscall:call=getpid latency`"), "{told}");
+        }
+        assert!(nothing("os.nosuch", None, &known).contains("a figure `os.nosuch`"));
     }
 }

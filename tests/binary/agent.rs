@@ -27,7 +27,7 @@ fn a_new_key_is_for_its_owner_alone_and_overwrites_nothing() {
     let key = fs::read_to_string(here.path("key")).unwrap();
     assert_eq!(key.trim().len(), 64);
     assert!(!answer.err.contains(key.trim()) && answer.out.is_empty());
-    here.ends(3, &["agent", "--new-key", "key"]);
+    here.ends(2, &["agent", "--new-key", "key"]);
     assert_eq!(fs::read_to_string(here.path("key")).unwrap(), key);
 }
 
@@ -40,8 +40,8 @@ fn what_cannot_be_meant_is_told_with_what_to_type() {
     let listen = |more: &[&'static str]| [&["agent", "--listen", "0"], more].concat();
     for (args, code, part) in [
         (listen(&[]), 2, "--new-key FILE"),
-        (listen(&["--key-file", "none"]), 3, "--new-key none"),
-        (listen(&["--key-file", "short"]), 3, "64 hexadecimal digits"),
+        (listen(&["--key-file", "none"]), 2, "--new-key none"),
+        (listen(&["--key-file", "short"]), 2, "64 hexadecimal digits"),
         (listen(&["--key-file", "key", "--cpu", "99999"]), 2, "usable here"),
         (listen(&["--key-file", "key", "--data", "192.0.2.1"]), 2, "no address 192.0.2.1"),
         (listen(&["--key-file", "key", "--data", "0.0.0.0"]), 2, "wildcard address"),

@@ -142,7 +142,7 @@ fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
     let dir = here.make_dir("dir");
     for (option, target, part) in [
         ("--out", "file", "name another file with --out"),
-        ("--out", dir.as_str(), "name a writable file with --out"),
+        ("--out", dir.as_str(), "type a file name in it"),
         ("--out", "file/record.jsonl", "name a writable file with --out"),
         ("--out", "/proc/record.jsonl", "name a writable file with --out"),
         ("--report", "file/page.html", "name another file"),

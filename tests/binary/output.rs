@@ -157,5 +157,6 @@ fn every_command_has_its_page() {
         assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
     }
     assert!(!names.iter().any(|name| name.contains("worker")), "{names:?}");
-    here.ends(3, &["man", "--to", "absent"]);
+    let absent = here.ends(2, &["man", "--to", "absent"]);
+    assert!(absent.err.contains("there is no directory absent"), "{absent:?}");
 }

@@ -24,7 +24,7 @@ pub fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Usage> 
     for (_, name, _) in &rules {
         if !RIVALS.iter().any(|rival| glob(name, rival.name)) {
             let known: Vec<&str> = RIVALS.iter().map(|rival| rival.name).collect();
-            return Err(Usage(format!("unknown rival `{name}`; plumb knows {}", known.join(", "))));
+            return Err(Usage(format!("unknown tool `{name}`; plumb knows {}", known.join(", "))));
         }
     }
     let asks_all = rules.iter().all(|(is_refused, ..)| *is_refused);

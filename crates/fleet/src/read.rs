@@ -137,6 +137,10 @@ fn header(line: &[u8]) -> Result<Header, Unreadable> {
     if seal::check(line) != Seal::Intact {
         return Err(refused("it does not match its checksum".to_owned()));
     }
+    // Runs count formats of their own.
+    if value.get("run").is_some() {
+        return Err(refused("it is the record of a run, which `plumb report` shows".to_owned()));
+    }
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(found) if found > u64::from(FLEET_FORMAT) => return Err(Unreadable::Newer { found }),
         _ => {}
@@ -243,6 +247,11 @@ mod tests {
         let newer = lines(&[Event::Header(Header { format: FLEET_FORMAT + 1, ..begun() })]);
         let error = read(&newer[0][..]).unwrap_err();
         assert!(matches!(error, Unreadable::Newer { found: 2 }), "{error}");
+        let mut run = br#"{"event":"header","format":5,"run":"2026-11-28T21-37-06-vm"}"#.to_vec();
+        seal::seal(&mut run);
+        run.push(b'\n');
+        let error = read(&run[..]).unwrap_err().to_string();
+        assert!(error.contains("the record of a run, which `plumb report` shows"), "{error}");
         for other in ["hello\n", "{\"event\":\"plan\"}\n", "{\"event\":\"header\",\"format\":1}\n"]
         {
             assert!(matches!(read(other.as_bytes()), Err(Unreadable::NotASweep { .. })));

@@ -130,6 +130,12 @@ impl Run {
         matches!(end, Some(End::Complete | End::Budget))
     }
 
+    /// Measuring time of a segment up to its last round, in seconds; the first one is 0.
+    pub fn segment_s(&self, segment: u32) -> f64 {
+        let own = self.rounds.iter().filter(|round| round.segment == segment);
+        own.map(|round| round.at_s).fold(0.0, f64::max)
+    }
+
     /// A run with only a header.
     pub fn new(header: Header) -> Self {
         Run { header, ..Run::default() }

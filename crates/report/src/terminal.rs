@@ -178,7 +178,7 @@ fn of_table(table: &Table, look: Look) -> Vec<String> {
         lines.push(if at == 0 { bold(&line, look) } else { line });
     }
     if spare > 0 {
-        lines.push(format!("  ({spare} rows between; `--format csv` has every figure)"));
+        lines.push(format!("  ({spare} rows between; `--format json` has every row)"));
     }
     lines
 }

@@ -155,22 +155,16 @@ pub fn run(
 }
 
 /// Measuring time of the segments so far.
-fn spent(run: &Run) -> Duration {
-    let last = |segment: u32| {
-        run.rounds
-            .iter()
-            .filter(|round| round.segment == segment)
-            .map(|round| round.at_s)
-            .fold(0.0, f64::max)
-    };
+pub fn spent(run: &Run) -> Duration {
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
     // An invalid time comes from a damaged record: then the budget is spent.
-    Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
+    let spent = (0..=segments).map(|segment| run.segment_s(segment)).sum();
+    Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX)
 }
 
 impl<'run> Session<'run> {
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.file.append(&event).context("cannot write the record")?;
+        self.file.append(&event)?;
         self.run.push(event);
         Ok(())
     }

@@ -200,6 +200,8 @@ pub fn near(text: &str, families: &[&Family]) -> String {
 /// `; did you mean …?` for the nearest of some names, or a colon.
 pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> String {
     names
+        // A name much shorter than what was typed is alike by chance, unless it begins it.
+        .filter(|name| text.starts_with(name) || 2 * name.len() >= text.len())
         .map(|name| (strsim::jaro_winkler(text, name), name))
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|one, other| one.0.total_cmp(&other.0))
@@ -308,6 +310,7 @@ mod tests {
         for (text, part) in [
             ("memory.latencies", "did you mean `memory.latency`?"),
             ("nonsense", "plumb list"),
+            ("network", "did you mean `net`?"),
             ("memory.latency:size=3", "it has pattern"),
             ("memory.latency:pattern=zigzag", "random"),
             ("memory.latency:4096", "does not start with a parameter"),
@@ -316,6 +319,9 @@ mod tests {
             let error = Selection::parse(&[text.to_owned()], FAMILIES).expect_err(text);
             assert!(error.to_string().contains(part), "{text}: {error}");
         }
+        // Two letters of six.
+        let error = Selection::parse(&["nosuch".to_owned()], FAMILIES).expect_err("is none");
+        assert!(!error.to_string().contains("`os`"), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use fleet::report::compared::{build, csv, json};
 use report::{counted, html, markdown, terminal};
 use std::path::PathBuf;
 
-/// Compare two sweeps over the same nodes, before and after a change
+/// Compares two sweeps over the same nodes, before and after a change
 ///
 /// Each node is compared with itself, by its name; what all nodes of a stratum have in common is the
 /// change, and a node that went another way is named. This shows far smaller changes than two sets of

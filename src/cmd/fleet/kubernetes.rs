@@ -6,7 +6,7 @@ use record::order::Gather;
 use session::agent::key::Key;
 use std::time::Duration;
 
-/// Print manifests for Kubernetes: a sweep as an Indexed Job, or a watch of every node
+/// Prints manifests for Kubernetes: a sweep as an Indexed Job, or a watch of every node
 ///
 /// A sweep is a Job with one pod on each of N nodes, a headless Service by which the pods meet, and a
 /// Secret with a new random key. The pods have whole CPUs (requests equal limits), no rights and a

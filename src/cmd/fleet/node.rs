@@ -2,7 +2,7 @@
 
 use crate::cmd::fleet::sweep::SweepArgs;
 use crate::cmd::run::stop_flag;
-use crate::cmd::{Failure, output, usage};
+use crate::cmd::{Failure, output, time, usage};
 use anyhow::{Context, Result, ensure};
 use catalogue::FAMILIES;
 use fleet::book::Book;
@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Take part in a sweep as one of its nodes
+/// Takes part in a sweep as one of its nodes
 #[derive(clap::Args)]
 #[command(after_help = "\
 An engine starts N copies. Slurm, Kubernetes and launchers of MPI set rank, size and meeting point; options come \
@@ -77,7 +77,7 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
     /// Try to reach rank 0 for this time, also after it is gone
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "2m")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "2m")]
     patience: Duration,
     /// What starts the node
     #[arg(long, value_name = "NAME", hide = true)]

@@ -24,7 +24,7 @@ const START_S: f64 = 0.5;
 /// Figures of a pair, about.
 const PAIR_FIGURES: u32 = 16;
 
-/// Show the phases of a sweep and what they cost, without measuring
+/// Shows the phases of a sweep and what they cost, without measuring
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of nodes
@@ -75,7 +75,10 @@ fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
 fn what(recipe: &Recipe, cost: &Cost) -> String {
     let header = &recipe.header;
     match cost.phase {
-        Stage::Meet => format!("{} nodes join rank 0", header.size),
+        Stage::Meet => match header.size {
+            1 => "one node, which is rank 0, starts".to_owned(),
+            size => format!("{size} nodes join rank 0"),
+        },
         Stage::Alone => format!("every node measures itself, all at once: {}", header.preset),
         Stage::Pairs => {
             let steps = cost.steps;

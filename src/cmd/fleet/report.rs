@@ -7,7 +7,7 @@ use fleet::report::{View, build, csv, json, openmetrics};
 use report::{html, markdown, terminal};
 use std::path::PathBuf;
 
-/// Report a sweep: which nodes and links are slower, in what, and how sure that is
+/// Reports a sweep: which nodes and links are slower, in what, and how sure that is
 ///
 /// The answer comes first: the nodes and links that are worse than their peers, confirmed by a second
 /// measurement or not, with the factor and its interval, and what to do. Then the strata (nodes with

@@ -9,7 +9,7 @@ use fleet::recipe::Recipe;
 use fleet::serve::Lead;
 use std::path::PathBuf;
 
-/// Go on with a sweep that was interrupted, or that lost nodes
+/// Goes on with a sweep that was interrupted, or that lost nodes
 ///
 /// It measures what the record does not have, with the same seed and matchings. It takes the place
 /// of rank 0; start the other nodes with `plumb fleet node` as before.

@@ -12,7 +12,7 @@ use session::setup::run_name;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Start a sweep on many machines, follow it, and report
+/// Starts a sweep on many machines, follows it, and reports
 #[derive(clap::Args)]
 #[command(after_help = "\
 The list of --hosts has a host a line, as ssh takes its name, then its labels; n[1-16] stands for n1 to n16. \

@@ -6,7 +6,7 @@ mod script;
 
 use crate::cmd::fleet::follow::{Follower, say};
 use crate::cmd::fleet::sweep::SweepArgs;
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, time};
 use anyhow::{Context, Result};
 pub use drain::drain;
 use job::Job;
@@ -21,7 +21,7 @@ const RECORD: &str = "plumb-fleet-%j.jsonl";
 const LOOK: Duration = Duration::from_millis(250);
 const ASK: Duration = Duration::from_secs(2);
 
-/// Print a job script for Slurm
+/// Prints a job script for Slurm
 ///
 /// The script runs one `plumb fleet node` on each node of the job and ends with the report.
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ pub struct JobArgs {
     #[arg(short = 'N', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes: Option<u32>,
     /// Longest time of the sweep; a node that takes longer is ended
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "1h")]
     time: Duration,
     /// The plumb binary where nodes start: with Slurm it is copied to each node [default: this one, over ssh: `plumb`]
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! What `plan`, `node` and `resume` share: from options to what a sweep does.
 
 use crate::cmd::choice::PresetName;
-use crate::cmd::{Failure, usage};
+use crate::cmd::{Failure, time, usage};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use fleet::recipe::{Limits, Recipe, loads, steps};
@@ -60,19 +60,19 @@ pub struct SweepArgs {
 #[derive(clap::Args, Clone)]
 pub struct Waits {
     /// Nodes join in this time; the sweep goes on without those that do not
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "2m")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "2m")]
     join_within: Duration,
     /// A node whose connection ends is lost if it does not come back in this time
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "20s")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "20s")]
     back_within: Duration,
     /// A node measures itself in this time [default: three times the preset's, and a minute]
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
     alone_within: Option<Duration>,
     /// A pair is measured in this time
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "1m")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "1m")]
     pair_within: Duration,
     /// A node answers in this time, beyond the other times
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "30s")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "30s")]
     answer_within: Duration,
 }
 

@@ -10,7 +10,7 @@ use report::counted;
 use session::setup::{self, Usage};
 use session::store::{self, Store};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -44,6 +44,9 @@ fn export_records(store: &Store, args: &Args) -> Result<(), Failure> {
         true => store.names()?,
         false => names(store, &args.runs)?,
     };
+    if names.is_empty() {
+        return Err(Failure::usage("no run is stored yet; `plumb run` makes one"));
+    }
     let ending = if args.sheet { "json" } else { "jsonl" };
     let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
     if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == ending) {
@@ -236,7 +239,7 @@ fn read(path: &Path, is_of_all: bool) -> Result<Option<Content>, Failure> {
     if is_under_way(path, &name, is_of_all)? {
         return Ok(None);
     }
-    if is_sweep(path) {
+    if stored::is_sweep(path) {
         let file = File::open(path).with_context(|| name.clone()).map_err(usage)?;
         let sweep = fleet::read::read(BufReader::new(file)).with_context(|| name.clone());
         return Ok(Some(Content::Sweep(Box::new(sweep.map_err(usage)?))));
@@ -251,16 +254,4 @@ fn read(path: &Path, is_of_all: bool) -> Result<Option<Content>, Failure> {
              `plumb report {name} --format csv` prints it"
         ))),
     }
-}
-
-/// Longest first line that is looked at.
-const HEADER_BYTES: u64 = 16 << 20;
-
-/// Whether a file begins as the record of a sweep does.
-fn is_sweep(path: &Path) -> bool {
-    let mut line = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| BufReader::new(file.take(HEADER_BYTES)).read_until(b'\n', &mut line));
-    let header = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&line).ok());
-    header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
 }

@@ -48,7 +48,7 @@ pub enum Scope {
     All,
     /// What a device takes: not CPU time.
     Device,
-    /// What misses the first level's TLB.
+    /// What misses the first level's TLB, and waits for no device.
     BeyondTlb,
     /// What may rest on samples of a core that others used.
     SharedCore,
@@ -66,7 +66,8 @@ impl Scope {
             }
             Scope::BeyondTlb => {
                 let footprint = figure.case.int("footprint");
-                footprint.is_none_or(|bytes| bytes > TLB_REACH)
+                !Scope::Device.has(figure)
+                    && footprint.is_none_or(|bytes| bytes > TLB_REACH)
                     && !matches!(figure.case.text("level"), Some("L1" | "L2"))
             }
             Scope::BetweenCores => {

@@ -1,5 +1,6 @@
 //! What a comparison comes to: its effects, how far to trust it, and what it cannot see.
 
+use super::conditions::about;
 use super::{Against, Compared, Direction, Source};
 use crate::gather::gathered;
 use crate::health::{Health, health};
@@ -113,6 +114,12 @@ impl<'a> Against<'a> {
             confidence.reasons.push(format!("{} {what}", told.join(", ")));
             let level = if most >= much { Level::Low } else { Level::Fair };
             confidence.level = confidence.level.min(level);
+        }
+        for (name, run) in [("A", base), (name, self.new.run)] {
+            if let Some(why) = about(run).unfinished {
+                confidence.reasons.push(format!("{name} is incomplete ({why})"));
+                confidence.level = confidence.level.min(Level::Fair);
+            }
         }
         let tested = || self.figures.iter().filter(|one| one.p.is_some());
         let is_assumed = |one: &&Compared| matches!(one.band.source, Source::Default(_));

@@ -222,16 +222,21 @@ impl Found {
     }
 
     fn options(&mut self, base: &Run, new: &Run) {
+        // What was not asked for is known, too.
+        let or = |text: String, usual: &str| match text.is_empty() {
+            true => usual.to_owned(),
+            false => text,
+        };
         let stated = |run: &Run| {
             let (header, of) = (&run.header, &run.header.options);
             let cpus: Vec<String> = header.cpus.iter().map(usize::to_string).collect();
             [
                 ("preset", of.preset.clone()),
-                ("selected", of.selectors.join(" ")),
-                ("set", of.set.join(" ")),
+                ("selected", or(of.selectors.join(" "), "everything")),
+                ("set", or(of.set.join(" "), "nothing")),
                 ("precision", digits(of.precision)),
-                ("directory", of.dir.clone().unwrap_or_default()),
-                ("peers", of.peers.join(" ")),
+                ("directory", or(of.dir.clone().unwrap_or_default(), "the default")),
+                ("peers", or(of.peers.join(" "), "none")),
                 ("CPUs measured on", cpus.join(",")),
             ]
         };

@@ -149,6 +149,11 @@ fn findings_of_one_experiment_in_one_direction_are_one_effect() {
     assert!(!against.least_seen().is_empty());
     let confidence = against.confidence(&base, "B");
     assert!(confidence.level < Level::High && !confidence.reasons.is_empty());
+    let mut killed = base.clone();
+    killed.footer = None;
+    let reasons = against.confidence(&killed, "B").reasons;
+    assert!(reasons.contains(&"A is incomplete (killed, or still running)".to_owned()));
+    assert!(confidence.reasons.iter().all(|reason| !reason.contains("incomplete")));
 }
 
 /// Another run of the machine, as the index tells it.
@@ -421,6 +426,15 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
         "state load_1m: 0.12 → 9.50",
     ];
     assert_eq!(told, expected, "small loads and moving numbers are no news");
+}
+
+#[test]
+fn an_option_that_was_not_given_is_no_gap_in_the_record() {
+    let base = with_header(|header| header.options.selectors.clear());
+    let new = with_header(|header| header.options.selectors = vec!["os".into(), "cpu".into()]);
+    let told = against(&base, &new).conditions;
+    let selected = told.iter().find(|one| one.name == "selected").unwrap();
+    assert_eq!((&*selected.base, &*selected.new), ("everything", "os cpu"));
 }
 
 #[test]

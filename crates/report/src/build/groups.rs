@@ -80,13 +80,12 @@ fn metrics<'run>(planned: &'run PlannedExperiment, figures: &[&Figure]) -> Vec<&
 
 /// What the caption says of metrics that have no place.
 fn unshown(metrics: &[&str]) -> String {
-    match metrics.is_empty() {
-        true => String::new(),
-        false if metrics.len() > NAMED => {
-            format!("; {} further metrics by `--format csv`", metrics.len())
-        }
-        false => format!("; {} by `--format csv`", words(&metrics.join(", "))),
-    }
+    let which = match metrics.len() {
+        0 => return String::new(),
+        many if many > NAMED => format!("{many} further metrics"),
+        _ => words(&metrics.join(", ")),
+    };
+    format!("; without {which}, which `--format csv` has")
 }
 
 /// A row for each metric, a column for each of a few cases.
@@ -293,12 +292,20 @@ fn within(figures: &[&Figure]) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::{along_first, tables, tidied, within};
+    use super::{along_first, tables, tidied, unshown, within};
     use crate::document::{Cell, Column, Row, Table, Tone};
     use analysis::figure::Figure;
     use analysis::names::Names;
     use analysis::{figures, sample};
     use record::key::CaseId;
+
+    #[test]
+    fn a_caption_says_that_metrics_are_left_out() {
+        assert_eq!(unshown(&[]), "");
+        assert_eq!(unshown(&["cpu_near"]), "; without cpu near, which `--format csv` has");
+        let many = unshown(&["a", "b", "c", "d"]);
+        assert_eq!(many, "; without 4 further metrics, which `--format csv` has");
+    }
 
     fn with(tone: Tone) -> Row {
         Row::of(vec![Cell::plain("a"), Cell::plain("1 ns"), Cell::toned("1 of 1", tone)])

@@ -108,8 +108,11 @@ fn cell(finding: &Finding) -> Cell {
 
 /// `plumb standard · 6 min 4 s · AMD EPYC, 2 vCPU KVM, …`.
 pub(super) fn title(run: &Run) -> String {
+    // A footer knows the last segment alone.
+    let segments = u32::try_from(run.segments.len()).unwrap_or(0);
+    let earlier: f64 = (0..segments).map(|segment| run.segment_s(segment)).sum();
     let elapsed = run.footer.as_ref().map(|footer| {
-        let seconds = footer.elapsed_s.round() as u64;
+        let seconds = (earlier + footer.elapsed_s).round() as u64;
         match seconds / 60 {
             0 => format!(" · {seconds} s"),
             minutes => format!(" · {minutes} min {} s", seconds % 60),
@@ -413,6 +416,7 @@ mod tests {
     use analysis::keys::Line;
     use analysis::verdict::judge;
     use analysis::{figures, sample};
+    use record::event::Segment;
 
     fn line<'run>(figures: Vec<(&'run str, &'run Figure)>) -> Line<'run> {
         Line { group: "MEM", title: "load,".to_owned(), figures }
@@ -421,6 +425,22 @@ mod tests {
     fn ladder() -> Vec<Figure> {
         let all = figures(&sample::run()).into_iter();
         all.filter(|one| one.experiment == "memory.latency" && one.value.is_some()).collect()
+    }
+
+    #[test]
+    fn the_time_of_a_resumed_run_is_that_of_all_its_segments() {
+        let mut run = sample::run();
+        assert!(super::title(&run).contains(" · 6 min 2 s · "));
+        let rounds = run.rounds.len();
+        run.rounds[rounds - 1].at_s = 62.0;
+        run.segments.push(Segment {
+            n: 1,
+            started: String::new(),
+            environment: Default::default(),
+            calibration: Default::default(),
+            peers: Vec::new(),
+        });
+        assert!(super::title(&run).contains(" · 7 min 4 s · "), "{}", super::title(&run));
     }
 
     #[test]

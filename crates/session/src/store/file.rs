@@ -5,9 +5,9 @@ use crate::setup::Usage;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use record::order::Gather;
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Mode of a file that everybody may read, …
@@ -80,8 +80,10 @@ fn part(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".plumb-")
         .suffix(".part")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(parent(path))
+        // Its own `tempfile_in` reports a failure with the random name.
+        .make_in(parent(path), |part| {
+            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(part)
+        })
 }
 
 /// Has what was made, renamed or removed in a directory reach its disk. Errors: those of fsync(2),
@@ -155,9 +157,6 @@ fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
 /// Checks, before anything is measured, that a file can be written later. Errors: it cannot.
 pub fn check_writable(path: &Path) -> Result<()> {
     let target = target(path)?;
-    if target.is_dir() {
-        bail!("{} is a directory; type a file name in it", path.display());
-    }
     if is_special(&target) {
         return Ok(());
     }
@@ -167,9 +166,12 @@ pub fn check_writable(path: &Path) -> Result<()> {
 }
 
 /// Checks that the directory of a file that a user named is there: a misspelt one is not made.
-/// Errors: it is not.
+/// Errors: it is not, or the path is a directory itself.
 pub fn check_directory(path: &Path) -> Result<()> {
     match path.parent() {
+        _ if path.is_dir() => {
+            bail!("{} is a directory; type a file name in it", path.display())
+        }
         Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
             bail!("there is no directory {}; name another file", parent.display())
         }
@@ -216,7 +218,10 @@ fn special(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SECRET, SHARED, There, check_writable, copy_whole, make, make_all, write_whole};
+    use super::{
+        SECRET, SHARED, There, check_directory, check_writable, copy_whole, make, make_all,
+        write_whole,
+    };
     use std::ffi::OsStr;
     use std::fs;
     use std::io::{ErrorKind, Write};
@@ -243,7 +248,8 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 2);
         let nowhere = [dir.path().join("nowhere/a")];
-        make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory");
+        let told = make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory").to_string();
+        assert!(!told.contains(".part"), "{told}");
     }
 
     #[test]
@@ -260,6 +266,10 @@ mod tests {
         make(&path, SHARED, There::Replaced, |file| file.write_all(b"ha").and_then(|()| full()))
             .expect_err("fails");
         check_writable(&path).expect("can be written");
+        for check in [check_writable, check_directory] {
+            let refused = check(dir.path()).expect_err("is a directory").to_string();
+            assert!(refused.contains("type a file name in it"), "{refused}");
+        }
         assert_eq!(fs::read(&path).expect("reads"), b"whole");
         assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 1);
     }

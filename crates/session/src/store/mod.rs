@@ -154,12 +154,12 @@ impl Store {
             if path.is_file() {
                 return Ok(path.to_owned());
             }
-            match path.exists() {
-                true => {
-                    bail!("{run} is a directory, not a record; `plumb runs` lists the stored runs")
-                }
-                false => bail!("there is no file {run}; `plumb runs` lists the stored runs"),
-            }
+            let what = match path.metadata() {
+                Ok(facts) if facts.is_dir() => format!("{run} is a directory, not a record"),
+                Ok(_) => format!("{run} is not a regular file, as a record is"),
+                Err(_) => format!("there is no file {run}"),
+            };
+            bail!("{what}; `plumb runs` lists the stored runs");
         }
         let names = self.names()?;
         let of_kind = match run {

@@ -109,6 +109,20 @@ fn a_record_that_is_gone_takes_no_event() {
 }
 
 #[test]
+fn what_is_no_file_of_a_record_is_called_what_it_is() {
+    let (dir, store) = store();
+    let path = |text: &str| dir.path().join(text).display().to_string();
+    for (run, part) in [
+        ("/dev/null".to_owned(), "is not a regular file"),
+        (path("."), "is a directory"),
+        (path("absent"), "there is no file"),
+    ] {
+        let refused = store.find(&run).expect_err("is refused").to_string();
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+#[test]
 fn the_last_run_is_the_one_that_began_last() {
     let (_dir, store) = store();
     let last = || store.find("last").ok();

@@ -13,6 +13,7 @@ use analysis::compare::{Against, Compared, Comparison, Source, Untested};
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
 use record::order::Gather;
+use record::run::Run;
 use std::collections::BTreeMap;
 
 /// Figures that came closest to a finding, of those that gave none.
@@ -76,14 +77,24 @@ fn title(base: &About, new: &[About]) -> String {
 }
 
 /// What was compared: the same machine or another, by which presets.
-fn summary(comparison: &Comparison) -> String {
-    let mut presets = vec![comparison.base.run.header.options.preset.as_str()];
-    presets.extend(comparison.against.iter().map(|of| of.new.run.header.options.preset.as_str()));
+fn summary<'a>(comparison: &Comparison<'a>) -> String {
+    let preset = |run: &'a Run| run.header.options.preset.as_str();
+    let new = comparison.against.iter().map(|against| preset(against.new.run));
+    let presets = presets(preset(comparison.base.run), new);
     let machine = match comparison.against.iter().all(|against| against.same_machine) {
         true => "same machine",
         false => "different machines",
     };
-    format!("{machine}, {}", distinct(presets).join(" against "))
+    format!("{machine}, {presets}")
+}
+
+/// The presets in the order of the title, where the new runs come first.
+fn presets<'a>(base: &'a str, new: impl Iterator<Item = &'a str>) -> String {
+    let new = distinct(new).join(", ");
+    match new == base {
+        true => new,
+        false => format!("{new} against {base}"),
+    }
 }
 
 fn has_published(against: &Against) -> bool {
@@ -345,4 +356,21 @@ fn names(base: &About, others: &[About]) -> Vec<String> {
         _ => format!("new {at}"),
     };
     (0..all.len()).map(role).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::presets;
+
+    #[test]
+    fn presets_stand_in_the_order_of_the_title() {
+        for (base, new, expected) in [
+            ("quick", &["quick"][..], "quick"),
+            ("quick", &["standard"], "standard against quick"),
+            ("quick", &["quick", "quick"], "quick"),
+            ("quick", &["standard", "quick"], "standard, quick against quick"),
+        ] {
+            assert_eq!(presets(base, new.iter().copied()), expected);
+        }
+    }
 }
