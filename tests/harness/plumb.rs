@@ -19,8 +19,9 @@ pub mod prelude {
 use prelude::*;
 use record::seal::resealed;
 use std::borrow::BorrowMut;
-use std::sync::Once;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use tempfile::TempDir;
 
 /// No step of a test waits longer; none is expected to come near it.
@@ -200,6 +201,20 @@ impl Here {
         assert_eq!(self.entries("store/journal"), [""; 0]);
     }
 
+    /// Where the record of a stored run is.
+    pub fn stored(&self, run: &str) -> PathBuf {
+        self.path("store").join(format!("{run}.jsonl"))
+    }
+
+    /// Puts a record into the store, under the name that its header has.
+    pub fn store(&self, text: &str) -> PathBuf {
+        let header = event(text.lines().next().unwrap());
+        let record = self.stored(header["run"].as_str().unwrap());
+        fs::create_dir_all(self.path("store")).unwrap();
+        fs::write(&record, text).unwrap();
+        record
+    }
+
     /// The records in the store, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
         records(&self.path("store"))
@@ -239,6 +254,19 @@ impl Here {
     pub fn entries(&self, name: &str) -> Vec<String> {
         names(&self.path(name))
     }
+}
+
+/// The record of a run with these arguments that ended well, for tests that change records: each is
+/// measured once by a test process.
+pub fn recorded(args: &str) -> String {
+    static RECORDED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let mut recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let measure = || {
+        let here = Here::new();
+        here.measure(args);
+        fs::read_to_string(here.record()).unwrap()
+    };
+    recorded.entry(args.to_owned()).or_insert_with(measure).clone()
 }
 
 /// The names in a directory, sorted; none where there is no directory.
