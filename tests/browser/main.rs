@@ -18,6 +18,6 @@ mod plumb;
 mod print;
 mod quiet;
 mod reading;
-#[path = "../binary/records.rs"]
+#[path = "../harness/records.rs"]
 mod records;
 mod tab;
