@@ -1,13 +1,13 @@
 //! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and
 //! nothing against another far end than it had.
 
-use crate::lab::{ECHO, Lab, plumb, rounds};
+use crate::lab::{ECHO, Lab, rounds};
 use crate::plumb::prelude::*;
 
 /// The events of a run against an agent that was started by a command, as if it had been killed
 /// after its round.
 fn killed(lab: &Lab) -> Vec<Value> {
-    let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
+    let peer = format!("exec:'{}' agent --data 127.0.0.1", PLUMB);
     let run = [&["run"], &ECHO[..], &["--preset", "rehearsal", "--peer", &peer]].concat();
     lab.ends(0, &run);
     let mut events = lab.events();

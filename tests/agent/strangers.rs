@@ -1,7 +1,7 @@
 //! Nobody gets in without the key, whatever they say and however many they are, and who has it
 //! does.
 
-use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, plumb, rounds, wait_for};
+use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, rounds, wait_for};
 use crate::plumb::prelude::*;
 use crate::relay::Relay;
 use std::io::{Read, Write};
@@ -100,9 +100,13 @@ fn another_version_is_told_in_plain_at_both_ends() {
     });
     let words = ["version 99", "install the same version of plumb at both ends"];
     refused(&lab.plan(other), &words);
-    // … and one that was started.
-    let peer = "exec:printf 'PLUMBA\\143\\000'; cat >/dev/null";
-    refused(&lab.plumb(&["plan", ECHO[0], "--peer", peer]), &words);
+    // … and one that was started. That plumb ended it is not what happened.
+    let records = lab.records().len();
+    let peer = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
+    let started = lab.plumb(&["run", ECHO[0], "--preset", "quick", "--peer", peer]);
+    refused(&started, &words);
+    assert!(!started.said.contains("signal"), "{started:?}");
+    assert_eq!(lab.records().len(), records);
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn an_agent_on_standard_input_takes_no_oversize_frame() {
         (r"printf '\004\000\000\000nope'", "cannot parse a message"),
         (r"printf '\004\000\000'", "closed"),
     ] {
-        let line = format!("({hello}; {frame}) | '{}' agent", plumb().display());
+        let line = format!("({hello}; {frame}) | '{}' agent", PLUMB);
         let answer = lab.start(lab.other("bash").args(["-c", &line])).ends(3);
         assert!(answer.said.contains(words), "{answer:?}");
     }

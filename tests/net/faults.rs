@@ -1,8 +1,9 @@
-//! An end, or the cable, that goes away in the middle of a case: the case fails in its time and
-//! says why, nothing stays behind, and the agent serves the next session.
+//! A worker, or the cable, that goes away in the middle of a case: the case fails in its time and
+//! says why, nothing stays behind, and the agent serves the next session. (Agents and sessions that
+//! are killed: tests/agent.)
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{End, Lab, PATIENCE, Program};
+use crate::lab::{Lab, PATIENCE, Program};
 use crate::launchers::serve_ssh;
 use crate::plumb::prelude::*;
 
@@ -96,42 +97,6 @@ fn a_cable_that_is_cut_under_ssh() {
 }
 
 #[test]
-fn an_agent_that_is_killed_under_ssh() {
-    let (lab, server, run) = in_the_middle_by_ssh();
-    let agent = lab.processes(End::Far).into_iter().find(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line == format!("{PLUMB}\0agent\0").as_bytes()
-    });
-    let agent = agent.expect("ssh has started an agent");
-    let words = ["the far end peer (ssh:", "the other end closed the connection"];
-    is_void_in(&lab, CASE, &words, || signal("KILL", agent));
-    // Another one is started, and the rest is measured: one round of it is enough.
-    wait_within(PATIENCE, "a round that counts", || {
-        let mut rounds = lab.rounds().into_iter();
-        rounds.find(|round| round["status"] == "ok")
-    });
-    signal("INT", run.pid());
-    let _ = run.ended(PATIENCE);
-    drop(server);
-    lab.is_left_clean();
-}
-
-#[test]
-fn an_agent_that_is_killed() {
-    let (lab, agent, run) = in_the_middle();
-    let pid = agent.program.pid();
-    let words = ["the far end peer", "the other end closed the connection"];
-    is_void_in(&lab, CASE, &words, || signal("KILL", pid));
-    let run = lab.recorded(run, PATIENCE);
-    has_failed(&run, &[LOST, "nothing listens on that port"]);
-    // What it had started has gone with it.
-    wait_for("the end of the agent's worker", || lab.processes(End::Far).is_empty().then_some(()));
-    drop(agent);
-    let next = Agent::start(&lab);
-    next.serves_and_leaves(&lab);
-}
-
-#[test]
 fn a_far_worker_that_is_killed() {
     let (lab, agent, mut run) = in_the_middle();
     let killed = ["the far end peer", "the worker ended without a result", "signal: 9 (SIGKILL)"];
@@ -154,17 +119,5 @@ fn a_far_worker_that_is_killed() {
     }
     let run = lab.recorded(run, PATIENCE);
     has_failed(&run, &killed);
-    agent.serves_and_leaves(&lab);
-}
-
-#[test]
-fn a_near_end_that_is_killed() {
-    let (lab, agent, run) = in_the_middle();
-    signal("KILL", run.pid());
-    let _ = run.ended(PATIENCE);
-    wait_for("the end of the far worker", || workers(agent.program.pid()).is_empty().then_some(()));
-    wait_for("the end of what the near end started", || {
-        lab.processes(End::Near).is_empty().then_some(())
-    });
     agent.serves_and_leaves(&lab);
 }
