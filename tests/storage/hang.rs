@@ -96,7 +96,7 @@ fn a_disk_that_is_slow_does_not_hang() {
 #[test]
 fn a_server_that_makes_files_slowly_does_not_hang() {
     // The first is the run's directory. In all they take longer than a worker may be silent.
-    let Some(faulty) = Faulty::that(On::Make, 1, How::Slow(Duration::from_secs(4))) else { return };
+    let Some(faulty) = Faulty::that(On::Make, 1, How::Slow(Duration::from_secs(3))) else { return };
     let here = Here::new();
     here.ends(0, &[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
     are_measured(&events(&here.record()), &["fs.metadata"]);
