@@ -2,7 +2,7 @@
 //! nothing against another far end than it had.
 
 use crate::lab::{ECHO, Lab, rounds};
-use crate::plumb::prelude::*;
+use crate::plumb::{self, prelude::*};
 
 /// The events of a run against an agent that was started by a command, as if it had been killed
 /// after its round.
@@ -107,8 +107,7 @@ fn a_record_outside_of_the_store_goes_on_with_its_far_end_repeated() {
     write(&file, &events);
     let file_text = lab.text("own.jsonl");
     lab.ends(0, &["run", "--resume", &file_text, "--peer", peer]);
-    let text = fs::read_to_string(file).unwrap();
-    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = plumb::events(&file);
     assert_eq!((end(&events), rounds(&events)), ("complete", (1, vec![])));
 }
 

@@ -28,16 +28,6 @@ fn in_the_middle() -> (Lab, Agent, Program) {
     (lab, agent, run)
 }
 
-/// As [`in_the_middle`], with an agent that ssh starts and carries; itself the server of ssh.
-fn in_the_middle_by_ssh() -> (Lab, Program, Program) {
-    let lab = Lab::new();
-    lab.shape(BITS_PER_S, 32_768);
-    let (server, url) = serve_ssh(&lab);
-    let run = lab.start_run("net.bandwidth", &url, LASTING);
-    lab.wait_for_bytes(MIDDLE_BYTES);
-    (lab, server, run)
-}
-
 /// The round that is in its middle loses an end: it is given up in this time, for a reason that has
 /// all of these words.
 #[track_caller]
@@ -86,7 +76,11 @@ fn a_cable_that_is_cut() {
 
 #[test]
 fn a_cable_that_is_cut_under_ssh() {
-    let (lab, server, run) = in_the_middle_by_ssh();
+    let lab = Lab::new();
+    lab.shape(BITS_PER_S, 32_768);
+    let (server, url) = serve_ssh(&lab);
+    let run = lab.start_run("net.bandwidth", &url, LASTING);
+    lab.wait_for_bytes(MIDDLE_BYTES);
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);

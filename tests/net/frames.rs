@@ -106,7 +106,9 @@ pub fn echoes(passed: &[Passed], kind: Kind) -> Vec<Echo> {
     for one in passed {
         let Some(asked) = question(one, kind) else { continue };
         if one.way == Way::Up {
-            open.retain(|(frame, _)| !same_conversation(frame, &asked));
+            // One that is sent before the last one's answer has come takes its place; echoes of ICMP
+            // have numbers.
+            open.retain(|(frame, _)| *frame != asked);
             open.push((asked, one));
         } else if let Some(at) = open.iter().position(|(frame, _)| *frame == asked) {
             let (_, up) = open.swap_remove(at);
@@ -148,12 +150,6 @@ fn question(passed: &Passed, kind: Kind) -> Option<Frame> {
         }
         _ => None,
     }
-}
-
-/// A message that is sent before the last one's answer has come takes its place; echoes of ICMP
-/// have numbers.
-fn same_conversation(one: &Frame, other: &Frame) -> bool {
-    one == other
 }
 
 #[cfg(test)]
