@@ -220,14 +220,14 @@ impl Here {
         records(&self.path("store"))
     }
 
-    /// Starts a command with a log of what it says.
+    /// Starts a command, with files of what it says.
     pub fn start(&self, command: &mut Command) -> Program {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = self.path(&format!("{number}.log"));
-        let out = File::create(&log).unwrap();
-        let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
-        Program { child, log }
+        let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{number}.{kind}")));
+        let create = |path| File::create(path).unwrap();
+        let child = command.stdout(create(&out)).stderr(create(&err)).spawn();
+        Program { child: child.expect("scripts/test installs it"), out, err }
     }
 
     /// The last record of the store.
@@ -293,13 +293,17 @@ pub fn records(store: &Path) -> Vec<PathBuf> {
 /// A program that was started, and what it says. It is killed with its value.
 pub struct Program {
     child: Child,
-    log: PathBuf,
+    out: PathBuf,
+    err: PathBuf,
 }
 
 /// How a program ended.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
+    /// On its standard output.
+    pub out: String,
+    /// On both outputs.
     pub said: String,
     pub took: Duration,
 }
@@ -309,9 +313,13 @@ impl Program {
         self.child.id()
     }
 
-    /// What it said so far.
+    /// What it said so far, its complaints last.
     pub fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        [&self.out, &self.err].map(|path| fs::read_to_string(path).unwrap_or_default()).concat()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub fn signal(&self, name: &str) {
@@ -328,7 +336,8 @@ impl Program {
         let said = self.said();
         assert!(!said.contains("panicked at"), "{said}");
         assert!(!said.contains("internal error"), "{said}");
-        Ended { code, said, took: begin.elapsed() }
+        let out = fs::read_to_string(&self.out).unwrap();
+        Ended { code, out, said, took: begin.elapsed() }
     }
 
     /// Ends it. It may have ended by itself.

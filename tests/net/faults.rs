@@ -3,7 +3,7 @@
 //! are killed: tests/agent.)
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{Lab, PATIENCE, Program};
+use crate::lab::{Lab, PATIENCE};
 use crate::launchers::serve_ssh;
 use crate::plumb::prelude::*;
 
@@ -64,7 +64,7 @@ fn a_cable_that_is_cut() {
     let (lab, agent, run) = in_the_middle();
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &[LOST, "no answer from"]);
     lab.mend();
     // The agent knows it no later.
@@ -83,7 +83,7 @@ fn a_cable_that_is_cut_under_ssh() {
     lab.wait_for_bytes(MIDDLE_BYTES);
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &[LOST, "cannot start the agent", "timed out"]);
     lab.mend();
     drop(server);
@@ -111,7 +111,7 @@ fn a_far_worker_that_is_killed() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &killed);
     agent.serves_and_leaves(&lab);
 }

@@ -1,7 +1,7 @@
 //! Every way to reach an agent, over a cable of its own; and one that is not this plumb's.
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{End, FAR, Lab, Program};
+use crate::lab::{End, FAR, Lab};
 use crate::plumb::prelude::*;
 
 /// A run of one experiment has measured, and its header has the far end's facts.
