@@ -2,9 +2,9 @@
 //! reason, the rest goes on.
 
 use crate::lab::{
-    ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, plumb, rounds, wait_for,
+    ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, rounds, wait_for,
 };
-use crate::plumb::prelude::*;
+use crate::plumb::{self, prelude::*};
 use crate::relay::Relay;
 use std::net::TcpListener;
 
@@ -32,6 +32,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let gone: Vec<&String> =
         void.iter().filter(|reason| reason.contains("nothing listens on that port")).collect();
     assert!(gone.len() >= 2, "{void:?}");
+    assert!(gone[0].contains("the connection was lost, and reconnecting failed"), "{void:?}");
     assert!(gone.iter().all(|reason| *reason == gone[0]), "{void:?}");
 }
 
@@ -51,7 +52,7 @@ fn an_agent_that_comes_back_is_waited_for() {
     drop((asked, meanwhile));
     let listen = address.to_string();
     let args = ["agent", "--listen", &listen, "--key-file", &key];
-    let _again = lab.start(lab.other(plumb()).args(args));
+    let _again = lab.start(lab.other(PLUMB).args(args));
     run.ends(0);
     let events = lab.events();
     let (ok, void) = rounds(&events);
@@ -183,7 +184,7 @@ fn a_run_goes_on_against_the_same_far_end() {
     let listen = format!("127.0.0.1:{port}");
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
-    let agent = lab.start(lab.other(plumb()).args(args));
+    let agent = lab.start(lab.other(PLUMB).args(args));
     wait_for("the agent", || agent.said().contains("listening").then_some(()));
     lab.ends(0, &resume);
     let events = lab.events();
@@ -196,4 +197,20 @@ fn a_run_goes_on_against_the_same_far_end() {
     }
     assert_eq!(header["name"], "peer");
     assert!(ECHO[2].ends_with("far=peer"));
+}
+
+#[test]
+fn a_stopped_worker_costs_one_round() {
+    let here = Here::new();
+    let set = "selftest.pulse.duration=400ms";
+    let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "plan"));
+    signal("STOP", wait_for_worker(session.id()));
+    // The session waits for the round's deadline, and goes on.
+    ended_with(0, session);
+    let events = here.complete();
+    assert_eq!(plumb::rounds(&events, "selftest.pulse"), (1, 1));
+    let void = of(&events, "round")[0];
+    assert!(void["reason"].as_str().unwrap().contains("stopped"), "{void}");
 }

@@ -4,6 +4,7 @@
 use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::os::unix::fs::chown;
 
 /// No step of a test waits longer; none is expected to come near it.
@@ -29,10 +30,6 @@ impl Lab {
         lab
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.here.path(name)
-    }
-
     /// A path as text.
     pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
@@ -43,24 +40,15 @@ impl Lab {
         self.ends(0, &["agent", "--new-key", &self.text(name)]);
     }
 
-    /// Another program in this directory, with this store.
-    pub fn other(&self, program: impl AsRef<Path>) -> Command {
-        self.here.other(program.as_ref().to_str().unwrap())
-    }
-
-    pub fn start(&self, command: &mut Command) -> Program {
-        self.here.start(command)
-    }
-
     /// Runs the binary to an end with this exit status.
     #[track_caller]
     pub fn ends(&self, code: i32, args: &[&str]) -> Ended {
-        self.start(&mut self.here.command(args)).ends(code)
+        self.start(&mut self.command(args)).ends(code)
     }
 
     /// Runs the binary to its end.
     pub fn plumb(&self, args: &[&str]) -> Ended {
-        self.start(&mut self.here.command(args)).wait()
+        self.start(&mut self.command(args)).wait()
     }
 
     /// Arguments of a run against an address, for all of which the key of this directory holds.
@@ -74,14 +62,14 @@ impl Lab {
     /// Starts a run of [`ECHO`] against an agent.
     pub fn start_echo(&self, address: SocketAddr, preset: &str) -> Program {
         let args = [&["run"], &ECHO[..], &["--preset", preset]].concat();
-        self.start(self.other(plumb()).args(self.against(address, &args)))
+        self.start(self.other(PLUMB).args(self.against(address, &args)))
     }
 
     /// The same with so much time.
     pub fn start_echo_for(&self, address: SocketAddr, preset: &str, budget: &str) -> Program {
         let options = ["--preset", preset, "--budget", budget];
         let args = [&["run"], &ECHO[..], &options].concat();
-        self.start(self.other(plumb()).args(self.against(address, &args)))
+        self.start(self.other(PLUMB).args(self.against(address, &args)))
     }
 
     /// A short run against an agent.
@@ -92,15 +80,14 @@ impl Lab {
     /// Rehearses a whole family against an agent.
     pub fn rehearse_family(&self, family: &str, address: SocketAddr) -> Ended {
         let args = self.against(address, &["run", family, "--preset", "rehearsal"]);
-        self.start(self.other(plumb()).args(args)).wait()
+        self.start(self.other(PLUMB).args(args)).wait()
     }
 
     /// A plan against an agent.
     pub fn plan(&self, address: SocketAddr) -> Ended {
         let args = [&["plan"], &ECHO[..]].concat();
         let args = self.against(address, &args);
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.plumb(&args)
+        self.start(self.other(PLUMB).args(args)).wait()
     }
 
     /// An agent with the key of this directory, on a free port of loopback; of another user where
@@ -108,7 +95,7 @@ impl Lab {
     pub fn agent(&self) -> (Program, SocketAddr) {
         match std::env::var("PLUMB_TEST_AGENT_UID") {
             Ok(uid) => self.agent_of(&uid),
-            Err(_) => listening(self.start(self.other(plumb()).args(AGENT).arg(self.path("key")))),
+            Err(_) => listening(self.start(self.other(PLUMB).args(AGENT).arg(self.path("key")))),
         }
     }
 
@@ -119,7 +106,7 @@ impl Lab {
         let number = uid.parse().unwrap();
         if !key.exists() {
             fs::copy(self.path("key"), &key).unwrap();
-            fs::copy(plumb(), &program).unwrap();
+            fs::copy(PLUMB, &program).unwrap();
         }
         chown(&key, Some(number), Some(number)).unwrap();
         mode(key.parent().unwrap(), 0o711);
@@ -130,12 +117,15 @@ impl Lab {
 
     /// The whole events of the last record.
     pub fn events(&self) -> Vec<Value> {
-        whole_events(&self.records().pop().expect("a run was stored"))
+        whole_events(&self.record())
     }
+}
 
-    /// The records, the last one last.
-    pub fn records(&self) -> Vec<PathBuf> {
-        self.here.records()
+impl Deref for Lab {
+    type Target = Here;
+
+    fn deref(&self) -> &Here {
+        &self.here
     }
 }
 
@@ -164,11 +154,6 @@ impl Program {
         assert_eq!(ended.code, Some(code), "{ended:?}");
         ended
     }
-}
-
-/// The binary.
-pub fn plumb() -> &'static Path {
-    Path::new(PLUMB)
 }
 
 /// Waits for something to be there.

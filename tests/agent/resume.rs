@@ -1,13 +1,13 @@
 //! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and
 //! nothing against another far end than it had.
 
-use crate::lab::{ECHO, Lab, plumb, rounds};
-use crate::plumb::prelude::*;
+use crate::lab::{ECHO, Lab, rounds};
+use crate::plumb::{self, prelude::*};
 
 /// The events of a run against an agent that was started by a command, as if it had been killed
 /// after its round.
 fn killed(lab: &Lab) -> Vec<Value> {
-    let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
+    let peer = format!("exec:'{}' agent --data 127.0.0.1", PLUMB);
     let run = [&["run"], &ECHO[..], &["--preset", "rehearsal", "--peer", &peer]].concat();
     lab.ends(0, &run);
     let mut events = lab.events();
@@ -107,8 +107,7 @@ fn a_record_outside_of_the_store_goes_on_with_its_far_end_repeated() {
     write(&file, &events);
     let file_text = lab.text("own.jsonl");
     lab.ends(0, &["run", "--resume", &file_text, "--peer", peer]);
-    let text = fs::read_to_string(file).unwrap();
-    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = plumb::events(&file);
     assert_eq!((end(&events), rounds(&events)), ("complete", (1, vec![])));
 }
 

@@ -83,7 +83,7 @@ impl Lab {
     /// A command that finds that `ssh` first.
     pub fn with_ssh(&self, dir: &str, args: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
-        let mut command = self.other(crate::lab::plumb());
+        let mut command = self.other(PLUMB);
         command
             .env("PATH", format!("{}:{path}", self.text(dir)))
             .env_remove("SSH_AUTH_SOCK")

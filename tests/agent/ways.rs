@@ -1,18 +1,10 @@
 //! Agents that are started elsewhere: by a command, and by a real ssh.
 
-use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, plumb, rounds, wait_for};
+use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, rounds, wait_for};
 use crate::plumb::prelude::*;
 use crate::ssh::Sshd;
 use metal::icmp::{Access, is_granted};
 use std::collections::BTreeSet;
-
-/// Arguments of a rehearsal against a peer.
-fn rehearsal(peer: &str) -> Vec<&str> {
-    let mut args = vec!["run"];
-    args.extend(ECHO);
-    args.extend(["--preset", "rehearsal", "--peer", peer]);
-    args
-}
 
 fn failed(answer: &Ended, words: &str) {
     assert_eq!(answer.code, Some(3), "{answer:?}");
@@ -23,19 +15,26 @@ fn failed(answer: &Ended, words: &str) {
 fn agents(of: u32) -> BTreeSet<u32> {
     let is_agent = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.starts_with(plumb().as_os_str().as_encoded_bytes()) && line.ends_with(b"\0agent\0")
+        line.starts_with(PLUMB.as_bytes()) && line.ends_with(b"\0agent\0")
     };
     offspring(of).into_iter().filter(is_agent).collect()
+}
+
+/// The ssh that a run has started.
+fn ssh_of(run: &Program) -> u32 {
+    let is_ssh = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")
+    };
+    offspring(run.pid()).into_iter().find(is_ssh).expect("ssh is there")
 }
 
 #[test]
 fn a_command_that_starts_one() {
     let lab = Lab::new();
-    let binary = plumb().display();
+    let binary = PLUMB;
     let peer = format!("b=exec:'{binary}' agent --data 127.0.0.1");
-    let mut args = rehearsal(&peer);
-    args[3] = "selftest.echo.far=b,loopback";
-    lab.ends(0, &args);
+    let set = ["--set", "selftest.echo.far=b,loopback", "--set", ECHO[4]];
+    lab.ends(0, &[&["run", ECHO[0], "--preset", "rehearsal", "--peer", &peer], &set[..]].concat());
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 2));
     let there = &of(&events, "header")[0]["peers"][0];
@@ -52,7 +51,7 @@ fn a_command_that_starts_one() {
 
 /// An agent whose words are altered on their way, as one that lies would say them.
 fn lying(altered: &str) -> String {
-    let binary = plumb().display();
+    let binary = PLUMB;
     format!(
         "exec:'{binary}' agent --data 127.0.0.1 | perl -e '$| = 1; while (sysread(STDIN, $said, 1 << 20)) \
          {{ $said =~ {altered}; print $said }}'"
@@ -93,23 +92,11 @@ fn a_command_that_starts_none() {
     failed(&plan("exec:true"), "cannot start the agent");
     failed(&plan("exec:echo something went wrong >&2; exit 7"), "something went wrong");
     failed(&plan("exec:echo Welcome to node7"), r#"it sent "Welcome to node7"#);
-    let binary = plumb().display();
+    let binary = PLUMB;
     failed(&plan(&format!("exec:'{binary}' agent")), "--data ADDR");
     // None of them is a recorded machine's.
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hosts/graviton3");
     lab.ends(2, &["plan", ECHO[0], "--peer", "exec:true", "--host-tree", tree]);
-}
-
-#[test]
-fn by_ssh() {
-    let lab = Lab::new();
-    let sshd = Sshd::start(&lab);
-    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
-    lab.start(&mut lab.with_ssh("ssh", &rehearsal(&peer))).ends(0);
-    let events = lab.events();
-    assert_eq!((end(&events), rounds(&events).0), ("complete", 1));
-    let there = &of(&events, "header")[0]["peers"][0];
-    assert_eq!((&there["address"], &there["url"]), (&"127.0.0.1".into(), &peer.as_str().into()));
 }
 
 #[test]
@@ -141,21 +128,20 @@ fn by_ssh_in_vain() {
 fn an_agent_ends_with_the_ssh_that_started_it() {
     let lab = Lab::new();
     let sshd = Sshd::start(&lab);
-    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
-    let mut args = rehearsal(&peer);
-    let preset = args.iter().position(|arg| *arg == "rehearsal").unwrap();
-    args[preset] = "quick";
+    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, PLUMB);
+    let args = [&["run"], &ECHO[..], &["--preset", "quick", "--peer", &peer]].concat();
     let run = lab.start(&mut lab.with_ssh("ssh", &args));
     is_measuring(&lab);
     let agent = agents(sshd.pid()).pop_first().expect("one is there");
-    let ssh = offspring(run.pid()).into_iter().find(|pid| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")
-    });
-    signal("KILL", ssh.expect("ssh is there"));
+    signal("KILL", ssh_of(&run));
     wait_for("the end of the agent", || (!is_there(agent)).then_some(()));
     // The next round begins with another one.
     run.ends(0);
-    let (ok, void) = rounds(&lab.events());
+    let events = lab.events();
+    let there = &of(&events, "header")[0]["peers"][0];
+    assert_eq!((&there["address"], &there["url"]), (&"127.0.0.1".into(), &peer.as_str().into()));
+    assert_eq!(end(&events), "complete");
+    let (ok, void) = rounds(&events);
     let is_it = |reason: &&String| reason.contains("signal: 9");
     assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
     assert!(ok >= 6, "{ok} {void:?}");
@@ -174,7 +160,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
 fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
     let lab = Lab::new();
     let sshd = Sshd::start(&lab);
-    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
+    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, PLUMB);
     let line = format!(
         "run net.bandwidth:far=peer --set net.bandwidth.transfer=fixed_16M --preset quick --peer {peer}"
     );
@@ -188,15 +174,13 @@ fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
             let agent = agents(sshd.pid()).pop_first().expect("one is there");
             signal("KILL", agent);
         } else {
-            let ssh = offspring(run.pid()).into_iter().find(|pid| {
-                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")
-            });
-            signal("STOP", ssh.expect("ssh is there"));
+            signal("STOP", ssh_of(&run));
         }
         run.ends(0);
         let events = lab.events();
         let (ok, void) = rounds(&events);
-        let is_it = |reason: &&String| reason.contains(words);
+        let is_it =
+            |reason: &&String| reason.contains("the far end peer (ssh:") && reason.contains(words);
         assert_eq!(void.iter().filter(is_it).count(), 1, "{words}: {void:?}");
         assert!(ok >= 6, "{ok} {void:?}");
         wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));

@@ -5,9 +5,14 @@ use crate::plumb::prelude::*;
 /// A run that ends at its first look.
 const RUN: [&str; 6] = ["run", "selftest.echo", "--preset", "quick", "--precision", "100"];
 
-/// A run that is ended, and not waited for.
-const ENDLESS: [&str; 6] =
-    ["run", "selftest.pulse", "--preset", "quick", "--set", "selftest.pulse.duration=60s"];
+/// Starts a run that is ended, and not waited for. It never sleeps: it has the last CPU, so that what
+/// is measured beside it has another one.
+fn endless(here: &Here, more: &str) -> Child {
+    let cpu = *metal::place::allowed().unwrap().last().unwrap();
+    let set = "--set selftest.pulse.duration=60s";
+    let line = format!("run selftest.pulse --preset quick {set} --cpu {cpu} {more}");
+    here.command(&line).spawn().unwrap()
+}
 
 /// The rounds of a run, and those that another plumb measured beside.
 fn met(events: &[Value]) -> (usize, Vec<&str>) {
@@ -23,8 +28,7 @@ fn met(events: &[Value]) -> (usize, Vec<&str>) {
 #[test]
 fn each_of_two_runs_names_the_other_and_marks_its_rounds() {
     let here = Here::new();
-    let endless = [&ENDLESS[..], &["--out", "first.jsonl"]].concat();
-    let first = here.command(&endless).spawn().unwrap();
+    let first = endless(&here, "--out first.jsonl");
     wait_for("the first run's plan", || {
         let text = fs::read_to_string(here.path("first.jsonl")).unwrap_or_default();
         text.contains("\"event\":\"plan\"").then_some(())
@@ -54,8 +58,7 @@ fn each_of_two_runs_names_the_other_and_marks_its_rounds() {
 #[test]
 fn a_run_waits_for_the_end_of_another() {
     let here = Here::new();
-    let endless = [&ENDLESS[..], &["--out", "first.jsonl"]].concat();
-    let first = here.command(&endless).spawn().unwrap();
+    let first = endless(&here, "--out first.jsonl");
     wait_for("the first run's header", || here.path("first.jsonl").exists().then_some(()));
     let waits = [&RUN[..], &["--wait", "--out", "second.jsonl"]].concat();
     let mut log = here.command(&waits);
@@ -68,7 +71,7 @@ fn a_run_waits_for_the_end_of_another() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(met(&events(&here.path("second.jsonl"))).1, [""; 0]);
     // One that waits can be interrupted, and leaves nothing.
-    let first = here.command(&ENDLESS).spawn().unwrap();
+    let first = endless(&here, "");
     here.wait_for(|event| is(event, "header"));
     let waits = [&RUN[..], &["--wait", "--out", "third.jsonl"]].concat();
     let third = here.start(&mut here.command(&waits));
@@ -115,8 +118,7 @@ fn other_namespaces_see_the_lock() {
     if !unshared("true").status().is_ok_and(|status| status.success()) {
         return skips::test("network-namespace");
     }
-    let endless = [&ENDLESS[..], &["--out", "first.jsonl"]].concat();
-    let first = here.command(&endless).spawn().unwrap();
+    let first = endless(&here, "--out first.jsonl");
     wait_for("the first run's header", || here.path("first.jsonl").exists().then_some(()));
     let inner = unshared(&run).output().unwrap();
     assert_eq!(inner.status.code(), Some(0), "{inner:?}");

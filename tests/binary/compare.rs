@@ -2,13 +2,12 @@
 
 use crate::plumb::prelude::*;
 
-const ECHO: [&str; 3] = ["selftest.echo", "--preset", "quick"];
+const ECHO: &str = "selftest.echo --preset quick";
 
 /// A directory with the record `base.jsonl` of six rounds or more and its changed copy `new.jsonl`.
 fn pair(factor: f64) -> Here {
     let here = Here::new();
-    here.measure(&ECHO);
-    let text = fs::read_to_string(here.record()).unwrap();
+    let text = recorded(ECHO);
     // The machine may be busy: rounds that differ by little, whatever was measured.
     let events = |factor: f64, change: &dyn Fn(&mut Value)| {
         let events = text.lines().map(|line| {
@@ -67,17 +66,23 @@ fn a_change_is_found_and_ends_with_one() {
 }
 
 #[test]
-fn an_unchanged_run_ends_with_zero() {
+fn an_unchanged_run_ends_with_zero_and_what_cannot_be_compared_with_two() {
     let here = pair(1.002);
-    let answer = compared(&here, &[]);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
     let json = compared(&here, &["--format", "json"]);
+    assert_eq!(json.code, Some(0), "{json:?}");
     let unchanged = json.json();
     assert_eq!(unchanged["against"][0]["effects"], Value::Array(vec![]));
-    here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
+    let itself = here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
+    assert!(itself.err.contains("compared with itself"), "{itself:?}");
+    let rule = ["compare", "base.jsonl", "base.jsonl", "--fail-on", "slower"];
+    assert_eq!(here.plumb(&rule).code, Some(2));
+    // Nothing in common is an error.
+    assert_eq!(compared(&here, &["--only", "memory"]).code, Some(2));
+    let none = here.ends(2, &["compare", "nothing.jsonl", "base.jsonl"]);
+    assert!(none.err.contains("nothing.jsonl"), "{none:?}");
     // Without a second name it is the last stored run.
+    let stored = here.store(&recorded(ECHO));
     let result = here.plumb(&["compare", "base.jsonl", "--format", "json"]).json();
-    let stored = here.record();
     assert_eq!(result["against"][0]["new"]["run"], stored.file_stem().unwrap().to_str().unwrap());
 }
 
@@ -113,13 +118,10 @@ fn rules_say_which_findings_fail() {
 #[test]
 fn figures_that_vanished_do_not_pass() {
     let here = pair(1.0);
-    let gone = fs::read_to_string(here.path("new.jsonl")).unwrap();
-    let failed = gone.lines().filter(|line| {
-        let event: Value = serde_json::from_str(line).unwrap();
-        event["event"] != "samples" || event["metric"] != first_metric(&gone)
-    });
-    let failed: String = failed.map(|line| format!("{line}\n")).collect();
-    fs::write(here.path("new.jsonl"), failed).unwrap();
+    let mut gone = events(&here.path("new.jsonl"));
+    let first = of(&gone, "samples")[0]["metric"].clone();
+    gone.retain(|event| !is(event, "samples") || event["metric"] != first);
+    fs::write(here.path("new.jsonl"), lines(&gone)).unwrap();
     assert_eq!(compared(&here, &["--fail-on", "missing"]).code, Some(1));
     assert_eq!(compared(&here, &["--fail-on", "missing@memory"]).code, Some(0));
     let slower = compared(&here, &["--fail-on", "slower"]);
@@ -127,28 +129,12 @@ fn figures_that_vanished_do_not_pass() {
     assert!(!slower.err.is_empty(), "what is missing is named: {slower:?}");
 }
 
-/// The metric of the first samples of a record.
-fn first_metric(record: &str) -> Value {
-    let mut events = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.find(|event| event["event"] == "samples").unwrap()["metric"].clone()
-}
-
-#[test]
-fn a_run_compared_with_itself_is_told() {
-    let here = pair(1.0);
-    let itself = here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
-    assert!(itself.err.contains("compared with itself"), "{itself:?}");
-    let rule = ["compare", "base.jsonl", "base.jsonl", "--fail-on", "slower"];
-    assert_eq!(here.plumb(&rule).code, Some(2));
-}
-
 #[test]
 fn last_alone_is_compared_with_the_run_before_it() {
     let here = Here::new();
-    here.measure(&ECHO);
+    let text = recorded(ECHO);
+    let first = here.store(&text);
     here.ends(2, &["compare", "last"]);
-    let first = here.records().remove(0);
-    let text = fs::read_to_string(&first).unwrap();
     // A later run of the same machine, and a still later one of another.
     let started = |path: &Path, time: &str, change: &dyn Fn(&mut Value)| {
         let (header, rest) = text.split_once('\n').unwrap();
@@ -199,13 +185,4 @@ fn every_format_tells_the_same() {
     assert_eq!((page.code, page.out.as_str()), (Some(1), ""));
     let page = fs::read_to_string(here.path("page.html")).unwrap();
     assert!(!page.contains("<b>new"));
-}
-
-#[test]
-fn runs_without_a_common_figure_are_an_error() {
-    let here = pair(1.0);
-    let answer = compared(&here, &["--only", "memory"]);
-    assert_eq!(answer.code, Some(2), "{answer:?}");
-    let none = here.ends(2, &["compare", "nothing.jsonl", "base.jsonl"]);
-    assert!(none.err.contains("nothing.jsonl"), "{none:?}");
 }

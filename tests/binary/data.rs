@@ -5,7 +5,7 @@ use crate::plumb::prelude::*;
 /// A directory with `figures.csv` of a run.
 fn figures() -> Here {
     let here = Here::new();
-    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    here.store(&recorded("selftest.echo --preset rehearsal"));
     let tidy = ["report", "last", "--format", "csv", "--tidy", "-o", "figures.csv"];
     here.ends(0, &tidy);
     here
@@ -26,9 +26,11 @@ fn block(language: &str) -> String {
 }
 
 /// A Python that has DuckDB.
-pub fn duckdb() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
-    with(&[own, "python3".into()], &["-c", "import duckdb"])
+pub fn duckdb() -> Option<String> {
+    python_with(
+        "duckdb",
+        &[concat!(env!("CARGO_MANIFEST_DIR"), "/target/python/bin/python"), "python3"],
+    )
 }
 
 /// What a program that must have succeeded printed, on both outputs.
@@ -38,12 +40,16 @@ pub fn succeeded(output: &Output) -> String {
     text.concat()
 }
 
-/// The first of some programs with which a command succeeds.
-fn with(programs: &[PathBuf], args: &[&str]) -> Option<PathBuf> {
-    let works = |program: &&PathBuf| {
-        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+/// The first of some Pythons that has a module.
+fn python_with(module: &str, programs: &[&str]) -> Option<String> {
+    // To import it takes seconds.
+    let found =
+        format!("import importlib.util, sys; sys.exit(not importlib.util.find_spec('{module}'))");
+    let has = |program: &&&str| {
+        let python = Command::new(program).args(["-c", &found]).output();
+        python.is_ok_and(|output| output.status.success())
     };
-    programs.iter().find(works).cloned()
+    programs.iter().find(has).map(|program| (*program).to_owned())
 }
 
 #[test]
@@ -69,13 +75,10 @@ fn tidy_rows_have_the_columns_of_every_run() {
 
 #[test]
 fn pandas_reads_it() {
-    let python = [PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
-    let Some(python) = with(&python, &["-c", "import pandas"]) else {
+    let Some(python) = python_with("pandas", &["/usr/bin/python3", "python3"]) else {
         return skips::test("data-tool");
     };
-    let here = figures();
-    let script = block("python");
-    let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
+    let output = figures().other(&python).args(["-c", &block("python")]).output().unwrap();
     assert!(succeeded(&output).contains("selftest.echo"));
 }
 
@@ -84,9 +87,8 @@ fn duckdb_reads_it() {
     let Some(python) = duckdb() else {
         return skips::test("data-tool");
     };
-    let here = figures();
     let script = format!("import duckdb; print(duckdb.sql({:?}))", block("sql"));
-    let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
+    let output = figures().other(&python).args(["-c", &script]).output().unwrap();
     assert!(succeeded(&output).contains("selftest.echo"));
 }
 
@@ -139,7 +141,7 @@ impl Server {
     }
 
     fn user(&self) -> Option<&'static str> {
-        nix_is_root().then_some("postgres")
+        (metal::process::geteuid() == 0).then_some("postgres")
     }
 
     fn run(&self, program: &str, args: &[&str]) -> Output {
@@ -161,10 +163,6 @@ impl Drop for Server {
         let data = self.data();
         self.run("pg_ctl", &["-D", data.to_str().unwrap(), "-m", "immediate", "stop"]);
     }
-}
-
-fn nix_is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|facts| std::os::unix::fs::MetadataExt::uid(&facts) == 0)
 }
 
 #[test]

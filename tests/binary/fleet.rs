@@ -125,8 +125,7 @@ fn bad_records_have_a_clear_line_each() {
     let shown = report(0, "damaged");
     assert!(shown.err.contains("is damaged; lost:"), "{}", shown.err);
     assert!(shown.out.contains("node-07"), "{}", shown.out);
-    let flat = here.ends(0, &["fleet", "report", "damaged", "-f", "json"]).out;
-    let flat: Value = serde_json::from_str(&flat).unwrap();
+    let flat = here.ends(0, &["fleet", "report", "damaged", "-f", "json"]).json();
     let lines_before = record[..at].iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(flat["damaged_lines"], json!([lines_before + 1]));
     let torn = report(0, "torn").out;

@@ -91,16 +91,12 @@ fn every_maker_names_the_limit_that_leaves_room_for_none() {
 }
 
 #[test]
-fn every_maker_names_the_limit_that_leaves_room_for_one() {
+fn every_maker_names_the_limit_that_leaves_room_for_one_or_two() {
     let Some(user) = Stranger::new() else { return skips::test("root") };
     // A ring of processes has eight parties.
-    assert!(all_name_the_limit(&user, 3).contains("os.switch"));
-}
-
-#[test]
-fn every_maker_names_the_limit_that_leaves_room_for_two() {
-    let Some(user) = Stranger::new() else { return skips::test("root") };
-    assert!(all_name_the_limit(&user, 4).contains("os.switch"));
+    for processes in [3, 4] {
+        assert!(all_name_the_limit(&user, processes).contains("os.switch"), "{processes}");
+    }
 }
 
 #[test]

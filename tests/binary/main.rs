@@ -26,6 +26,7 @@ mod plumb;
 mod process;
 mod read;
 #[expect(dead_code, reason = "the browser's tests use all of it")]
+#[path = "../harness/records.rs"]
 mod records;
 mod reports;
 mod resume;

@@ -129,22 +129,6 @@ fn a_worker_that_is_killed_while_it_calibrates_is_replaced_once() {
 }
 
 #[test]
-fn a_stopped_worker_costs_one_round() {
-    let here = Here::new();
-    let set = "selftest.pulse.duration=400ms";
-    let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
-    let session = here.command(&args).spawn().unwrap();
-    here.wait_for(plan_is_written);
-    signal("STOP", wait_for_worker(session.id()));
-    // The session waits for the round's deadline, and goes on.
-    ended_with(0, session);
-    let events = here.complete();
-    assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
-    let void = of(&events, "round")[0];
-    assert!(void["reason"].as_str().unwrap().contains("stopped"), "{void}");
-}
-
-#[test]
 fn a_record_that_is_removed_while_it_is_written_ends_the_run() {
     let here = Here::new();
     let dir = here.make_dir("files");

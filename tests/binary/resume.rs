@@ -4,12 +4,11 @@ use crate::plumb::prelude::*;
 
 /// A run of two series that was killed after its last round, before its outcomes.
 fn killed(here: &Here) -> PathBuf {
-    let args = ["run", "selftest.echo", "selftest.fault", "--preset", "rehearsal"];
-    here.ends(0, &[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
-    let record = here.path("run.jsonl");
-    let text = fs::read_to_string(&record).unwrap();
-    let last = events(&record).iter().rposition(|event| is(event, "round")).unwrap();
+    let text = recorded("selftest.echo selftest.fault --preset rehearsal --seed 1");
+    let rounds = text.lines().enumerate().filter(|(_, line)| is(&event(line), "round"));
+    let (last, _) = rounds.last().unwrap();
     let kept: String = text.split_inclusive('\n').take(last + 1).collect();
+    let record = here.path("run.jsonl");
     fs::write(&record, kept).unwrap();
     record
 }
@@ -158,45 +157,35 @@ fn a_look_that_was_passed_is_not_taken_again() {
     assert_eq!(rounds(&events(&record), "selftest.fault/none"), (20, 0));
 }
 
-/// Edits the header, resumes, and expects a refusal that leaves the file as it is.
-fn refuses(pointer: &str, value: Value, part: &str) {
+/// A header that was edited is refused, and the file stays as it is.
+#[test]
+fn what_cannot_be_continued_is_refused() {
     let here = Here::new();
     let record = killed(&here);
-    let mut whole = events(&record);
-    *whole[0].pointer_mut(pointer).unwrap() = value;
-    write(&record, &whole);
-    fs::write(&record, [fs::read(&record).unwrap(), b"{\"torn".to_vec()].concat()).unwrap();
-    let before = fs::read(&record).unwrap();
-    let answer = resume(&here);
-    assert_eq!(answer.code, Some(2), "{pointer}: {answer:?}");
-    assert!(answer.err.contains(part), "{pointer} lacks `{part}`: {answer:?}");
-    assert_eq!(fs::read(&record).unwrap(), before, "{pointer}: nothing is touched");
-}
-
-#[test]
-fn another_machine_is_refused() {
-    refuses("/identity", json!("0123456789abcdef"), "another machine");
-}
-
-#[test]
-fn a_newer_format_is_refused() {
-    refuses("/format", json!(99), "use a newer plumb");
-}
-
-#[test]
-fn another_plan_is_refused() {
-    refuses("/options/selectors", json!(["selftest.echo"]), "differs from what");
-    refuses("/options/preset", json!("quick"), "looks after");
-    refuses("/options/set", json!(["selftest.echo.messages=7"]), "differs from what");
-    refuses("/options/set", json!(["selftest.echo.end=fails"]), "other settings");
-}
-
-#[test]
-fn damaged_options_are_refused() {
-    refuses("/options/budget_s", json!(-1.0), "budget");
-    refuses("/options/budget_s", json!(1e300), "budget");
-    refuses("/options/preset", json!("hasty"), "`hasty` is unknown");
-    refuses("/options/selectors", json!(["selftest.ecko"]), "did you mean");
+    let whole = events(&record);
+    for (pointer, value, part) in [
+        ("/identity", json!("0123456789abcdef"), "another machine"),
+        ("/format", json!(99), "use a newer plumb"),
+        // Another plan.
+        ("/options/selectors", json!(["selftest.echo"]), "differs from what"),
+        ("/options/preset", json!("quick"), "looks after"),
+        ("/options/set", json!(["selftest.echo.messages=7"]), "differs from what"),
+        ("/options/set", json!(["selftest.echo.end=fails"]), "other settings"),
+        // Damaged options.
+        ("/options/budget_s", json!(-1.0), "budget"),
+        ("/options/budget_s", json!(1e300), "budget"),
+        ("/options/preset", json!("hasty"), "`hasty` is unknown"),
+        ("/options/selectors", json!(["selftest.ecko"]), "did you mean"),
+    ] {
+        let mut edited = whole.clone();
+        *edited[0].pointer_mut(pointer).unwrap() = value;
+        let torn = lines(&edited) + "{\"torn";
+        fs::write(&record, &torn).unwrap();
+        let answer = resume(&here);
+        assert_eq!(answer.code, Some(2), "{pointer}: {answer:?}");
+        assert!(answer.err.contains(part), "{pointer} lacks `{part}`: {answer:?}");
+        assert_eq!(fs::read_to_string(&record).unwrap(), torn, "{pointer}: nothing is touched");
+    }
 }
 
 #[test]

@@ -231,21 +231,6 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round
 }
 
 #[test]
-fn a_rehearsal_of_the_whole_catalogue_passes() {
-    let here = Here::new();
-    let flat = here.ends(0, &["run", "--preset", "rehearsal", "--json"]).json();
-    let figures = flat["figures"].as_array().unwrap();
-    for id in ["clock.read", "clock.rate", "clock.loop", "cpu.call", "os.syscall", "memory.latency"]
-    {
-        let of = |figure: &&Value| figure["experiment"] == id;
-        assert!(figures.iter().filter(of).any(|figure| figure["outcome"] == "measured"), "{id}");
-        let failed: Vec<&Value> =
-            figures.iter().filter(of).filter(|figure| figure["outcome"] == "failed").collect();
-        assert!(failed.is_empty(), "{failed:#?}");
-    }
-}
-
-#[test]
 fn what_a_filter_leaves_announces_only_what_it_can_give() {
     let here = Here::new();
     let plan = |selector: &str| here.plumb(&["plan", "--preset", "quick", "-v", selector]).out;

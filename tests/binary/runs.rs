@@ -16,10 +16,7 @@ fn store_of(values: &[f64]) -> Here {
 /// The same under other names.
 pub fn store_named(names: &[String], values: &[f64]) -> Here {
     let here = Here::new();
-    here.ends(0, &REHEARSAL);
-    let record = here.record();
-    let text = fs::read_to_string(&record).unwrap();
-    fs::remove_file(&record).unwrap();
+    let text = recorded("selftest.fault --preset rehearsal");
     for (run, (value, name)) in values.iter().zip(names).enumerate() {
         let events: Vec<Value> = text
             .lines()
@@ -41,21 +38,15 @@ pub fn store_named(names: &[String], values: &[f64]) -> Here {
                 event
             })
             .collect();
-        fs::write(stored(&here, name), lines(&events)).unwrap();
+        here.store(&lines(&events));
     }
     here
 }
 
-/// The record of a stored run.
-fn stored(here: &Here, name: &str) -> PathBuf {
-    here.path("store").join(format!("{name}.jsonl"))
-}
-
-/// Changes the events of a record.
-fn rewrite(record: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
-    let text = fs::read_to_string(record).unwrap();
-    let mut events: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+/// Changes the events of a stored run.
+fn rewrite(here: &Here, run: &str, change: impl FnOnce(&mut Vec<Value>)) {
+    let record = here.stored(run);
+    let mut events = events(&record);
     change(&mut events);
     fs::write(record, lines(&events)).unwrap();
 }
@@ -104,20 +95,20 @@ fn runs_are_in_the_order_of_time_whatever_they_are_called() {
     assert_eq!(last["run"], "run-2", "{last:#}");
     here.ends(0, &["runs", "prune", "--keep", "1"]);
     assert_eq!(here.records().len(), 1);
-    assert!(stored(&here, "run-2").is_file());
+    assert!(here.stored("run-2").is_file());
 }
 
 #[test]
 fn so_many_runs_are_kept_of_each_machine() {
     let here = store_of(&[40.0, 41.0, 42.0, 43.0]);
     let other = listed(&here)[0]["run"].as_str().unwrap().to_owned();
-    rewrite(&stored(&here, &other), |events| {
+    rewrite(&here, &other, |events| {
         events[0]["identity"] = "another".into();
     });
     let pruned = here.plumb(&["runs", "prune", "--keep", "1"]);
     assert_eq!(pruned.out.lines().count(), 2, "{pruned:?}");
     assert_eq!(listed(&here).len(), 2);
-    assert!(stored(&here, &other).is_file(), "the other machine's only run");
+    assert!(here.stored(&other).is_file(), "the other machine's only run");
 }
 
 #[test]
@@ -136,10 +127,10 @@ fn a_file_beside_the_records_is_no_run() {
         }
         here.ends(2, &["trend", "selftest.fault", "--like", path]);
     }
-    assert!(stored(&here, run).is_file() && index.is_file());
+    assert!(here.stored(run).is_file() && index.is_file());
     assert_eq!(fs::read(&page).unwrap(), before);
     // The record itself may be named by its path.
-    let record = stored(&here, run);
+    let record = here.stored(run);
     here.ends(0, &["runs", "delete", record.to_str().unwrap()]);
     assert!(!record.exists() && page.is_file());
 }
@@ -169,7 +160,7 @@ fn a_run_starts_while_others_look_at_the_store() {
 #[test]
 fn a_killed_run_is_in_no_trend() {
     let here = store_of(&[40.0, 41.0, 42.0]);
-    rewrite(&stored(&here, "2026-11-02T10-00-00-lab"), |events| {
+    rewrite(&here, "2026-11-02T10-00-00-lab", |events| {
         events.pop().filter(|event| event["event"] == "footer").unwrap();
     });
     let shown = here.ends(0, &["trend", "selftest.fault"]);
@@ -213,7 +204,7 @@ fn a_sheet_is_written_instead_of_a_record() {
     let here = Here::new();
     let record = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/format-3.jsonl");
     fs::create_dir_all(here.path("store")).unwrap();
-    fs::copy(&record, stored(&here, "2026-11-25T04-16-05-alice")).unwrap();
+    fs::copy(&record, here.stored("2026-11-25T04-16-05-alice")).unwrap();
     here.ends(0, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
     let text = fs::read_to_string(here.path("machine.json")).unwrap();
     let sheet: Value = serde_json::from_str(&text).unwrap();
@@ -285,23 +276,19 @@ fn a_shift_is_found_at_its_run_in_every_format() {
 /// A store that may be read and not written: by another user than root, whom nothing is forbidden.
 #[test]
 fn a_read_only_store_is_read() {
-    use std::os::unix::fs::PermissionsExt;
     let here = store_of(&[40.0, 41.0]);
     let shown = here.plumb(&["runs"]).out;
     let reader = Stranger::new();
-    let mode = |mode| {
-        fs::set_permissions(here.path("store"), fs::Permissions::from_mode(mode)).unwrap();
-    };
     for is_kept in [true, false] {
         if !is_kept {
             fs::remove_file(here.path("store/index.sqlite")).unwrap();
         }
-        mode(0o555);
+        mode(here.path("store"), 0o555);
         let read = match &reader {
             Some(stranger) => stranger.plumb(&here, 64, &["runs"]),
             None => here.plumb(&["runs"]),
         };
-        mode(0o755);
+        mode(here.path("store"), 0o755);
         assert_eq!((read.out, read.err.as_str()), (shown.clone(), ""), "{is_kept}");
         assert_eq!(here.path("store/index.sqlite").exists(), is_kept);
     }
@@ -310,11 +297,9 @@ fn a_read_only_store_is_read() {
 /// A store of three runs and, later than all, a crosscheck.
 fn store_with_crosscheck() -> Here {
     let here = store_of(&[40.0, 41.0, 42.0]);
-    let text = fs::read_to_string(stored(&here, "2026-11-01T10-00-00-lab")).unwrap();
-    let run: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let run = events(&here.stored("2026-11-01T10-00-00-lab"));
     let name = "2026-11-09T10-00-00-lab-crosscheck";
-    let events = records::crosscheck_alone(&run, name, "2026-11-09T10:00:00Z");
-    fs::write(stored(&here, name), lines(&events)).unwrap();
+    here.store(&lines(&records::crosscheck_alone(&run, name, "2026-11-09T10:00:00Z")));
     here
 }
 

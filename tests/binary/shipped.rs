@@ -124,9 +124,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     let here = Here::new();
     let (bin, scratch) = (here.make_dir("bin"), here.make_dir("scratch"));
     for (name, text) in [("srun", SRUN), ("sbcast", SBCAST)] {
-        let file = format!("{bin}/{name}");
-        fs::write(&file, text).unwrap();
-        mode(file, 0o755);
+        write_script(&Path::new(&bin).join(name), text);
     }
     let job = ["-N1", "--plumb", PLUMB, "--scratch", &scratch, "--node=--patience=20s"];
     let sweep = [
@@ -152,8 +150,7 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     batch.arg("plumb.sbatch").env("PATH", path).env("PLUMB_FLEET_MEET", meet);
     batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
     let answer = ends(0, batch);
-    let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7.jsonl", "-f", "json"]).out;
-    let flat: Value = serde_json::from_str(&flat).unwrap();
+    let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7.jsonl", "-f", "json"]).json();
     let started = ["size", "seed", "preset", "starter"].map(|name| flat[name].clone());
     assert_eq!(json!(started), json!([1, 7, "rehearsal", "slurm"]));
     assert_eq!(flat["nodes"].as_array().map(Vec::len), Some(1), "{flat}");

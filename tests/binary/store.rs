@@ -7,10 +7,6 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
-fn mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
 /// shared/lab/abuse/root_nohome.sh: what another user laid in the place of root's store.
 #[test]
 fn root_uses_no_store_of_another_user() {
@@ -19,7 +15,7 @@ fn root_uses_no_store_of_another_user() {
     }
     let here = Here::new();
     here.make_dir("public");
-    mode(&here.path("public"), 0o1777);
+    mode(here.path("public"), 0o1777);
     here.make_dir("private");
     here.make_dir("private/plumb-secret");
     fs::write(here.path("private/plumb-secret/file"), "data").unwrap();
@@ -58,7 +54,7 @@ fn root_uses_no_store_of_another_user() {
 fn a_page_is_not_written_through_links_of_others() {
     let here = Here::new();
     let public = here.make_dir("public");
-    mode(Path::new(&public), 0o777);
+    mode(&public, 0o777);
     fs::write(here.path("precious"), "precious").unwrap();
     let line = format!(
         "ln -s ../precious .page.html.$$.part; exec {} report published/r0-i7-3770k -f html -o page.html",
@@ -175,11 +171,11 @@ fn paths_that_are_no_text_are_paths() {
 fn a_directory_in_which_every_user_may_replace_files_is_refused() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    mode(Path::new(&dir), 0o777);
+    mode(&dir, 0o777);
     let args = [&REHEARSAL[..], &["--dir", &dir]].concat();
     let refused = here.ends(2, &args);
     assert!(refused.err.contains("chmod +t"), "{refused:?}");
-    mode(Path::new(&dir), 0o1777);
+    mode(&dir, 0o1777);
     here.ends(0, &args);
     here.is_clean("files");
 }
@@ -224,16 +220,15 @@ fn a_store_that_vanishes_in_mid_run_is_an_error() {
 #[test]
 fn empty_records_are_pruned_and_a_wrong_clock_displaces_none() {
     let here = Here::new();
-    here.ends(0, &REHEARSAL);
-    let record = here.record();
+    let text = recorded("selftest.fault --preset rehearsal");
+    let record = here.store(&text);
     let name = record.file_stem().unwrap().to_str().unwrap().to_owned();
-    fs::write(here.path("store/2026-01-01-empty.jsonl"), "").unwrap();
-    let text = fs::read_to_string(&record).unwrap();
+    fs::write(here.stored("2026-01-01-empty"), "").unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
     let mut header = event(first);
     header["started"] = "2999-01-01T00:00:00Z".into();
     header["run"] = "2999".into();
-    fs::write(here.path("store/2999.jsonl"), format!("{header}\n{rest}")).unwrap();
+    fs::write(here.stored("2999"), format!("{header}\n{rest}")).unwrap();
     let last = here.ends(0, &["report", "last", "-f", "json"]).json();
     assert_eq!(last["run"], *name);
     let pruned = here.ends(0, &["runs", "prune", "--keep", "5"]);

@@ -135,10 +135,8 @@ fn write_sweep(here: &Here, file: &str, events: &[Event]) {
 /// A run on each of eight days, slower by a fifth since the 15th; and two sweeps.
 fn measured() -> Here {
     let here = Here::new();
-    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
-    let record = here.record();
-    let one = events(&record);
-    fs::remove_file(&record).unwrap();
+    let one = recorded("selftest.echo --preset rehearsal");
+    let one: Vec<Value> = one.lines().map(event).collect();
     for day in 11..=18 {
         let mut events = one.clone();
         let name = format!("2026-11-{day}T10-00-00-lab");
@@ -151,16 +149,12 @@ fn measured() -> Here {
                 *sample = json!(value);
             }
         }
-        fs::write(stored(&here, &name), lines(&events)).unwrap();
+        here.store(&lines(&events));
     }
     let before = sweep("before the kernel", "2026-11-10T08:00:00Z", 100.0);
     write_sweep(&here, "before.jsonl", &before);
     write_sweep(&here, "after.jsonl", &sweep("after the kernel", "2026-11-20T08:00:00Z", 110.0));
     here
-}
-
-fn stored(here: &Here, name: &str) -> PathBuf {
-    here.path("store").join(format!("{name}.jsonl"))
 }
 
 /// Exports the runs and sweeps as `tables`.
@@ -184,7 +178,7 @@ fn parsed(text: &str) -> Rows {
 struct Databases {
     here: Here,
     server: Option<Server>,
-    python: Option<PathBuf>,
+    python: Option<String>,
 }
 
 impl Databases {
@@ -223,8 +217,7 @@ impl Databases {
                       duckdb.sql(open(\"duckdb.sql\").read())\n\
                       csv.writer(sys.stdout).writerows(duckdb.sql(query).fetchall())";
         fs::write(self.here.path("query.sql"), query).unwrap();
-        let python = self.python.as_ref()?.to_str().unwrap();
-        let output = self.here.other(python).args(["-c", script]).output().unwrap();
+        let output = self.here.other(self.python.as_ref()?).args(["-c", script]).output().unwrap();
         Some(parsed(&succeeded(&output)))
     }
 
@@ -250,9 +243,16 @@ fn are(database: &str, rows: &[Vec<String>], expected: &[&[&str]]) {
     }
 }
 
+/// One server is loaded for all of them.
 #[test]
-fn the_queries_of_the_page_answer_what_was_measured() {
+fn what_is_exported_is_loaded_once_and_answers_the_queries_of_the_page() {
     let Some(databases) = Databases::loaded() else { return };
+    the_queries_of_the_page_answer_what_was_measured(&databases);
+    odd_texts_survive(&databases);
+    what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one(&databases);
+}
+
+fn the_queries_of_the_page_answer_what_was_measured(databases: &Databases) {
     let queries = blocks("docs/TEAM.md", "sql");
     let [slowest, drift, change, racks, links, types] = queries.as_slice() else {
         panic!("{} queries", queries.len())
@@ -322,9 +322,7 @@ fn the_queries_of_the_page_answer_what_was_measured() {
     }
 }
 
-#[test]
-fn odd_texts_survive() {
-    let Some(databases) = Databases::loaded() else { return };
+fn odd_texts_survive(databases: &Databases) {
     for (query, expected, count) in [
         ("SELECT DISTINCT environment ->> 'odd' FROM plumb.run", format!("{ODD}  "), 1),
         ("SELECT name FROM plumb.node WHERE rank = 5", ODD.to_owned(), 2),
@@ -347,9 +345,9 @@ const COUNTS: &str = "SELECT 'run', count(*) FROM plumb.run UNION ALL SELECT 'fi
     UNION ALL SELECT 'node', count(*) FROM plumb.node UNION ALL SELECT 'fleet_figure', count(*) FROM plumb.fleet_figure \
     UNION ALL SELECT 'fleet_pair', count(*) FROM plumb.fleet_pair ORDER BY 1";
 
-#[test]
-fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one() {
-    let Some(databases) = Databases::loaded() else { return };
+fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one(
+    databases: &Databases,
+) {
     let here = &databases.here;
     let all: [&[&str]; 5] = [
         &["figure", "16"],
@@ -364,7 +362,7 @@ fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one
     databases.load();
     databases.postgresql(COUNTS).inspect(|rows| are("PostgreSQL", rows, &all));
     // A run that was killed, and goes on.
-    let whole = fs::read_to_string(stored(here, "2026-11-18T10-00-00-lab")).unwrap();
+    let whole = fs::read_to_string(here.stored("2026-11-18T10-00-00-lab")).unwrap();
     let footer = whole.lines().count() - 1;
     let killed: String = whole.split_inclusive('\n').take(footer).collect();
     let killed = killed.replace("2026-11-18T10", "2026-11-19T10");
@@ -372,7 +370,7 @@ fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one
     let query = format!("SELECT outcome FROM plumb.run WHERE name = '{name}'");
     let state = |text: &str| {
         let events: Vec<Value> = text.lines().map(event).collect();
-        fs::write(stored(here, name), lines(&events)).unwrap();
+        here.store(&lines(&events));
         export(here);
         databases.load();
         databases.postgresql(&query)
@@ -391,7 +389,7 @@ fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one
 fn tables_of_another_version_are_refused_and_stay() {
     let Some(server) = Server::start() else { return skips::test("data-tool") };
     let here = Here::new();
-    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    here.store(&recorded("selftest.echo --preset rehearsal"));
     here.ends(0, &["runs", "export", "--tables", "--to", "tables"]);
     let script = |text: &str| {
         let output = server.bash(&here, &format!("cd tables; {text}"));
@@ -430,7 +428,7 @@ fn tables_of_another_version_are_refused_and_stay() {
 #[test]
 fn what_cannot_be_exported_is_refused_with_the_way_out() {
     let here = Here::new();
-    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    here.store(&recorded("selftest.echo --preset rehearsal"));
     let refused = |args: &[&str], words: &str| {
         let answer = here.ends(2, &[&["runs", "export", "--tables"], args].concat());
         assert!(answer.err.contains(words), "{answer:?}");
@@ -451,7 +449,7 @@ fn what_cannot_be_exported_is_refused_with_the_way_out() {
     refused(&["other.jsonl", "--to", "t"], "not a plumb record");
     assert!(!here.path("t/run.csv").exists());
     // Of all stored runs, those that cannot be read are passed over.
-    fs::write(stored(&here, "2026-11-01T10-00-00-bad"), "{}\n").unwrap();
+    fs::write(here.stored("2026-11-01T10-00-00-bad"), "{}\n").unwrap();
     let all = here.ends(0, &["runs", "export", "--tables", "--to", "t"]);
     assert!(all.err.contains("skipped") && all.out.contains("run.csv: 1 row\n"), "{all:?}");
 }

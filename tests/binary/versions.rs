@@ -30,10 +30,9 @@ fn kept_at(dir: &str, name: &str) -> String {
 /// The first line with another format, sealed as this plumb seals lines.
 fn of_format(text: &str, format: u32) -> String {
     let (header, rest) = text.split_once('\n').unwrap();
-    let mut header: Value = serde_json::from_str(header).unwrap();
+    let mut header = event(header);
     header["format"] = format.into();
-    header.as_object_mut().map(|members| members.remove("crc"));
-    format!("{}{rest}", record::seal::resealed(&format!("{header}\n")))
+    lines([&header]) + rest
 }
 
 #[test]
@@ -45,13 +44,11 @@ fn a_record_of_every_format_is_reported_compared_and_exported() {
         assert_eq!(header["format"], format);
         fs::write(here.path("run.jsonl"), text).unwrap();
         assert!(here.ends(0, &["report", "run.jsonl"]).out.contains("QUALITY"), "{format}");
-        let flat = here.ends(0, &["report", "run.jsonl", "--format", "json"]).out;
-        let flat: Value = serde_json::from_str(&flat).unwrap();
+        let flat = here.ends(0, &["report", "run.jsonl", "--format", "json"]).json();
         let figures = flat["figures"].as_array().unwrap().iter();
         let measured = figures.filter(|figure| figure["outcome"] == "measured").count();
         assert!(measured > 10, "{format}: {measured}");
-        let same = here.ends(0, &["compare", "run.jsonl", "run.jsonl", "--format", "json"]).out;
-        let same: Value = serde_json::from_str(&same).unwrap();
+        let same = here.ends(0, &["compare", "run.jsonl", "run.jsonl", "--format", "json"]).json();
         assert_eq!(same["finding"], false, "{format}");
         let tables = here.ends(0, &["runs", "export", "run.jsonl", "--tables", "--to", "t"]).out;
         assert!(tables.contains(&format!("figure.csv: {measured} rows")), "{format}: {tables}");

@@ -5,7 +5,7 @@ use crate::records::{self, HOSTILE};
 use crate::tab::fits_a_phone;
 
 #[test]
-fn a_comparison_draws_both_runs_in_one_plot() {
+fn a_comparison_draws_both_runs_in_one_plot_and_is_read_like_a_report() {
     let tab = Page::of_comparison().drawn();
     let plots: Vec<(String, Vec<String>)> = tab.get(
         "[...document.querySelectorAll('figure.plot')].map((figure) => \
@@ -32,11 +32,7 @@ fn a_comparison_draws_both_runs_in_one_plot() {
          section.querySelector('h2').textContent.startsWith('What changed')).textContent",
     );
     assert!(changed.contains("slower"), "{changed}");
-}
-
-#[test]
-fn a_comparison_is_read_like_a_report() {
-    let tab = Page::of_comparison().open();
+    // It is read like a report.
     let levels: Vec<usize> = tab.get(
         "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((heading) => Number(heading.tagName[1]))",
     );

@@ -6,6 +6,7 @@
 mod beside;
 mod chromium;
 mod crosscheck;
+mod drawn;
 mod finder;
 mod fleet;
 mod looks;
@@ -16,8 +17,7 @@ mod plots;
 #[path = "../harness/plumb.rs"]
 mod plumb;
 mod print;
-mod quiet;
 mod reading;
-#[path = "../binary/records.rs"]
+#[path = "../harness/records.rs"]
 mod records;
 mod tab;

@@ -83,10 +83,8 @@ fn group(view: &Value, case: &Value) -> String {
     Value::from(rest.clone()).to_string()
 }
 
-#[test]
-fn every_figure_of_a_view_is_in_a_plot() {
+pub fn every_figure_of_a_view_is_in_a_plot(tab: &Tab) {
     let page = Page::of_everything();
-    let tab = page.drawn();
     let numbers: HashMap<String, HashMap<String, Vec<f64>>> =
         tab.get::<Vec<(String, HashMap<String, Vec<f64>>)>>(NUMBERS).into_iter().collect();
     let figures = page.figures();
@@ -136,9 +134,7 @@ fn lost(values: &[f64], numbers: &[f64], is_scaled: bool) -> Vec<f64> {
     factors.iter().map(lost).min_by_key(Vec::len).unwrap_or_default()
 }
 
-#[test]
-fn every_plot_has_marks() {
-    let tab = Page::of_everything().drawn();
+pub fn every_plot_has_marks(tab: &Tab) {
     let plots: Vec<(String, usize)> = tab.get(MARKS);
     assert!(plots.len() >= 15, "{plots:?}");
     let empty: Vec<&(String, usize)> = plots.iter().filter(|(_, marks)| *marks == 0).collect();
@@ -147,7 +143,6 @@ fn every_plot_has_marks() {
     if !told.is_null() {
         assert_eq!(told, json!([plots.len(), plots.len()]));
     }
-    tab.is_quiet();
 }
 
 #[test]
@@ -313,9 +308,7 @@ fn a_plot_is_saved_as_a_picture() {
     tab.is_quiet();
 }
 
-#[test]
-fn plots_send_nothing_away() {
-    let tab = Page::of_everything().drawn();
+pub fn plots_send_nothing_away(tab: &Tab) {
     tab.none(
         "[...document.querySelectorAll('a, form, iframe, object, embed, link, base')].map((element) => \
          element.getAttribute('href') ?? element.getAttribute('xlink:href') ?? \

@@ -79,10 +79,9 @@ impl Paper {
     }
 }
 
-#[test]
-fn plots_are_on_paper_and_whole() {
-    // What a plot says at its edges, and its own colours, from a tab in which all are drawn.
-    let tab = Page::of_everything().drawn();
+/// What a plot says at its edges, and its own colours, from a tab in which all are drawn, is on
+/// paper.
+pub fn plots_are_on_paper_and_whole(tab: &Tab) {
     let plots: Vec<(String, Vec<String>, Vec<[u8; 3]>)> = tab.get(
         "[...document.querySelectorAll('figure.plot')].map((figure) => { \
          const plot = figure.querySelector('.js-plotly-plot'), layout = plot.layout; \

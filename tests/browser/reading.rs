@@ -5,8 +5,14 @@ use crate::tab::Tab;
 use serde_json::json;
 
 #[test]
-fn headings_are_in_order() {
+fn headings_tables_and_contents_are_read_in_their_order() {
     let tab = Page::of_everything().open();
+    headings_are_in_order(&tab);
+    tables_have_heads_and_as_many_cells(&tab);
+    the_contents_lead_to_sections(&tab);
+}
+
+fn headings_are_in_order(tab: &Tab) {
     let levels: Vec<(usize, String)> = tab.get(
         "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((heading) => \
          [Number(heading.tagName[1]), heading.textContent.trim()])",
@@ -44,9 +50,8 @@ fn heard(tab: &Tab) -> Vec<(String, String)> {
         .collect()
 }
 
-#[test]
-fn everything_has_a_name() {
-    let tab = Page::of_everything().drawn();
+/// In a tab in which all plots are drawn.
+pub fn everything_has_a_name(tab: &Tab) {
     // A section that never came near the window is not laid out, and its tables not known for
     // tables.
     tab.eval(
@@ -54,7 +59,7 @@ fn everything_has_a_name() {
          section.scrollIntoView(); \
          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } })()",
     );
-    let heard = heard(&tab);
+    let heard = heard(tab);
     let of = |roles: &[&str]| -> Vec<&str> {
         let fits = heard.iter().filter(|(role, _)| roles.contains(&role.as_str()));
         fits.map(|(_, name)| name.as_str()).collect()
@@ -90,9 +95,7 @@ fn everything_has_a_name() {
     assert!(of(&["columnheader"]).len() > tables, "tables have heads");
 }
 
-#[test]
-fn tables_have_heads_and_as_many_cells() {
-    let tab = Page::of_everything().open();
+fn tables_have_heads_and_as_many_cells(tab: &Tab) {
     tab.none(
         "[...document.querySelectorAll('table')].filter((table) => { \
          const heads = [...table.querySelectorAll('thead th')]; \
@@ -142,9 +145,7 @@ fn the_keyboard_skips_the_contents_and_opens_what_is_folded() {
     tab.is_quiet();
 }
 
-#[test]
-fn the_contents_lead_to_sections() {
-    let tab = Page::of_everything().open();
+fn the_contents_lead_to_sections(tab: &Tab) {
     let links: Vec<String> =
         tab.get("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))");
     let sections: Vec<String> = tab.get(

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The machine is given up after this; it is expected to take a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// The machine is given up after this; it is expected to take a fifth of it.
+const PATIENCE: Duration = Duration::from_secs(240);
 /// A kernel that has not come to its script after this has stopped on its way: it takes 3 to 9 s.
 const BOOT_PATIENCE: Duration = Duration::from_secs(60);
 /// A machine that stops before its script is started again, up to this many starts. (Once in CI the

@@ -6,6 +6,7 @@ use crate::namespace::Namespace;
 use crate::plumb::prelude::*;
 use tempfile::TempDir;
 
+mod card;
 mod guest;
 #[expect(dead_code, reason = "the labs use the rest")]
 #[path = "../harness/namespace.rs"]
@@ -38,9 +39,8 @@ fn events(printed: &str, name: &str) -> Vec<Value> {
     part(printed, name).lines().map(event).collect()
 }
 
-/// A network namespace of a test's own, and a program in it; both end with their value.
+/// A program in a network namespace; it ends with its value.
 struct Served {
-    namespace: Namespace,
     child: Child,
     dir: TempDir,
 }
@@ -49,15 +49,11 @@ impl Served {
     /// Starts a program there, once `make` has made what it needs in a directory, and waits until
     /// something listens at a port.
     fn start(
+        namespace: &Namespace,
         name: &str,
-        address: Option<&str>,
         port: u16,
         make: impl FnOnce(&Path) -> Vec<String>,
     ) -> Served {
-        let namespace = Namespace::new(format!("plumb-{name}-{}", std::process::id()));
-        if let Some(address) = address {
-            namespace.ip(&["addr", "add", address, "dev", "lo"]);
-        }
         let dir = tempfile::tempdir().unwrap();
         let program = make(dir.path());
         let log = File::create(dir.path().join("log")).unwrap();
@@ -69,25 +65,25 @@ impl Served {
             .stderr(log)
             .spawn()
             .expect("scripts/test installs iproute2");
-        let served = Served { namespace, child, dir };
+        let served = Served { child, dir };
+        let said = || fs::read_to_string(served.dir.path().join("log")).unwrap();
         let begin = Instant::now();
-        while !served.listens(port) {
-            let said = || fs::read_to_string(served.dir.path().join("log")).unwrap();
+        while !listens(namespace, port) {
             assert!(begin.elapsed() < PATIENCE, "{name} does not listen: {}", said());
             std::thread::sleep(Duration::from_millis(20));
         }
         served
     }
+}
 
-    fn listens(&self, port: u16) -> bool {
-        let mut look = Command::new("ip");
-        look.args(["netns", "exec", &self.namespace.0, "cat", "/proc/net/tcp", "/proc/net/tcp6"]);
-        let told = look.output().unwrap();
-        // State 0A: it listens.
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        let of_port = |line: &&str| line.contains(&format!(":{port:04X} "));
-        told.lines().filter(of_port).any(|line| line.contains(" 0A "))
-    }
+fn listens(namespace: &Namespace, port: u16) -> bool {
+    let mut look = Command::new("ip");
+    look.args(["netns", "exec", &namespace.0, "cat", "/proc/net/tcp", "/proc/net/tcp6"]);
+    let told = look.output().unwrap();
+    // State 0A: it listens.
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let of_port = |line: &&str| line.contains(&format!(":{port:04X} "));
+    told.lines().filter(of_port).any(|line| line.contains(" 0A "))
 }
 
 impl Drop for Served {

@@ -1,7 +1,7 @@
-//! A machine whose network card has one line for what it receives: where the ends of net's cases
-//! run towards an agent beside the emulator.
+//! A network card that has one line for what it receives: where the ends of net's cases run towards an
+//! agent beside the emulator.
 
-use crate::guest::{self, CARD_UP, Machine};
+use crate::namespace::Namespace;
 use crate::plumb::prelude::*;
 use crate::{Served, events, part, taker};
 
@@ -10,46 +10,38 @@ use crate::{Served, events, part, taker};
 const ADDRESS: &str = "10.77.0.1";
 const PORT: u16 = 7411;
 
-/// An agent in a network namespace of its own, and its key.
-fn agent() -> (Served, String) {
-    let agent = Served::start("placed", Some(ADDRESS), PORT, |dir| {
-        let (plumb, key) = (env!("CARGO_BIN_EXE_plumb"), dir.join("key"));
-        let mut make = Command::new(plumb);
-        let made = make.args(["agent", "--new-key"]).arg(&key).stdout(Stdio::null()).status();
-        assert!(made.unwrap().success());
-        let line = format!("{plumb} agent --listen {ADDRESS}:{PORT} --key-file {}", key.display());
+/// Where the near end is measured.
+const PLACES: [&str; 3] = ["free", "interrupt", "other"];
+
+/// An agent in a network namespace, and the script that measures towards it.
+pub fn agent(namespace: &Namespace) -> (Served, String) {
+    namespace.ip(&["addr", "add", ADDRESS, "dev", "lo"]);
+    let agent = Served::start(namespace, "agent", PORT, |dir| {
+        let key = dir.join("key");
+        let made = Command::new(PLUMB).args(["agent", "--new-key"]).arg(&key).output();
+        assert!(made.unwrap().status.success());
+        let line = format!("{PLUMB} agent --listen {ADDRESS}:{PORT} --key-file {}", key.display());
         line.split(' ').map(str::to_owned).collect()
     });
     let key = fs::read_to_string(agent.dir.path().join("key")).unwrap();
-    (agent, key)
-}
-
-#[test]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
-)]
-fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
-    let (agent, key) = agent();
-    let machine = Machine::with_card(&agent.namespace.0);
-    let places = ["free", "interrupt", "other"];
     let script = format!(
-        "{CARD_UP}ip route add default via 10.0.2.2\n\
+        "ip route add default via 10.0.2.2\n\
          umask 077; echo '{}' > /tmp/key\n\
          plumb run net.rtt --preset rehearsal --peer tcp://{ADDRESS}:{PORT} --key-file /tmp/key \
-           --set net.rtt.placement={} --set net.rtt.far=peer --out /tmp/record > /tmp/report 2>&1\n\
-         echo \"run=$?\"; cat /tmp/report\n\
-         for file in /proc/irq/*/effective_affinity_list; do echo \"$file $(cat $file)\"; done > /tmp/lines\n\
-         echo '[interrupts'; cat /proc/interrupts /tmp/lines; echo 'interrupts]'\n\
-         echo '[record'; cat /tmp/record; echo 'record]'\n",
+           --set net.rtt.placement={} --set net.rtt.far=peer --out /tmp/placed > /tmp/report 2>&1\n\
+         echo \"placed=$?\"; cat /tmp/report\n\
+         echo '[placed'; cat /tmp/placed; echo 'placed]'\n",
         key.trim(),
-        places.join(","),
+        PLACES.join(","),
     );
-    let printed = guest::run(&machine, &script);
-    assert!(printed.contains("run=0\n"), "{printed}");
-    let taker = taker(part(&printed, "interrupts"));
-    let events = events(&printed, "record");
-    for place in places {
+    (agent, script)
+}
+
+pub fn check(printed: &str) {
+    assert!(printed.contains("placed=0\n"), "{printed}");
+    let taker = taker(part(printed, "interrupts"));
+    let events = events(printed, "placed");
+    for place in PLACES {
         let at_place = |of: &&Value| of["case"]["placement"] == place;
         assert!(of(&events, "samples").iter().any(at_place), "{place}");
         let told = of(&events, "prediction").into_iter().find(at_place).unwrap();

@@ -52,9 +52,7 @@ impl Sweep {
 
     /// The whole lines of the record.
     fn events(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.record()).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        crate::network::whole_events(&self.record())
     }
 
     fn of(&self, kind: &str) -> Vec<Value> {

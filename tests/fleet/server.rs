@@ -19,15 +19,8 @@ impl Servers {
         let network = Network::new(hosts);
         let text = |name: &str| network.here.path(name).to_str().unwrap().to_owned();
         for key in ["host", "id", "stranger"] {
-            output_of(Command::new("ssh-keygen").args([
-                "-q",
-                "-t",
-                "ed25519",
-                "-N",
-                "",
-                "-f",
-                &text(key),
-            ]));
+            let made = ["-q", "-t", "ed25519", "-N", "", "-f", &text(key)];
+            output_of(Command::new("ssh-keygen").args(made));
         }
         // Where the server separates privileges.
         fs::create_dir_all("/run/sshd").unwrap();
@@ -90,8 +83,7 @@ impl Servers {
         let script =
             format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         let dir = here.make_dir("c0-bin");
-        fs::write(format!("{dir}/ssh"), script).unwrap();
-        mode(format!("{dir}/ssh"), 0o755);
+        write_script(&Path::new(&dir).join("ssh"), script);
     }
 
     /// Lets in the owner of this key alone.

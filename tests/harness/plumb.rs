@@ -19,8 +19,9 @@ pub mod prelude {
 use prelude::*;
 use record::seal::resealed;
 use std::borrow::BorrowMut;
-use std::sync::Once;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use tempfile::TempDir;
 
 /// No step of a test waits longer; none is expected to come near it.
@@ -200,19 +201,33 @@ impl Here {
         assert_eq!(self.entries("store/journal"), [""; 0]);
     }
 
+    /// Where the record of a stored run is.
+    pub fn stored(&self, run: &str) -> PathBuf {
+        self.path("store").join(format!("{run}.jsonl"))
+    }
+
+    /// Puts a record into the store, under the name that its header has.
+    pub fn store(&self, text: &str) -> PathBuf {
+        let header = event(text.lines().next().unwrap());
+        let record = self.stored(header["run"].as_str().unwrap());
+        fs::create_dir_all(self.path("store")).unwrap();
+        fs::write(&record, text).unwrap();
+        record
+    }
+
     /// The records in the store, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
         records(&self.path("store"))
     }
 
-    /// Starts a command with a log of what it says.
+    /// Starts a command, with files of what it says.
     pub fn start(&self, command: &mut Command) -> Program {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = self.path(&format!("{number}.log"));
-        let out = File::create(&log).unwrap();
-        let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
-        Program { child, log }
+        let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{number}.{kind}")));
+        let create = |path| File::create(path).unwrap();
+        let child = command.stdout(create(&out)).stderr(create(&err)).spawn();
+        Program { child: child.expect("scripts/test installs it"), out, err }
     }
 
     /// The last record of the store.
@@ -241,6 +256,19 @@ impl Here {
     }
 }
 
+/// The record of a run with these arguments that ended well, for tests that change records: each is
+/// measured once by a test process.
+pub fn recorded(args: &str) -> String {
+    static RECORDED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let mut recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let measure = || {
+        let here = Here::new();
+        here.measure(args);
+        fs::read_to_string(here.record()).unwrap()
+    };
+    recorded.entry(args.to_owned()).or_insert_with(measure).clone()
+}
+
 /// The names in a directory, sorted; none where there is no directory.
 pub fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten();
@@ -265,13 +293,17 @@ pub fn records(store: &Path) -> Vec<PathBuf> {
 /// A program that was started, and what it says. It is killed with its value.
 pub struct Program {
     child: Child,
-    log: PathBuf,
+    out: PathBuf,
+    err: PathBuf,
 }
 
 /// How a program ended.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
+    /// On its standard output.
+    pub out: String,
+    /// On both outputs.
     pub said: String,
     pub took: Duration,
 }
@@ -281,9 +313,13 @@ impl Program {
         self.child.id()
     }
 
-    /// What it said so far.
+    /// What it said so far, its complaints last.
     pub fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        [&self.out, &self.err].map(|path| fs::read_to_string(path).unwrap_or_default()).concat()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub fn signal(&self, name: &str) {
@@ -300,7 +336,8 @@ impl Program {
         let said = self.said();
         assert!(!said.contains("panicked at"), "{said}");
         assert!(!said.contains("internal error"), "{said}");
-        Ended { code, said, took: begin.elapsed() }
+        let out = fs::read_to_string(&self.out).unwrap();
+        Ended { code, out, said, took: begin.elapsed() }
     }
 
     /// Ends it. It may have ended by itself.

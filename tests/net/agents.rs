@@ -1,6 +1,6 @@
 //! Agents in a lab, and what runs against them leave in their records.
 
-use crate::lab::{End, FAR, Lab, PATIENCE, Program};
+use crate::lab::{End, FAR, Lab, PATIENCE};
 use crate::plumb::prelude::*;
 
 const PORT: u16 = 7400;
@@ -50,8 +50,8 @@ impl Agent {
     #[track_caller]
     pub fn leaves(self, lab: &Lab) {
         signal("TERM", self.program.pid());
-        let answer = self.program.ended(PATIENCE);
-        assert!(answer.err.len() < 100_000, "{answer:?}");
+        let ended = self.program.ended_within(PATIENCE);
+        assert!(ended.said.len() < 100_000, "{ended:?}");
         lab.is_left_clean();
     }
 
@@ -86,34 +86,28 @@ impl Lab {
         let sets: Vec<String> =
             settings.words().iter().map(|set| format!("{experiment}.{set}")).collect();
         line.extend(sets.iter().flat_map(|set| ["--set", set]));
-        self.start_plumb(&line)
+        self.start(End::Near, PLUMB, &line)
     }
 
     /// The whole run.
     pub fn run(&self, experiment: &str, url: &str, settings: &str) -> Recorded {
-        let program = self.start_run(experiment, url, settings);
-        self.recorded(program, PATIENCE)
+        self.recorded(self.start_run(experiment, url, settings))
     }
 
     /// Waits for a run's end and reads its record.
     #[track_caller]
-    pub fn recorded(&self, program: Program, patience: Duration) -> Recorded {
-        let before = self.records().len();
-        let answer = program.ended(patience);
+    pub fn recorded(&self, program: Program) -> Recorded {
+        let Ended { code, out, said, .. } = program.ended_within(PATIENCE);
         let record = self.records().pop();
         let events = record.map(|record| events(&record)).unwrap_or_default();
-        assert!(before <= self.records().len());
-        Recorded { answer, events }
+        Recorded { answer: Answer { code, out, err: said }, events }
     }
 
     /// The rounds so far of the run that goes on.
     pub fn rounds(&self) -> Vec<Value> {
-        let record = self.records().pop().expect("a run goes on");
-        let text = fs::read_to_string(record).unwrap();
-        // The last line may still be written.
-        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let events = lines.map(event);
-        events.filter(|event| is(event, "round")).collect()
+        let mut events = whole_events(&self.records().pop().expect("a run goes on"));
+        events.retain(|event| is(event, "round"));
+        events
     }
 
     /// Bytes that have come in at the far end's interface.

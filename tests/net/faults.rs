@@ -1,8 +1,9 @@
-//! An end, or the cable, that goes away in the middle of a case: the case fails in its time and
-//! says why, nothing stays behind, and the agent serves the next session.
+//! A worker, or the cable, that goes away in the middle of a case: the case fails in its time and
+//! says why, nothing stays behind, and the agent serves the next session. (Agents and sessions that
+//! are killed: tests/agent.)
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{End, Lab, PATIENCE, Program};
+use crate::lab::{Lab, PATIENCE};
 use crate::launchers::serve_ssh;
 use crate::plumb::prelude::*;
 
@@ -25,16 +26,6 @@ fn in_the_middle() -> (Lab, Agent, Program) {
     let run = lab.start_run("net.bandwidth", &url(), LASTING);
     lab.wait_for_bytes(MIDDLE_BYTES);
     (lab, agent, run)
-}
-
-/// As [`in_the_middle`], with an agent that ssh starts and carries; itself the server of ssh.
-fn in_the_middle_by_ssh() -> (Lab, Program, Program) {
-    let lab = Lab::new();
-    lab.shape(BITS_PER_S, 32_768);
-    let (server, url) = serve_ssh(&lab);
-    let run = lab.start_run("net.bandwidth", &url, LASTING);
-    lab.wait_for_bytes(MIDDLE_BYTES);
-    (lab, server, run)
 }
 
 /// The round that is in its middle loses an end: it is given up in this time, for a reason that has
@@ -73,7 +64,7 @@ fn a_cable_that_is_cut() {
     let (lab, agent, run) = in_the_middle();
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &[LOST, "no answer from"]);
     lab.mend();
     // The agent knows it no later.
@@ -85,50 +76,18 @@ fn a_cable_that_is_cut() {
 
 #[test]
 fn a_cable_that_is_cut_under_ssh() {
-    let (lab, server, run) = in_the_middle_by_ssh();
+    let lab = Lab::new();
+    lab.shape(BITS_PER_S, 32_768);
+    let (server, url) = serve_ssh(&lab);
+    let run = lab.start_run("net.bandwidth", &url, LASTING);
+    lab.wait_for_bytes(MIDDLE_BYTES);
     let words = ["cannot connect to the far end", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &[LOST, "cannot start the agent", "timed out"]);
     lab.mend();
     drop(server);
     lab.is_left_clean();
-}
-
-#[test]
-fn an_agent_that_is_killed_under_ssh() {
-    let (lab, server, run) = in_the_middle_by_ssh();
-    let agent = lab.processes(End::Far).into_iter().find(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line == format!("{PLUMB}\0agent\0").as_bytes()
-    });
-    let agent = agent.expect("ssh has started an agent");
-    let words = ["the far end peer (ssh:", "the other end closed the connection"];
-    is_void_in(&lab, CASE, &words, || signal("KILL", agent));
-    // Another one is started, and the rest is measured: one round of it is enough.
-    wait_within(PATIENCE, "a round that counts", || {
-        let mut rounds = lab.rounds().into_iter();
-        rounds.find(|round| round["status"] == "ok")
-    });
-    signal("INT", run.pid());
-    let _ = run.ended(PATIENCE);
-    drop(server);
-    lab.is_left_clean();
-}
-
-#[test]
-fn an_agent_that_is_killed() {
-    let (lab, agent, run) = in_the_middle();
-    let pid = agent.program.pid();
-    let words = ["the far end peer", "the other end closed the connection"];
-    is_void_in(&lab, CASE, &words, || signal("KILL", pid));
-    let run = lab.recorded(run, PATIENCE);
-    has_failed(&run, &[LOST, "nothing listens on that port"]);
-    // What it had started has gone with it.
-    wait_for("the end of the agent's worker", || lab.processes(End::Far).is_empty().then_some(()));
-    drop(agent);
-    let next = Agent::start(&lab);
-    next.serves_and_leaves(&lab);
 }
 
 #[test]
@@ -152,19 +111,7 @@ fn a_far_worker_that_is_killed() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let run = lab.recorded(run, PATIENCE);
+    let run = lab.recorded(run);
     has_failed(&run, &killed);
-    agent.serves_and_leaves(&lab);
-}
-
-#[test]
-fn a_near_end_that_is_killed() {
-    let (lab, agent, run) = in_the_middle();
-    signal("KILL", run.pid());
-    let _ = run.ended(PATIENCE);
-    wait_for("the end of the far worker", || workers(agent.program.pid()).is_empty().then_some(()));
-    wait_for("the end of what the near end started", || {
-        lab.processes(End::Near).is_empty().then_some(())
-    });
     agent.serves_and_leaves(&lab);
 }

@@ -5,7 +5,6 @@ use crate::namespace::{Namespace, output_of};
 use crate::plumb::prelude::*;
 use crate::relay::{Log, Relay};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
 
 /// Addresses; nobody outside of a lab sees them.
 pub const NEAR: &str = "10.79.0.1";
@@ -31,13 +30,6 @@ pub struct Lab {
     /// The near end's and the far end's.
     nets: [Namespace; 2],
     pub here: Here,
-}
-
-/// A program in a lab; killed on drop.
-pub struct Program {
-    child: Child,
-    out: PathBuf,
-    err: PathBuf,
 }
 
 impl Lab {
@@ -198,22 +190,7 @@ impl Lab {
 
     /// Starts a program at an end.
     pub fn start(&self, end: End, program: &str, arguments: &[&str]) -> Program {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = |kind: &str| self.here.path(&format!("{count}.{kind}"));
-        let (out, err) = (path("out"), path("err"));
-        let child = self
-            .command(end, program, arguments)
-            .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
-            .spawn()
-            .expect("scripts/test installs iproute2");
-        Program { child, out, err }
-    }
-
-    /// Starts plumb at the near end.
-    pub fn start_plumb(&self, arguments: &[&str]) -> Program {
-        self.start(End::Near, PLUMB, arguments)
+        self.here.start(&mut self.command(end, program, arguments))
     }
 
     /// The records of the near end's store, the last one last.
@@ -268,47 +245,5 @@ impl End {
             End::Near => "near",
             End::Far => "far",
         }
-    }
-}
-
-impl Program {
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What it has printed so far, its complaints last.
-    pub fn said(&self) -> String {
-        [&self.out, &self.err].map(|path| fs::read_to_string(path).unwrap_or_default()).concat()
-    }
-
-    pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
-    /// Waits for its end.
-    #[track_caller]
-    pub fn ended(mut self, patience: Duration) -> Answer {
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            let waited = begin.elapsed();
-            assert!(waited < patience, "runs after {waited:?}: {}", self.said());
-            sleep(Duration::from_millis(10));
-        };
-        answer(Output {
-            status,
-            stdout: fs::read(&self.out).unwrap(),
-            stderr: fs::read(&self.err).unwrap(),
-        })
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

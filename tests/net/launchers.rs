@@ -1,7 +1,7 @@
 //! Every way to reach an agent, over a cable of its own; and one that is not this plumb's.
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{End, FAR, Lab, Program};
+use crate::lab::{End, FAR, Lab};
 use crate::plumb::prelude::*;
 
 /// A run of one experiment has measured, and its header has the far end's facts.
@@ -31,32 +31,22 @@ fn is_whole(run: &Recorded, url: &str) {
 }
 
 #[test]
-fn by_an_agent_that_listens() {
+fn every_way_to_an_agent_measures() {
     let lab = Lab::new();
     let agent = Agent::start(&lab);
     is_whole(&lab.run("selftest.echo", &url(), ""), &url());
     agent.serves_and_leaves(&lab);
-}
-
-#[test]
-fn by_any_program_that_can_start_one_elsewhere() {
-    let lab = Lab::new();
+    // Any program that can start one elsewhere.
     let store = lab.dir(End::Far).join("store");
-    let url = format!(
+    let exec = format!(
         "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {PLUMB} agent --data {FAR}",
         store.display(),
         lab.name(),
     );
-    is_whole(&lab.run("selftest.echo", &url, ""), &url);
+    is_whole(&lab.run("selftest.echo", &exec, ""), &exec);
     lab.is_left_clean();
-}
-
-#[test]
-fn by_the_systems_own_ssh() {
-    let lab = Lab::new();
-    let (server, url) = serve_ssh(&lab);
-    let run = lab.run("selftest.echo", &url, "");
-    is_whole(&run, &url);
+    let (server, ssh) = serve_ssh(&lab);
+    is_whole(&lab.run("selftest.echo", &ssh, ""), &ssh);
     drop(server);
     lab.is_left_clean();
 }
@@ -110,42 +100,6 @@ pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     });
     let url = format!("ssh://far-of-a-lab:2222{}", PLUMB);
     (server, url)
-}
-
-#[test]
-fn an_agent_of_another_version_is_refused() {
-    let lab = Lab::new();
-    // The words that begin a conversation, with another number.
-    let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
-    let answer = lab.run("selftest.echo", url, "").answer;
-    assert_eq!(answer.code, Some(3), "{answer:?}");
-    for words in ["version 99", "install the same version of plumb at both ends"] {
-        assert!(answer.err.contains(words), "{answer:?}");
-    }
-    // That plumb killed it is not what happened.
-    assert!(!answer.err.contains("signal"), "{answer:?}");
-    assert!(lab.records().is_empty());
-    lab.is_left_clean();
-}
-
-#[test]
-fn a_session_of_another_version_is_refused_and_the_agent_stays() {
-    let lab = Lab::new();
-    let agent = Agent::start(&lab);
-    let (host, port) = url()
-        .strip_prefix("tcp://")
-        .unwrap()
-        .split_once(':')
-        .map(|(host, port)| (host.to_owned(), port.to_owned()))
-        .unwrap();
-    let knock = format!(
-        "exec 3<>/dev/tcp/{host}/{port}; printf 'PLUMBS\\143\\000%048d' 0 >&3; timeout 10 cat <&3 | od -An -c"
-    );
-    let heard = lab.in_net(End::Near, "bash", &["-c", &knock]);
-    let heard: String = heard.split_whitespace().collect();
-    // Its own hello: what the other end needs to tell its user.
-    assert!(heard.starts_with("PLUMBA") && heard.get(9..11) == Some("\\0"), "{heard}");
-    agent.serves_and_leaves(&lab);
 }
 
 #[test]

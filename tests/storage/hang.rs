@@ -2,7 +2,7 @@
 
 use crate::faulty::{Faulty, How, On};
 use crate::plumb::prelude::*;
-use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
+use crate::runs::{are_measured, has_failed, has_round, hold_when, is_left_clean, outcomes};
 
 /// Experiments that need no files.
 const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
@@ -34,13 +34,6 @@ fn costs_its_time_once(faulty: &Faulty, found: &(Answer, Vec<Value>)) {
     assert!(faulty.unanswered() > 0);
 }
 
-/// Nothing is left.
-#[track_caller]
-fn is_clean(here: &Here, faulty: &Faulty) {
-    assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));
-    assert!(here.entries("store/journal").is_empty());
-}
-
 #[test]
 fn a_directory_that_does_not_answer_is_refused() {
     let Some(faulty) = Faulty::that(On::Look, 0, How::Hang) else { return };
@@ -58,7 +51,7 @@ fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
     let found = run(&here, &faulty);
     costs_its_time_once(&faulty, &found);
     // Only reads hang: what was made is removed.
-    is_clean(&here, &faulty);
+    is_left_clean(&here, &faulty.paths());
 }
 
 /// The kernel waits for the answer to a write whatever signal comes.
@@ -76,7 +69,7 @@ fn a_preparation_that_hangs_for_good_costs_its_time_once() {
     faulty.mend();
     let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
     assert!(next.err.contains("earlier run"), "{next:?}");
-    is_clean(&here, &faulty);
+    is_left_clean(&here, &faulty.paths());
 }
 
 #[test]
@@ -96,12 +89,12 @@ fn a_disk_that_is_slow_does_not_hang() {
 #[test]
 fn a_server_that_makes_files_slowly_does_not_hang() {
     // The first is the run's directory. In all they take longer than a worker may be silent.
-    let Some(faulty) = Faulty::that(On::Make, 1, How::Slow(Duration::from_secs(4))) else { return };
+    let Some(faulty) = Faulty::that(On::Make, 1, How::Slow(Duration::from_secs(3))) else { return };
     let here = Here::new();
     here.ends(0, &[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
     are_measured(&events(&here.record()), &["fs.metadata"]);
     assert!(faulty.asked(On::Make) >= 11);
-    is_clean(&here, &faulty);
+    is_left_clean(&here, &faulty.paths());
 }
 
 /// A round is watched from its beginning, and not only from its first case.
@@ -165,7 +158,7 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     let answer = here.ends(0, &next);
     let removed = format!("removed {}", faulty.path().join(&left[0]).display());
     assert!(answer.err.contains(&removed), "{removed}: {answer:?}");
-    is_clean(&here, &faulty);
+    is_left_clean(&here, &faulty.paths());
 }
 
 #[test]
@@ -179,8 +172,7 @@ fn a_signal_ends_a_run_that_hangs() {
     ended_with(4, session);
     no_worker_stays(pid);
     assert_eq!(end(&events(&here.record())), "interrupted");
-    assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));
-    assert!(here.entries("store/journal").is_empty());
+    is_left_clean(&here, &faulty.paths());
 }
 
 /// A killed session takes its worker along, as soon as that is answered; the next start removes the
@@ -200,5 +192,5 @@ fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
     assert!(!faulty.paths().is_empty());
     let next = here.ends(0, &["run", "selftest.echo", "--preset", "rehearsal"]);
     assert!(next.err.contains("earlier run"), "{next:?}");
-    is_clean(&here, &faulty);
+    is_left_clean(&here, &faulty.paths());
 }

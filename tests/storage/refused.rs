@@ -2,6 +2,7 @@
 
 use crate::disk::entries;
 use crate::plumb::prelude::*;
+use crate::runs::outcomes;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, symlink};
 
@@ -118,4 +119,12 @@ fn a_whole_rehearsal_opens_no_block_device_for_writing() {
     }
     // Files of experiments lie in the run's directory, nowhere else.
     assert!(here.entries("files").is_empty());
+    // What needs nothing but a machine is measured.
+    let events = here.complete();
+    for id in ["clock.read", "clock.rate", "clock.loop", "cpu.call", "os.syscall", "memory.latency"]
+    {
+        let found = outcomes(&events, id);
+        assert!(found.iter().any(|(how, _)| *how == "measured"), "{id}: {found:?}");
+        assert!(found.iter().all(|(how, _)| *how != "failed"), "{id}: {found:?}");
+    }
 }

@@ -36,12 +36,8 @@ pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
 
 /// Whether a record has a round of a series by now.
 pub fn has_round(record: Option<PathBuf>, series: &str) -> bool {
-    let text = record.and_then(|record| fs::read_to_string(record).ok());
-    let text = text.unwrap_or_default();
-    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    lines
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .any(|event| is(&event, "round") && event["series"] == series)
+    let events = record.map(|record| whole_events(&record)).unwrap_or_default();
+    events.iter().any(|event| is(event, "round") && event["series"] == series)
 }
 
 /// Every case of these experiments was measured.
@@ -52,4 +48,12 @@ pub fn are_measured(events: &[Value], experiments: &[&str]) {
         assert!(found.iter().all(|(how, _)| *how == "measured"), "{found:?}");
         assert!(!found.is_empty(), "{id}");
     }
+}
+
+/// Nothing of plumb's is left in a file system, which has these files of its, and nothing in the
+/// journal.
+#[track_caller]
+pub fn is_left_clean(here: &Here, left: &[PathBuf]) {
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(here.entries("store/journal"), [""; 0]);
 }

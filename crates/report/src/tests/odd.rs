@@ -5,7 +5,7 @@ use super::{PLAIN, every_format, schema_errors, with_texts};
 use crate::document::Document;
 use analysis::sample;
 use host::{Host, Root};
-use record::event::{Absence, Derived, Ending, Event, Outcome, PeerHeader, RoundStatus};
+use record::event::{Absence, Derived, Ending, Event, Outcome, PeerHeader, Raw, RoundStatus};
 use record::plain::steers;
 use record::run::Run;
 use serde_json::Value;
@@ -51,6 +51,19 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
         outcome: Ending::Failed,
         reason: None,
     }));
+    // Nothing, less than nothing, nearly nothing, and more than there is.
+    let mut values = [0.0, -5.0, 1e-12, 1e15].into_iter().cycle();
+    let strange = sample::changed(|event| {
+        let Event::Samples(samples) = event else { return };
+        let value = values.next().unwrap();
+        match &mut samples.raw {
+            Raw::Event { values } | Raw::Batch { values, .. } => values.fill(value),
+            Raw::Quartets { k, n, two_n, .. } => {
+                n.fill(2.0 * *k as f64 * value);
+                two_n.fill(4.0 * *k as f64 * value);
+            }
+        }
+    });
     let mut far = sample::run();
     far.header.peers = vec![PeerHeader {
         name: "far|<b>".into(),
@@ -69,6 +82,7 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
         ("everything skipped", skipped, 5),
         ("one figure", one, 1),
         ("a failed family", failed, 20),
+        ("strange values", strange, 20),
         ("a far end", far, 20),
         ("printed figures", printed(), 3),
     ]
@@ -146,9 +160,29 @@ fn reports_of_odd_runs_are_written() {
         markdown::tests::check(&text);
         assert!(text.len() <= markdown::COMMENT_BYTES, "{name}");
         assert!(text.contains("## Machine"), "{name}");
-        assert!(!terminal::render(&document, PLAIN).is_empty());
         let page = html::render(&document, html::Print::Full);
         assert!(!page.contains("<b>") && !page.contains("Core <2>"), "{name}");
+        let reason = match name {
+            "everything skipped" => "no room",
+            "a failed family" => "signal 9",
+            _ => "",
+        };
+        for (format, text) in [
+            ("terminal", terminal::render(&document, PLAIN)),
+            ("markdown", markdown::whole(&document)),
+            ("page", page),
+            ("csv", csv::render(&run)),
+            ("json", json::render(&run)),
+            ("openmetrics", openmetrics::render(&run)),
+        ] {
+            assert!(!text.is_empty(), "{name}: {format}");
+            // The page contains a library, which has words of its own.
+            for wrong in ["NaN", "nan ", "-inf", "+Inf"] {
+                assert!(format == "page" || !text.contains(wrong), "{name}: {format}: {wrong}");
+            }
+            let shows = ["terminal", "page", "markdown", "json"].contains(&format);
+            assert!(!shows || text.contains(reason), "{name}: {format}");
+        }
     }
 }
 

@@ -92,12 +92,6 @@ pub fn failed_family(mut events: Events, family: &str, reason: &str) -> Events {
     events
 }
 
-/// Killed after so many lines.
-pub fn killed(mut events: Events, lines: usize) -> Events {
-    events.truncate(lines);
-    events
-}
-
 /// Each round so many times over, with samples that differ by a few percent: figures with
 /// intervals.
 pub fn repeated(events: Events, times: u32) -> Events {
