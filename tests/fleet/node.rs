@@ -1,7 +1,8 @@
 //! Nodes of a sweep as processes on this host, over loopback: rehearsals and drawn figures.
 
 use crate::plumb::prelude::*;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 
 /// A sweep on this host.
 struct Sweep {
@@ -93,6 +94,42 @@ fn all_end(programs: Vec<Program>) {
         let answer = end(program);
         assert_eq!(answer.code, Some(0), "node {rank}: {}", answer.err);
     }
+}
+
+/// An address that leads to another one, and back: what arrives from there within a third of a second
+/// arrives at once.
+fn bundled(to: String) -> String {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = door.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for near in door.incoming() {
+            // A connection that leads nowhere yet is closed: the node comes again.
+            let (Ok(near), Ok(far)) = (near, TcpStream::connect(&to)) else { continue };
+            let (up, down) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut &up, &mut &far));
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1 << 16];
+                while let Ok(1..) = down.peek(&mut bytes) {
+                    std::thread::sleep(Duration::from_millis(300));
+                    let read = (&down).read(&mut bytes)?;
+                    (&near).write_all(&bytes[..read])?;
+                }
+                near.shutdown(Shutdown::Both)
+            });
+        }
+    });
+    at
+}
+
+#[test]
+fn an_order_that_arrives_with_the_welcome_is_carried_out() {
+    let mut sweep = Sweep::new(2);
+    let options = sweep.drawn(0.0);
+    let rank0 = sweep.start(0, &options);
+    sweep.meet = bundled(sweep.meet);
+    all_end(vec![rank0, sweep.start(1, &options)]);
+    assert_eq!(sweep.phases(), PHASES);
+    assert_eq!(sweep.of("absent"), Vec::<Value>::new());
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl<'a> Branch<'a> {
                     (self.say)(&format!("takes part in {}", printable(&sweep)));
                     self.sweep = sweep;
                 }
-                self.act(stop);
+                self.take_heard(stop);
                 Ok(())
             }
             Ok(Joined::Move(rank, at)) => {
@@ -218,11 +218,18 @@ impl<'a> Branch<'a> {
     }
 
     fn hear(&mut self, stop: &AtomicBool) {
-        let Some(uplink) = &mut self.uplink else { return };
+        if self.uplink.as_mut().is_some_and(|uplink| uplink.read_some().is_err()) {
+            self.lose_uplink();
+        }
+        self.take_heard(stop);
+    }
+
+    /// Takes what has arrived. Orders may arrive with the welcome, and no wait would see them then.
+    fn take_heard(&mut self, stop: &AtomicBool) {
+        let Some(uplink) = &mut self.uplink else { return self.act(stop) };
         let relay = &mut self.relay;
         let parent = &mut self.parent;
         let mut heard = || -> Result<bool> {
-            uplink.read_some()?;
             while let Some(down) = uplink.taken::<Down>()? {
                 if let Down::Move { to, at, .. } = down {
                     *parent = Some((to, at));
