@@ -245,7 +245,7 @@ fn start(
     Ok((setup, file, None))
 }
 
-/// Whether what failed lacked room on a disk.
+/// Whether an error is a full disk.
 fn is_disk_full(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))

@@ -94,7 +94,8 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
 
 /// The power of the coefficient by which a prediction is multiplied: 1 for times, -1 for rates.
 /// Ratios go with the direction that is better, and so do frequencies of what is bad. It is 0 for a
-/// range so narrow that it is arithmetic, for a share that ends at its limit, and for other units.
+/// range so narrow that it is arithmetic, for a share that ends at its limit, for what has no better
+/// direction, and for other units.
 pub fn power(metric: &Metric, range: Range) -> i32 {
     let is_limit = metric.unit == Unit::Ratio && range.high == 1.0;
     if is_limit || range.high <= 1.3 * range.low {

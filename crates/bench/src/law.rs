@@ -175,7 +175,7 @@ impl Law {
         self.reshaped(|of| Range { high: of.high.max(high), ..of })
     }
 
-    /// Changed where something holds.
+    /// Applies a change if a condition holds.
     #[must_use]
     pub fn when(self, holds: bool, change: impl FnOnce(Law) -> Law) -> Law {
         if holds { change(self) } else { self }
@@ -318,7 +318,7 @@ impl Add for Law {
     }
 }
 
-/// What is added where it is there.
+/// Adds an optional part.
 impl Add<Option<Law>> for Law {
     type Output = Law;
 

@@ -95,8 +95,8 @@ case! {
         pattern: Pattern,
         /// distance between loads for page-random, forward and backward
         stride: Option<u64> = Domain::bytes(16, 1 << 20),
-        /// follows pointers, array indices, or indices that wait in memory between two loads, as in
-        /// unoptimised code
+        /// follows pointers, array indices, or indices that are stored and loaded again between two
+        /// steps, as in unoptimised code
         load: Load,
         /// huge or base pages; if there are no huge pages, base pages are the reference
         pages: On,

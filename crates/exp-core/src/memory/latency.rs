@@ -10,10 +10,10 @@
 //! walks it: every address is the value of the previous load, so n loads take n latencies. A slot
 //! holds the address of the next slot and its index; `load` selects which one the walk uses. With
 //! `load=stored` each index goes through a word of the stack, as in code compiled without
-//! optimisation (R0's): a step then takes a store and its load more. Each walk continues where the previous one stopped; walks are timed as n against 2n loads in ABBA
-//! quartets. An iteration has 256 separate load instructions: Zen 4 learns per instruction which
-//! lines of a page follow, and with only 32 of them it prefetches many lines of a page in random
-//! order.
+//! optimisation (R0's): a step then takes a store and its load more. Each walk continues where the
+//! previous one stopped; walks are timed as n against 2n loads in ABBA quartets. An iteration has
+//! 256 separate load instructions: Zen 4 learns per instruction which lines of a page follow, and
+//! with only 32 of them it prefetches many lines of a page in random order.
 //!
 //! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
 //!   leaves one whole cycle after every insertion. A round allocates its memory once, touches all
@@ -70,10 +70,9 @@
 //! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one per octave
 //! up to four times the last cache, at most 256 MiB. In `standard` it has four per octave up to 1
 //! GiB, on base pages two per octave up to 256 MiB; walks that differ in one of pattern, load and
-//! pages have one per two octaves up to 64 MiB. `thorough` has all combinations
-//! (`load=stored` at random and in four quarters only): random ladders
-//! with four per octave up to 1 GiB, other walks up to 64 MiB and then 1 GiB, with fewer footprints
-//! the more they differ from the reports.
+//! pages have one per two octaves up to 64 MiB. `thorough` has all combinations (`load=stored` at
+//! random and in four quarters only): random ladders with four per octave up to 1 GiB, other walks
+//! up to 64 MiB and then 1 GiB, with fewer footprints the more they differ from the reports.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
@@ -82,8 +81,9 @@
 //! pages add TLB misses according to the TLBs' entries, which gives the gain of huge pages: none
 //! within the reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in
 //! order show a share of the random time; prefetchers hide the rest. Once `clock.rate` has measured
-//! the core clock, it converts cycles to ns. Bound: no x86-64 core completes a dependent load in
-//! under 3 cycles.
+//! the core clock, it converts cycles to ns. `load=stored` adds the core's forwarding of a store to
+//! a load, which some cores rename away. Bound: no x86-64 core completes a dependent load in under
+//! 3 cycles.
 //!
 //! ## Reading the result
 //! Flat parts are levels; the step between two is where the inner one is full. The random pointer

@@ -224,7 +224,8 @@ impl<'a> Branch<'a> {
         self.take_heard(stop);
     }
 
-    /// Takes what has arrived. Orders may arrive with the welcome, and no wait would see them then.
+    /// Handles the messages that have arrived. Orders may arrive with the welcome: they are in the
+    /// buffer then, and the connection does not become readable for them.
     fn take_heard(&mut self, stop: &AtomicBool) {
         let Some(uplink) = &mut self.uplink else { return self.act(stop) };
         let relay = &mut self.relay;

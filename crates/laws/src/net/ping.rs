@@ -47,7 +47,7 @@ const PER_BYTE: Range = range(0.05, 0.25, 1.2);
 /// have slept, which empties its caches, and its clock may have fallen: R0's 23 µs by ping, a second
 /// apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores.
 const COLD: Range = range(1.5, 5.0, 14.0);
-/// A guest's idle CPU halts for its host, whose core may do other work meanwhile or poll: 1.3 to 3.2
+/// An idle guest CPU halts to its host, and the host's core may poll or do other work: 1.3 to 3.2
 /// times on the guests of `data/sheets` [plumb].
 const COLD_GUEST: Range = range(1.0, 2.0, 7.0);
 
