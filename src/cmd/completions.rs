@@ -2,7 +2,7 @@
 
 use crate::cmd::{Cli, Failure, output};
 use anyhow::Context;
-use clap::{CommandFactory, ValueEnum};
+use clap::{Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use session::store::file::write_whole;
 use std::env;
@@ -53,18 +53,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(output::print(&text)?)
 }
 
-/// The script, which the generator would also offer hidden commands in.
 fn script(shell: Shell) -> Vec<u8> {
-    let all = Cli::command();
-    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut command = clap::Command::new("plumb")
-        .version(env!("CARGO_PKG_VERSION"))
-        .propagate_version(true)
-        .args(all.get_arguments().cloned())
-        .subcommands(shown);
+    let mut command =
+        shown(&Cli::command()).version(env!("CARGO_PKG_VERSION")).propagate_version(true);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "plumb", &mut script);
     script
+}
+
+/// A command without what is hidden, which the generator would also offer.
+fn shown(command: &Command) -> Command {
+    // A name without an end of its life is what a command takes; the process ends after this.
+    Command::new(&*command.get_name().to_owned().leak())
+        .about(command.get_about().cloned().unwrap_or_default())
+        .args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().filter(|one| !one.is_hide_set()).map(shown))
 }
 
 /// Where a shell looks for the script: of the machine for root, else of the user.
@@ -104,10 +107,11 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn scripts_offer_no_hidden_command() {
+    fn scripts_offer_nothing_hidden() {
         for shell in Shell::value_variants() {
             let script = String::from_utf8(script(*shell)).expect("is UTF-8");
-            assert!(script.contains("crosscheck") && !script.contains("worker"), "{shell}");
+            assert!(script.contains("crosscheck") && script.contains("preset"), "{shell}");
+            assert!(!script.contains("worker") && !script.contains("host-tree"), "{shell}");
         }
     }
 

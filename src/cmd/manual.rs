@@ -62,7 +62,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for name in &args.command {
         let mut known = command.get_subcommands().filter(|command| !command.is_hide_set());
         command = known.find(|command| command.get_name() == name).ok_or_else(|| {
-            Failure::Usage(format!("there is no command {name}; `plumb help` lists them"))
+            let named = args.command.join(" ");
+            Failure::Usage(format!("there is no command `{named}`; `plumb help` lists them"))
         })?;
     }
     Ok(output::print(&page(&clap_mangen::Man::new(command.clone()))?)?)

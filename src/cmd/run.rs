@@ -19,6 +19,7 @@ use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, Full, RecordFile, Store};
 use session::{self, Progress};
+use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -275,19 +276,16 @@ fn same(one: &Path, other: &Path) -> bool {
 /// Set by the first signal that asks plumb to end; a second one ends it at once.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in STOPPING {
-        // As `nohup` leaves it. A shell's background ignores SIGINT too; plumb still ends at one.
-        if signal == signal_hook::consts::SIGHUP && metal::signal::is_ignored(signal) {
-            continue;
-        }
-        // The kernel sends it for each write beyond a limit, also while plumb cleans up.
-        if signal != signal_hook::consts::SIGXFSZ {
-            // Order matters: the shutdown looks at the flag before this signal has set it.
-            signal_hook::flag::register_conditional_shutdown(signal, 4, Arc::clone(&stop))
-                .context("cannot handle signals")?;
-        }
+    // The kernel sends SIGXFSZ for each write beyond a limit, also while plumb cleans up. nohup
+    // leaves SIGHUP ignored. A shell's background ignores SIGINT too; plumb still ends at one.
+    let (repeated, asked): (Vec<i32>, Vec<i32>) = STOPPING
+        .into_iter()
+        .filter(|signal| *signal != SIGHUP || !metal::signal::is_ignored(*signal))
+        .partition(|signal| *signal == SIGXFSZ);
+    for signal in repeated {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot handle signals")?;
     }
+    metal::signal::stop_at(&asked, &stop, 4).context("cannot handle signals")?;
     Ok(stop)
 }
 

@@ -216,6 +216,8 @@ fn what_is_no_record_is_named_and_kept() {
         (b"\n", "not a plumb record"),
         (b"{\"figures\":[]}\n", "not a plumb record"),
         (b"hello\n", "not a plumb record"),
+        (b"\x1f\x8b\x08\x00", "it is compressed"),
+        (b"\x1f\x8b\n\x00", "it is compressed"),
         (newer.as_bytes(), "newer plumb"),
         (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
     ] {

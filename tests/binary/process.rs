@@ -47,6 +47,8 @@ fn a_signal_ends_a_run_cleanly() {
         here.wait_for(|event| is(event, "round") && event["series"] == "selftest.fault/none");
         wait_for_worker(pid);
         signal(name, pid);
+        // As timeout(1) does.
+        signal(name, pid);
         let answer = ended_with(4, session);
         let hint = format!("plumb run --resume {}", here.record().display());
         assert!(answer.err.contains(&hint), "{name}: {answer:?}");

@@ -7,8 +7,36 @@ pub use deliver::{Catcher, Faults};
 pub use mend::Mender;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::answer::{done, outcome};
+
+/// Signals that follow the first within so many ms ask for the same: timeout(1) signals its child
+/// and then its group, in which the child is.
+const SAME_REQUEST_MS: u64 = 500;
+
+/// Has the first of `signals` set `stop`, and a later one end the process at once with `status`.
+/// Errors: a signal that cannot be caught.
+pub fn stop_at(signals: &[i32], stop: &Arc<AtomicBool>, status: i32) -> io::Result<()> {
+    let begin = Instant::now();
+    let first_ms = Arc::new(AtomicU64::new(u64::MAX));
+    for signal in signals {
+        let (stop, first_ms) = (Arc::clone(stop), Arc::clone(&first_ms));
+        let act = move || {
+            let now_ms = begin.elapsed().as_millis() as u64;
+            let first_ms = first_ms.fetch_min(now_ms, Ordering::SeqCst);
+            if now_ms.saturating_sub(first_ms) > SAME_REQUEST_MS {
+                signal_hook::low_level::exit(status);
+            }
+            stop.store(true, Ordering::SeqCst);
+        };
+        // SAFETY: reading the clock, atomics and `_exit` may interrupt any code.
+        unsafe { signal_hook::low_level::register(*signal, act)? };
+    }
+    Ok(())
+}
 
 /// Ignores `signal` in the whole process, for example `SIGPIPE`. Errors: no such signal, or one
 /// that cannot be ignored.

@@ -21,6 +21,9 @@ pub enum ReadError {
     /// The first line is no header.
     #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
+    /// A file that gzip, xz or zstd made.
+    #[error("it is compressed: unpack it first")]
+    Compressed,
     /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
@@ -54,6 +57,9 @@ pub struct Recording {
 /// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
+/// How files of gzip, xz and zstd begin.
+const COMPRESSED: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"];
+
 /// A record with more damaged lines is refused: no accident of a few digits.
 const DAMAGED_MAX: usize = 1000;
 
@@ -77,7 +83,7 @@ pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
         (Some(run), torn) => {
             Ok(Recording { run, whole_bytes: lines.whole_bytes(), torn: torn.is_some() })
         }
-        (None, Some((_, line))) if !begins_header(line) => Err(ReadError::NotARecord),
+        (None, Some((_, line))) if !begins_header(line) => Err(no_record(line)),
         (None, _) => Err(ReadError::Empty),
     }
 }
@@ -203,11 +209,18 @@ pub fn named(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
+/// What a first line that is not JSON says about its file.
+fn no_record(line: &[u8]) -> ReadError {
+    match COMPRESSED.iter().any(|magic| line.starts_with(magic)) {
+        true => ReadError::Compressed,
+        false => ReadError::NotARecord,
+    }
+}
+
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so
 /// that a newer header is refused as newer and not as corrupt.
 fn check_header(line: &[u8]) -> Result<(), ReadError> {
-    let header: serde_json::Value =
-        serde_json::from_slice(line).map_err(|_| ReadError::NotARecord)?;
+    let header: serde_json::Value = serde_json::from_slice(line).map_err(|_| no_record(line))?;
     if header.get("event").and_then(|event| event.as_str()) != Some("header") {
         return Err(ReadError::NotARecord);
     }

@@ -30,6 +30,11 @@ pub struct Shown {
 /// A value with its interval; digits end where the interval's half width has two (one from 3 up),
 /// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
+    shown_to(MOST_DIGITS, value, ends, unit)
+}
+
+/// The same with at most so many digits.
+pub fn shown_to(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
     let Some((low, high)) = finite(value, ends) else {
         return Shown { value: render(value, unit), ..Shown::default() };
     };
@@ -41,12 +46,12 @@ pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
     let distance = (high - value).max(value - low);
     if is_far(value, low, high) {
         return Shown {
-            value: of_value(places(value, None, unit)),
+            value: of_value(places(most, value, None, unit)),
             interval: format!("[{}, {}]", render(low, unit), render(high, unit)),
             plus_minus: format!("± {}", render(distance, unit)),
         };
     }
-    let places = places(value, Some((low, high)), unit);
+    let places = places(most, value, Some((low, high)), unit);
     let text = |value: f64| decimal(value / factor, places);
     Shown {
         value: of_value(places),
@@ -63,7 +68,7 @@ pub fn significant(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
         return 0;
     }
     let before = magnitude(scaled) + 1;
-    let places = i32::try_from(places(value, ends, unit)).unwrap_or(0);
+    let places = i32::try_from(places(MOST_DIGITS, value, ends, unit)).unwrap_or(0);
     usize::try_from(before + places).unwrap_or(0)
 }
 
@@ -98,12 +103,13 @@ fn decimal(number: f64, places: usize) -> String {
 
 /// Decimal places of a value and its ends, in the value's scale: the half width shows one or two
 /// digits; the value and the ends at least two, unless zero lies between the ends, where no digit
-/// of the value is certain. Without ends, those for two digits of the value.
-fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
+/// of the value is certain. Without ends, those for two digits of the value. Never more digits than
+/// `most`.
+fn places(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
     let (factor, _) = scale(value, unit);
     let value = value / factor;
     let two = |number: f64| if number == 0.0 { 0 } else { 1 - magnitude(number) };
-    let most = if value == 0.0 { MOST_DIGITS } else { MOST_DIGITS - 1 - magnitude(value) };
+    let most = if value == 0.0 { most } else { most - 1 - magnitude(value) };
     let wanted = match ends.map(|(low, high)| (low / factor, high / factor)) {
         None => two(value),
         Some((low, high)) => {

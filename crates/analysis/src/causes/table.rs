@@ -54,6 +54,8 @@ pub enum Scope {
     SharedCore,
     /// What the last level of the cache takes, and what several CPUs do together.
     BetweenCores,
+    /// What waits until it is on the device.
+    Synced,
 }
 
 impl Scope {
@@ -79,6 +81,10 @@ impl Scope {
                     || figure.case.int("threads").is_some_and(|threads| threads > 1)
                     || figure.case.get("from").is_some()
             }
+            Scope::Synced => match figure.case.text("mode") {
+                None => true,
+                Some(mode) => matches!(mode, "buffered_fdatasync" | "dsync"),
+            },
             Scope::SharedCore => figure.condition != Some(Condition::Alone),
         }
     }
@@ -202,9 +208,9 @@ pub(super) const CAUSES: &[Cause] = &[
         "the device's write cache may survive a power loss (capacitors, a battery), or the device \
          ignores flush requests").counted_as(Counted::WriteCache)
             .so("check that the device keeps its cache when power fails"),
-    cause("journal", &["fs.sync", "fs.metadata"], SLOWER, Host("/block/disks", Present),
+    cause("journal", &["fs.io", "fs.metadata", "fs.sync"], SLOWER, Host("/block/disks", Present),
         "a sync also waits for other changes in the same journal, and on busy CPUs for the \
-         kernel's own threads to be scheduled").counted_as(Counted::Journal),
+         kernel's own threads to be scheduled").counted_as(Counted::Journal).of(Scope::Synced),
     cause("turbo", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.1),
         "the core runs well above the counter's nominal rate (turbo)")
             .counted_as(Counted::CoreClock),

@@ -159,8 +159,17 @@ fn void(run: &Run) -> Option<Finding> {
         1 => "1 round does not count".to_owned(),
         count => format!("{count} rounds do not count"),
     };
-    let each = distinct(void);
-    let first = each.iter().take(LISTED).map(|(series, reason)| format!("{series}: {reason}"));
-    let text = format!("{uncounted}: {}", with_more(&first.collect::<Vec<_>>(), each.len()));
+    let reasons = distinct(void.iter().map(|(_, reason)| *reason));
+    let first = reasons.iter().take(LISTED).map(|reason| {
+        let of_it = void.iter().filter(|(_, other)| other == reason);
+        let series = distinct(of_it.map(|(series, _)| *series));
+        match series.as_slice() {
+            [first, _, others @ ..] if !others.is_empty() => {
+                format!("{first} and {} more series: {reason}", others.len() + 1)
+            }
+            few => format!("{}: {reason}", few.join(" and ")),
+        }
+    });
+    let text = format!("{uncounted}: {}", with_more(&first.collect::<Vec<_>>(), reasons.len()));
     Some(warning("void_rounds", text))
 }

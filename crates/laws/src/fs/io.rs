@@ -22,7 +22,7 @@ use crate::os::{entry, measured_read};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::block::Disk;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// A page of the cache looked up, the first of an operation and each further, in cycles.
 const LOOK_UP: Range = range(120.0, 400.0, 1600.0);
@@ -408,7 +408,10 @@ fn single(
             (device + law).at(of).and("readahead, so most blocks are in memory")
         }
         Mode::Cold | Mode::Direct => device + law.ends(0.5, 1.0, 1.0),
-        _ => device + Law::hardware(flush(request.disk(facts.site), writing), "a flush") + law,
+        _ => {
+            let flush = Law::hardware(flush(request.disk(facts.site), writing), "a flush");
+            device + flush.counting(Condition::Journal) + law
+        }
     }
 }
 

@@ -52,7 +52,8 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
     pairs.extend(quality(run).map(|quality| ("quality", summary::told(&quality).text)));
-    pairs.extend(summary::scores(figures).into_iter().map(|score| ("predicted", score)));
+    let scores = summary::scores(figures);
+    pairs.extend((!scores.is_empty()).then(|| ("predicted", scores.join("; "))));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 

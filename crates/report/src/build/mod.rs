@@ -120,7 +120,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         parts.push(format!("{} of {} rounds were disturbed", percent(share), health.rounds));
     }
     parts.extend(crosscheck::summary(run));
-    parts.push(format!("{} findings", findings.len()));
+    parts.push(counted(findings.len(), "finding"));
     format!("{}.", parts.join("; "))
 }
 

@@ -17,6 +17,7 @@ use record::event::{End, Ending, PredictionKind, Range};
 use record::note::NoteKind;
 use record::quantity::{digits, scale};
 use record::run::Run;
+use record::shown::shown_to;
 use record::unit::Unit;
 
 /// A run on one screen.
@@ -242,13 +243,13 @@ fn why_not(figure: &Figure) -> Option<String> {
 
 /// A value with its interval; shares in percent.
 fn shown(figure: &Figure) -> Option<Shown> {
-    let unit = figure.unit();
+    let (value, unit) = (figure.value?, figure.unit());
     if unit != Unit::Ratio {
-        return values::of_figure(figure);
+        return Some(shown_to(MOST_DIGITS, value, figure.ci, unit));
     }
     let percent = |share: f64| share * 100.0;
     let ends = figure.ci.map(|(low, high)| (percent(low), percent(high)));
-    let shown = values::shown(percent(figure.value?), ends, unit);
+    let shown = shown_to(MOST_DIGITS, percent(value), ends, unit);
     Some(Shown { value: format!("{} %", shown.value), ..shown })
 }
 
@@ -284,6 +285,9 @@ fn range(figure: &Figure) -> Option<String> {
     Some(format!("{}–{}", end(low), end(high)))
 }
 
+/// Digits of a key figure: the whole report has those that the interval supports.
+const MOST_DIGITS: i32 = 5;
+
 /// Numbers that people read in a scale that is another number's.
 const NEAR: std::ops::Range<f64> = 0.01..9_500.0;
 
@@ -306,12 +310,17 @@ fn two_digits(share: f64) -> String {
     }
 }
 
+/// An interval whose half width has no digit that is shown.
+const NARROW: &str = "±<0.1 %";
+
 /// `[1.2, 3.4]` as `1.2–3.4`; a sign stays apart from the dash.
 fn ends(interval: &str) -> String {
     let ends = interval.trim_matches(['[', ']']);
-    match ends.contains('-') {
-        true => ends.replace(", ", " to "),
-        false => ends.replace(", ", "–"),
+    match ends.split_once(", ") {
+        Some((low, high)) if low == high => NARROW.to_owned(),
+        Some((low, high)) if ends.contains('-') => format!("{low} to {high}"),
+        Some((low, high)) => format!("{low}–{high}"),
+        None => ends.to_owned(),
     }
 }
 
@@ -339,7 +348,11 @@ fn widest(figures: &[&Figure]) -> String {
         half.is_finite().then_some(half)
     });
     let widest = halves.reduce(f64::max);
-    widest.map_or_else(String::new, |half| format!("±{}", two_digits(half)))
+    match widest {
+        None => String::new(),
+        Some(..5e-4) => NARROW.to_owned(),
+        Some(half) => format!("±{}", two_digits(half)),
+    }
 }
 
 /// The verdict of a line: of several figures, the one that missed by most.
