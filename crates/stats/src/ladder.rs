@@ -182,8 +182,13 @@ fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// Gives each edge the name of the described size nearest to it within a factor of two; a name is
-/// given once, to the nearest edge. `None`: nothing described lies that near.
+/// Octaves by which an edge may lie below and above the size whose name it gets. The other thread
+/// of a core may hold half of a cache, and pages that fall on the same sets take more of it.
+const NAMED_OCTAVES: std::ops::RangeInclusive<f64> = -1.5..=1.0;
+
+/// Gives each edge the name of the described size nearest to it, at most one octave below the edge
+/// and one and a half above; a name is given once, to the nearest edge. `None`: nothing described
+/// lies that near.
 pub fn names<'size>(
     edges: &[Option<f64>],
     described: &[(&'size str, f64)],
@@ -191,9 +196,9 @@ pub fn names<'size>(
     let mut pairs: Vec<(f64, usize, &str)> = Vec::new();
     for (at, edge) in edges.iter().enumerate() {
         for (name, size) in described {
-            let distance = edge.map_or(f64::INFINITY, |edge| (edge / size).log2().abs());
-            if distance <= 1.0 {
-                pairs.push((distance, at, name));
+            let distance = edge.map_or(f64::INFINITY, |edge| (edge / size).log2());
+            if NAMED_OCTAVES.contains(&distance) {
+                pairs.push((distance.abs(), at, name));
             }
         }
     }
