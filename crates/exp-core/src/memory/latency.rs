@@ -53,10 +53,10 @@
 //! huge ones): change points of its logarithm by optimal partitioning, with segments of at least
 //! half an octave, and neighbours less than a factor 1.5 apart merged. A level's latency is the
 //! median of its rungs up to three eighths of its size; its size is the footprint at which one load
-//! in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes
-//! within a factor of two. A plateau beyond all caches but the last that ends below the last
-//! cache's size is the program's part of that cache. Any other plateau is a note with its
-//! neighbour. *Line size*: slots of a page at random, 16 to 512 bytes apart, in 128 KiB, a
+//! in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes with
+//! half to 2.8 times this size: a neighbour on the core's other thread takes its part of a cache. A
+//! plateau beyond all caches but the last that ends below the last cache's size is the program's
+//! part of that cache. Any other plateau is a note with its neighbour. *Line size*: slots of a page at random, 16 to 512 bytes apart, in 128 KiB, a
 //! footprint between the first and the second cache (otherwise this step is skipped); the time
 //! grows with the distance until every load reaches a new line. Forward strides cannot show it:
 //! prefetchers fetch pairs of lines, so their time keeps growing beyond a line. *Prefetch gain*:

@@ -167,7 +167,7 @@ fn cell(position: f64, sizes: impl Iterator<Item = f64> + Clone) -> Option<(f64,
 
 type Named<'name> = (Vec<Option<&'name str>>, BTreeMap<&'name str, Vec<String>>);
 
-/// Names for plateaus: the described size nearest to the edge within a factor of two; main memory
+/// Names for plateaus: the described size nearest to the edge ([`ladder::names`]); main memory
 /// for a last plateau on a ladder that goes to twice the last cache; the last cache for one that
 /// ends below its size, and one program may get only a part. On a ladder that goes less far, the
 /// next larger cache. Both only if every plateau before has a name and the new one begins where a
