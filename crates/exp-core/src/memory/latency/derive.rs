@@ -199,7 +199,7 @@ fn named<'name>(
             names[at] = Some(MEMORY);
         } else if names[..at].iter().all(Option::is_some)
             && at < described.len()
-            && takes_over(plateaus, rungs, at)
+            && takes_over(plateaus, described, rungs, at)
         {
             names[at] = Some(described[at].0);
             notes.entry(described[at].0).or_default().push(format!(
@@ -243,14 +243,18 @@ fn part_of_last(
     let is_part = inner.eq(names[..at].iter().copied())
         && names[at..].iter().all(Option::is_none)
         && edge < described[at].1
-        && takes_over(plateaus, rungs, at);
+        && takes_over(plateaus, described, rungs, at);
     is_part.then_some((at, edge))
 }
 
-/// Whether a plateau begins within four times the edge of the one before it.
-fn takes_over(plateaus: &[Plateau], rungs: &[Rung], at: usize) -> bool {
-    let before = at.checked_sub(1).and_then(|before| plateaus[before].edge);
-    before.is_none_or(|edge| rungs[plateaus[at].first].size <= 4.0 * edge)
+/// Whether a plateau begins within four times the size of the cache before it, as described or as
+/// found, where each plateau before has a name.
+fn takes_over(plateaus: &[Plateau], described: &[(&str, f64)], rungs: &[Rung], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| {
+        let found = plateaus[before].edge?;
+        Some(described.get(before).map_or(found, |(_, bytes)| found.max(*bytes)))
+    });
+    before.is_none_or(|bytes| rungs[plateaus[at].first].size <= 4.0 * bytes)
 }
 
 /// The distance of slots at which every load of a page walked at random meets a new line.

@@ -139,21 +139,37 @@ const ZEN3_GUEST: [f64; 85] = [
     144.21, 149.04, 144.18, 143.63, 154.46, 186.38,
 ];
 
+/// The same of a Zen 4 guest (32 KiB, 1 MiB, part of 32 MiB) whose cores' other threads others used.
+#[rustfmt::skip]
+const ZEN4_GUEST: [f64; 85] = [
+    1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08,
+    1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.22, 3.82, 3.80, 3.80, 3.74, 3.80,
+    3.80, 3.80, 3.80, 3.80, 3.80, 3.80, 3.80, 3.93, 4.26, 4.53, 4.77, 5.13, 6.00, 6.90, 8.21,
+    9.79, 11.22, 12.28, 13.03, 13.65, 14.14, 14.83, 15.35, 16.51, 18.12, 40.14, 52.56, 109.76,
+    109.57, 122.44, 135.31, 142.24, 142.63, 139.88, 145.95, 146.76, 149.66, 150.06, 151.60,
+    153.54, 155.72, 155.62, 154.96, 156.32, 160.41, 162.43, 161.42, 166.01, 172.14, 170.77,
+    185.21, 193.12, 213.21, 210.79, 226.86,
+];
+
 #[test]
-fn the_levels_of_a_zen_3_guest_are_found_from_its_figures() {
-    let site = with_caches([32 * 1024, 512 * 1024, 32 * MIB]);
+fn the_levels_of_guests_are_found_from_their_figures() {
+    levels_of_guest([32, 512, 32 << 10], &ZEN3_GUEST, [(32.0, 1.233), (400.0, 3.708), (4e3, 14.5)]);
+    levels_of_guest([32, 1024, 32 << 10], &ZEN4_GUEST, [(33.0, 1.083), (508.0, 3.80), (7e3, 13.5)]);
+}
+
+/// Caches as described, in KiB; sizes in KiB and latencies in ns as they are found.
+fn levels_of_guest(described: [u64; 3], ladder_ns: &[f64], expected: [(f64, f64); 3]) {
+    let site = with_caches(described.map(|kib| kib * 1024));
     let mut known = Known::default();
     let offer = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
     let mut ladder = points(&offer, "random-huge");
     ladder.retain(|point| point.load == Load::Pointer);
-    for (point, ns) in ladder.iter().zip(ZEN3_GUEST) {
-        known.insert(Key::new(ID, &point.id(), "latency"), ns);
+    for (point, ns) in ladder.iter().zip(ladder_ns) {
+        known.insert(Key::new(ID, &point.id(), "latency"), *ns);
     }
     let found = EXPERIMENT.derive(&site, &Known::default(), &known);
-    for (name, size, ns) in
-        [("L1", 32.0 * K, 1.233), ("L2", 400.0 * K, 3.708), ("L3", 4.0 * M, 14.5)]
-    {
-        near(&found, &format!("level={name}"), "level_size", size, 1.25);
+    for (name, (kib, ns)) in ["L1", "L2", "L3"].into_iter().zip(expected) {
+        near(&found, &format!("level={name}"), "level_size", kib * K, 1.25);
         near(&found, &format!("level={name}"), "level_latency", ns, 1.1);
         let case = format!("level={name}");
         let level = value(&found, &case, "level_latency").expect("a level");
