@@ -25,12 +25,12 @@ pub(super) fn write(
     by_cpu: bool,
 ) -> Result<()> {
     let (mut kinds, mut names) = (Names::default(), Names::default());
-    let mut row = |one: super::attribution::Moved<'_>| {
-        let mut row = if by_cpu { vec![one.cpu as f64] } else { Vec::new() };
-        row.extend([kinds.number(one.kind), names.number(one.row), one.count as f64]);
-        row
-    };
-    let rows = evidence.moved().into_iter().map(&mut row).collect();
+    let rows = evidence.moved().into_iter().map(|(cpu, kind, row)| {
+        let cpu = by_cpu.then_some(cpu as f64);
+        let row = [kinds.number(kind), names.number(&row.name), row.count as f64];
+        cpu.into_iter().chain(row).collect()
+    });
+    let rows = rows.collect();
     let columns = ["cpu", "kind", "row", "count"];
     let trace = bench.trace(case, "counters", &columns[usize::from(!by_cpu)..], rows)?;
     trace.names.put("kind", kinds.0);

@@ -1,6 +1,6 @@
 //! One window of the loop with the evidence around it.
 
-use super::super::attribution::{Attributed, Evidence, Level, Watch};
+use super::super::attribution::{Attributed, Evidence, Level, OfCpu, Watch, thread_number};
 use super::super::trace::{Threshold, Traced, window};
 use super::ticking;
 use bench::measure::Clock;
@@ -27,7 +27,8 @@ const IS_THE_TICK: f64 = 0.02;
 
 impl Look {
     pub(super) fn at(&self, tracer: &mut Tracer, threshold: &Threshold, at_most: Level) -> Seen {
-        let watch = Watch::begin(at_most, &[self.cpu], self.clock);
+        let watched = [(self.cpu, thread_number().unwrap_or(0))];
+        let watch = Watch::begin(at_most, &watched, self.clock);
         // What the watch's begin left to be mapped again is touched here, not in the window.
         window(tracer, threshold, self.clock, WARM_UP_NS);
         let traced = window(tracer, threshold, self.clock, self.duration_ns);
@@ -143,10 +144,8 @@ impl Seen {
     /// What the kernel counted around the window, for the record.
     pub(super) fn counted(&self) -> Vec<(&'static str, f64)> {
         let throttling = self.evidence.throttling;
-        let cpus = self.evidence.cpus.values();
-        let steal: Option<u64> = cpus.clone().map(|cpu| cpu.steal_ns).sum();
-        let threads = cpus.flat_map(|cpu| &cpu.threads);
-        let delays: Option<u64> = threads.map(|thread| thread.run_delay_ns).sum();
+        let of_cpu = self.evidence.cpus.get(&self.cpu);
+        let of_cpu = |count: fn(&OfCpu) -> Option<u64>| of_cpu.and_then(count);
         let whole_until = self.evidence.whole_until(self.cpu);
         let whole = whole_until.zip(self.traced.segments.first());
         let whole_ns = whole.map(|(until, (first, _))| self.clock.between_ns(*first, until) as u64);
@@ -155,8 +154,8 @@ impl Seen {
             ("events_whole_ns", whole_ns),
             ("backward_count", backward),
             ("involuntary_count", Some(self.evidence.involuntary())),
-            ("run_delay_ns", delays),
-            ("steal_ns", steal),
+            ("run_delay_ns", of_cpu(|of| of.run_delay_ns)),
+            ("steal_ns", of_cpu(|of| of.steal_ns)),
             ("throttled_count", throttling.map(|of| of.periods)),
             ("throttled_ns", throttling.map(|of| of.time_ns)),
         ];

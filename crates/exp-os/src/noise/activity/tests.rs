@@ -2,7 +2,7 @@ use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use super::{EXPERIMENT, Settings, Where, cpu_of, shares};
-use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
+use crate::noise::attribution::{By, Evidence, Level, OfCpu, RowCount};
 use crate::noise::trace::Traced;
 use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
@@ -113,7 +113,8 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
         }]),
         softirqs: Some(Vec::new()),
         steal_ns: Some(0),
-        threads: vec![OfThread { tid: 1, involuntary: Some(28), run_delay_ns: Some(28 * 200_000) }],
+        involuntary: Some(28),
+        run_delay_ns: Some(28 * 200_000),
         ..OfCpu::default()
     };
     let evidence = Evidence { counted_ns: 2e8, ..Evidence::counted(0, of_cpu) };

@@ -276,7 +276,7 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 mod tests {
     use super::*;
     use crate::noise::all::party::Seen;
-    use crate::noise::attribution::{OfCpu, OfThread, RowCount};
+    use crate::noise::attribution::{OfCpu, RowCount};
     use crate::noise::trace::Threshold;
     use metal::gaps::Gap;
 
@@ -303,7 +303,7 @@ mod tests {
     fn evidence() -> Evidence {
         let of_cpu = OfCpu {
             interrupts: Some(vec![RowCount { name: "LOC".to_owned(), is_timer: true, count: 50 }]),
-            threads: vec![OfThread { tid: 1, involuntary: Some(100), run_delay_ns: None }],
+            involuntary: Some(100),
             ..OfCpu::default()
         };
         Evidence::counted(3, of_cpu)
