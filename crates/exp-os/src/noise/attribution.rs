@@ -34,7 +34,7 @@ mod tests;
 mod tracing;
 mod watch;
 
-pub use evidence::{Evidence, OfCpu, RowCount, Throttling};
+pub use evidence::{Evidence, OfCpu, RowCount, Shares, Throttling};
 pub use own::PlumbThread;
 pub use watch::{Rung, Watch, cost, ladder, thread_number};
 
