@@ -2,7 +2,7 @@
 
 use super::Parties;
 use super::token::{self, Ends};
-use bench::measure::party;
+use bench::measure::{Finally, party};
 use bench::prelude::*;
 use host::refused;
 use laws::os::switch::Via;
@@ -42,36 +42,31 @@ pub(super) struct Plan {
 }
 
 /// The others. Processes are killed and reaped when dropped, threads need a command to end.
-enum Others {
-    Processes(Vec<Child>),
-    Threads(Vec<JoinHandle<i32>>),
+#[derive(Default)]
+struct Others {
+    processes: Vec<Child>,
+    threads: Vec<JoinHandle<i32>>,
 }
 
 impl Others {
     /// Waits until all have ended, threads no longer than [`END_WITHIN`], and checks how.
     fn finish(self) -> Result<()> {
-        match self {
-            Others::Processes(children) => {
-                for child in children {
-                    child.succeed().context("a party")?;
-                }
+        for child in self.processes {
+            child.succeed().context("a party")?;
+        }
+        let until = Instant::now() + END_WITHIN;
+        for handle in self.threads {
+            while !handle.is_finished() {
+                ensure!(
+                    Instant::now() < until,
+                    "a party's thread did not end within {END_WITHIN:?}"
+                );
+                thread::sleep(Duration::from_micros(50));
             }
-            Others::Threads(handles) => {
-                let until = Instant::now() + END_WITHIN;
-                for handle in handles {
-                    while !handle.is_finished() {
-                        ensure!(
-                            Instant::now() < until,
-                            "a party's thread did not end within {END_WITHIN:?}"
-                        );
-                        thread::sleep(Duration::from_micros(50));
-                    }
-                    match handle.join() {
-                        Ok(0) => {}
-                        Ok(status) => bail!("a party's thread ended with status {status}"),
-                        Err(_) => bail!("a party's thread panicked"),
-                    }
-                }
+            match handle.join() {
+                Ok(0) => {}
+                Ok(status) => bail!("a party's thread ended with status {status}"),
+                Err(_) => bail!("a party's thread panicked"),
             }
         }
         Ok(())
@@ -91,24 +86,8 @@ pub(super) struct Circle {
     deadline: Deadline,
     /// When the deadline is, which also falls to signals of others.
     until: Instant,
-    _patience: Option<Patience>,
-}
-
-/// The calling thread is under SCHED_BATCH until this is dropped.
-struct Patience;
-
-impl Patience {
-    fn new() -> Result<Patience> {
-        place::batch().context("SCHED_BATCH")?;
-        Ok(Patience)
-    }
-}
-
-impl Drop for Patience {
-    fn drop(&mut self) {
-        // The way back needs no right, and a round that could not go back ends with its worker.
-        let _ = place::normal();
-    }
+    /// The calling thread is under SCHED_BATCH until this is dropped.
+    _patience: Option<Finally<fn()>>,
 }
 
 impl Circle {
@@ -128,14 +107,19 @@ impl Circle {
             Parties::Threads => Scope::Process,
         };
         // The others inherit it.
-        let patience = plan.patient.then(Patience::new).transpose()?;
+        let mut patience = None;
+        if plan.patient {
+            place::batch().context("SCHED_BATCH")?;
+            // The way back needs no right, and a round that could not go back ends with its worker.
+            patience = Some(Finally((|| _ = place::normal()) as fn()));
+        }
         let board = Arc::new(Board(party::Board::new(size)?));
         let mut ends: Vec<Option<Ends>> =
             token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
         let others = match plan.kind {
-            Parties::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
-            Parties::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
-        };
+            Parties::Processes => processes(plan, &board, &mut ends),
+            Parties::Threads => threads(plan, &board, &mut ends),
+        }?;
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Created after the others, which must not inherit it.
         let mut own = token::circle(plan.via, 1, scope)?;
@@ -239,9 +223,9 @@ impl Circle {
     fn settle(&mut self) -> Result<()> {
         if self.ends.are_restless() {
             self.ends.before_rest();
-            self.board.order(Command::Rest);
+            self.board.order(REST);
             self.lap()?;
-            self.board.order(Command::Run);
+            self.board.order(RUN);
         }
         Ok(())
     }
@@ -250,11 +234,11 @@ impl Circle {
     /// each moment of a count is the party's own turn.
     pub(super) fn switches(&mut self) -> Result<Switches> {
         self.renew()?;
-        self.board.order(Command::Report);
+        self.board.order(REPORT);
         self.first_lap()?;
         self.board.report(0);
         let handovers = self.handovers;
-        self.board.order(Command::Run);
+        self.board.order(RUN);
         self.settle()?;
         let mut all = Switches { handovers, ..Switches::default() };
         for (party, cpu) in self.plan.cpus.iter().enumerate() {
@@ -275,102 +259,90 @@ impl Circle {
 
     pub(super) fn end(mut self) -> Result<()> {
         self.renew()?;
-        self.board.order(Command::End);
+        self.board.order(END);
         self.first_lap()?;
-        let none = Others::Threads(Vec::new());
-        std::mem::replace(&mut self.others, none).finish()
+        std::mem::take(&mut self.others).finish()
     }
 }
 
 impl Drop for Circle {
     fn drop(&mut self) {
-        if let Others::Threads(handles) = &mut self.others {
-            end_threads(&self.board, Some(&self.ends), std::mem::take(handles));
-        }
+        let threads = std::mem::take(&mut self.others.threads);
+        end_threads(&self.board, Some(&self.ends), threads);
     }
 }
 
 /// Has threads end that may wait anywhere: each hands the token on and ends.
-fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>>) {
-    if handles.is_empty() {
+fn end_threads(board: &Board, first: Option<&Ends>, threads: Vec<JoinHandle<i32>>) {
+    if threads.is_empty() {
         return;
     }
-    board.order(Command::End);
+    board.order(END);
     if let Some(first) = first {
         // Of no use where the next one is gone, and with it those behind.
         let _ = first.rouse_and_send();
     }
     // The caller reports why they ended.
-    let _ = Others::Threads(handles).finish();
+    let _ = Others { threads, ..Others::default() }.finish();
 }
 
-fn processes(plan: &Plan, board: &Board, ends: &mut [Option<Ends>]) -> Result<Vec<Child>> {
-    party::processes(1..plan.cpus.len(), |party| {
+fn processes(plan: &Plan, board: &Board, ends: &mut [Option<Ends>]) -> Result<Others> {
+    let made = party::processes(1..plan.cpus.len(), |party| {
         let mine = ends[party].take();
         // What it inherited of the others', so that their loss is seen.
         ends.iter_mut().for_each(|other| *other = None);
         mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
-    })
+    });
+    Ok(Others { processes: made?, ..Others::default() })
 }
 
-fn threads(
-    plan: &Plan,
-    board: &Arc<Board>,
-    ends: &mut [Option<Ends>],
-) -> Result<Vec<JoinHandle<i32>>> {
+fn threads(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Result<Others> {
     let size = plan.cpus.len();
-    let mut handles = Vec::with_capacity(size - 1);
+    let mut threads = Vec::with_capacity(size - 1);
     for party in 1..size {
         let mine = ends[party].take().context("each party has its ends")?;
         let (plan, theirs) = (plan.clone(), Arc::clone(board));
         let made = thread::Builder::new().spawn(move || serve(&plan, &theirs, party, &mine));
         match made {
-            Ok(handle) => handles.push(handle),
+            Ok(handle) => threads.push(handle),
             Err(error) => {
-                end_threads(board, ends[0].as_ref(), handles);
+                end_threads(board, ends[0].as_ref(), threads);
                 return Err(refused::explained(error))
                     .with_context(|| format!("making thread {} of {size}", party + 1));
             }
         }
     }
-    Ok(handles)
+    Ok(Others { threads, ..Others::default() })
 }
 
 /// What every party but the measuring one does; returns its exit status.
 fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
-    if board.0.place(party, plan.cpus[party]).is_err() {
-        board.order(Command::End);
-        let _ = ends.send();
-        return NOT_PINNED;
-    }
-    // Best effort, as for the measuring thread.
-    let _ = place::nice(-20);
-    let array = array(plan.working_set);
-    black_box(sum(&array));
-    board.0.ready(party);
-    let outcome = pass_on(board, party, ends, &array);
-    if outcome.is_err() {
+    let status = if board.0.place(party, plan.cpus[party]).is_err() {
+        NOT_PINNED
+    } else {
+        // Best effort, as for the measuring thread.
+        let _ = place::nice(-20);
+        let array = array(plan.working_set);
+        black_box(sum(&array));
+        board.0.ready(party);
+        pass_on(board, party, ends, &array).map_or(LOST, |()| 0)
+    };
+    if status != 0 {
         // Those behind this party would wait for ever.
-        board.order(Command::End);
+        board.order(END);
         let _ = ends.send();
     }
-    match outcome {
-        Ok(()) => 0,
-        Err(_) => LOST,
-    }
+    status
 }
 
 fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
-    const RUN: u64 = Command::Run as u64;
-    const REPORT: u64 = Command::Report as u64;
-    const REST: u64 = Command::Rest as u64;
     loop {
         while let Err(error) = ends.receive() {
             // A signal, or yields without effect; a process whose circle is gone is killed.
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
             }
-            if board.is_over() {
+            if board.command() == END {
                 return ends.send();
             }
         }
@@ -394,15 +366,7 @@ fn array(working_set: u64) -> Vec<Line> {
     (0..lines).map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8])).collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum Command {
-    Run,
-    Report,
-    Rest,
-    End,
-}
-
+/// What the scheduler counted of all parties, and how often the token was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Switches {
     pub(super) voluntary: u64,
@@ -412,9 +376,25 @@ pub(super) struct Switches {
     pub(super) handovers: u64,
 }
 
+impl Switches {
+    pub(super) fn since(&self, before: &Switches) -> Switches {
+        Switches {
+            voluntary: self.voluntary - before.voluntary,
+            involuntary: self.involuntary - before.involuntary,
+            involuntary_here: self.involuntary_here - before.involuntary_here,
+            handovers: self.handovers - before.handovers,
+        }
+    }
+}
+
 /// The words that parties use to communicate: the command, then a place for each.
 struct Board(party::Board);
 
+/// Commands for the party that gets the token. The end is the last one.
+const RUN: u64 = 0;
+const REPORT: u64 = 1;
+const REST: u64 = 2;
+const END: u64 = 3;
 /// Words of a party's place.
 const CPU: usize = 0;
 const VOLUNTARY: usize = 1;
@@ -426,16 +406,11 @@ impl Board {
         self.0.common(0).load(Ordering::Acquire)
     }
 
-    /// Sets the command for all parties that get the token from now on. The end is the last one.
-    fn order(&self, command: Command) {
+    /// Sets the command for all parties that get the token from now on.
+    fn order(&self, command: u64) {
         let _ = self.0.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
-            (before != Command::End as u64).then_some(command as u64)
+            (before != END).then_some(command)
         });
-    }
-
-    #[inline]
-    fn is_over(&self) -> bool {
-        self.command() == Command::End as u64
     }
 
     fn report(&self, party: usize) {
