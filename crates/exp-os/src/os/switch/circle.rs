@@ -22,7 +22,7 @@ use std::time::Instant;
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// A batch that takes longer has lost a party.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time that threads have to end after the command.
+/// Time that a thread has to end after the command.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Status of a party's process or thread that lost the token.
 const LOST: i32 = 1;
@@ -41,35 +41,17 @@ pub(super) struct Plan {
     pub(super) working_set: u64,
 }
 
-/// The others. Processes are killed and reaped when dropped, threads need a command to end.
-#[derive(Default)]
-struct Others {
-    processes: Vec<Child>,
-    threads: Vec<JoinHandle<i32>>,
-}
-
-impl Others {
-    /// Waits until all have ended, threads no longer than [`END_WITHIN`], and checks how.
-    fn finish(self) -> Result<()> {
-        for child in self.processes {
-            child.succeed().context("a party")?;
-        }
-        let until = Instant::now() + END_WITHIN;
-        for handle in self.threads {
-            while !handle.is_finished() {
-                ensure!(
-                    Instant::now() < until,
-                    "a party's thread did not end within {END_WITHIN:?}"
-                );
-                thread::sleep(Duration::from_micros(50));
-            }
-            match handle.join() {
-                Ok(0) => {}
-                Ok(status) => bail!("a party's thread ended with status {status}"),
-                Err(_) => bail!("a party's thread panicked"),
-            }
-        }
-        Ok(())
+/// Waits until a party's thread has ended, no longer than [`END_WITHIN`], and checks how.
+fn join(thread: JoinHandle<i32>) -> Result<()> {
+    let until = Instant::now() + END_WITHIN;
+    while !thread.is_finished() {
+        ensure!(Instant::now() < until, "a party's thread did not end within {END_WITHIN:?}");
+        thread::sleep(Duration::from_micros(50));
+    }
+    match thread.join() {
+        Ok(0) => Ok(()),
+        Ok(status) => bail!("a party's thread ended with status {status}"),
+        Err(_) => bail!("a party's thread panicked"),
     }
 }
 
@@ -81,7 +63,10 @@ pub(super) struct Circle {
     /// The same way back to oneself.
     own: Ends,
     array: Vec<Line>,
-    others: Others,
+    /// The others: processes, which are killed and reaped when dropped, or one thread, which needs
+    /// a command to end.
+    processes: Vec<Child>,
+    thread: Option<JoinHandle<i32>>,
     handovers: u64,
     deadline: Deadline,
     /// When the deadline is, which also falls to signals of others.
@@ -95,7 +80,8 @@ impl Circle {
     /// is the first party and must be on the plan's first CPU.
     pub(super) fn form(plan: &Plan) -> Result<Circle> {
         let size = plan.cpus.len();
-        ensure!(size >= 2, "a circle of {size}");
+        let is_whole = size == 2 || size > 2 && plan.kind == Parties::Processes;
+        ensure!(is_whole, "a circle of {size} {:?}", plan.kind);
         ensure!(
             place::current_cpu() == plan.cpus[0],
             "the measuring party is on CPU {}, not {}",
@@ -116,10 +102,23 @@ impl Circle {
         let board = Arc::new(Board(party::Board::new(size)?));
         let mut ends: Vec<Option<Ends>> =
             token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
-        let others = match plan.kind {
-            Parties::Processes => processes(plan, &board, &mut ends),
-            Parties::Threads => threads(plan, &board, &mut ends),
-        }?;
+        let (mut processes, mut thread) = (Vec::new(), None);
+        match plan.kind {
+            Parties::Processes => {
+                processes = party::processes(1..size, |party| {
+                    let mine = ends[party].take();
+                    // What it inherited of the others', so that their loss is seen.
+                    ends.iter_mut().for_each(|other| *other = None);
+                    mine.map_or(LOST, |mine| serve(plan, &board, party, &mine))
+                })?;
+            }
+            Parties::Threads => {
+                let (mine, plan, board) = (ends[1].take(), plan.clone(), Arc::clone(&board));
+                let work = move || mine.map_or(LOST, |mine| serve(&plan, &board, 1, &mine));
+                let made = thread::Builder::new().spawn(work).map_err(refused::explained);
+                thread = Some(made.context("making thread 2 of 2")?);
+            }
+        }
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Created after the others, which must not inherit it.
         let mut own = token::circle(plan.via, 1, scope)?;
@@ -130,7 +129,8 @@ impl Circle {
             own: own.pop().context("the way back to oneself")?,
             array: array(plan.working_set),
             board,
-            others,
+            processes,
+            thread,
             handovers: 0,
             deadline,
             until: Instant::now() + PATIENCE,
@@ -261,58 +261,22 @@ impl Circle {
         self.renew()?;
         self.board.order(END);
         self.first_lap()?;
-        std::mem::take(&mut self.others).finish()
+        for child in std::mem::take(&mut self.processes) {
+            child.succeed().context("a party")?;
+        }
+        self.thread.take().map_or(Ok(()), join)
     }
 }
 
 impl Drop for Circle {
     fn drop(&mut self) {
-        let threads = std::mem::take(&mut self.others.threads);
-        end_threads(&self.board, Some(&self.ends), threads);
-    }
-}
-
-/// Has threads end that may wait anywhere: each hands the token on and ends.
-fn end_threads(board: &Board, first: Option<&Ends>, threads: Vec<JoinHandle<i32>>) {
-    if threads.is_empty() {
-        return;
-    }
-    board.order(END);
-    if let Some(first) = first {
-        // Of no use where the next one is gone, and with it those behind.
-        let _ = first.rouse_and_send();
-    }
-    // The caller reports why they ended.
-    let _ = Others { threads, ..Others::default() }.finish();
-}
-
-fn processes(plan: &Plan, board: &Board, ends: &mut [Option<Ends>]) -> Result<Others> {
-    let made = party::processes(1..plan.cpus.len(), |party| {
-        let mine = ends[party].take();
-        // What it inherited of the others', so that their loss is seen.
-        ends.iter_mut().for_each(|other| *other = None);
-        mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
-    });
-    Ok(Others { processes: made?, ..Others::default() })
-}
-
-fn threads(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Result<Others> {
-    let size = plan.cpus.len();
-    let mut threads = Vec::with_capacity(size - 1);
-    for party in 1..size {
-        let mine = ends[party].take().context("each party has its ends")?;
-        let (plan, theirs) = (plan.clone(), Arc::clone(board));
-        let made = thread::Builder::new().spawn(move || serve(&plan, &theirs, party, &mine));
-        match made {
-            Ok(handle) => threads.push(handle),
-            Err(error) => {
-                end_threads(board, ends[0].as_ref(), threads);
-                return Err(refused::explained(error))
-                    .with_context(|| format!("making thread {} of {size}", party + 1));
-            }
+        if let Some(thread) = self.thread.take() {
+            self.board.order(END);
+            // Of no use where the other is gone; the caller reports why.
+            let _ = self.ends.rouse_and_send();
+            let _ = join(thread);
         }
     }
-    Ok(Others { threads, ..Others::default() })
 }
 
 /// What every party but the measuring one does; returns its exit status.
