@@ -44,14 +44,6 @@ pub fn mounted(root: &Root) -> Option<String> {
     { points }.find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
 }
 
-/// Names of the tracepoints of a `system` (`irq_vectors`), in a tracefs at `tracefs`.
-pub fn of_system(root: &Root, tracefs: &str, system: &str) -> Vec<String> {
-    let directory = format!("{tracefs}/events/{system}");
-    let names = root.list(&directory).into_iter();
-    let is_event = |name: &String| root.exists(&format!("{directory}/{name}/id"));
-    names.filter(is_event).map(|name| format!("{system}/{name}")).collect()
-}
-
 impl Tracepoint {
     /// The tracepoint `name` (`sched/sched_switch`) of the tracefs at `tracefs`; `None` where the
     /// kernel has none of that name or permissions forbid it.
@@ -136,13 +128,11 @@ fn symbols(text: &str) -> BTreeMap<i64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tracepoint, mounted, of_system};
+    use super::{Tracepoint, mounted};
     use crate::Root;
 
     const TREE: &str = "== proc/self/mountinfo\n1 2 0:1 / /proc rw - proc p rw\n\
         3 2 0:7 / /sys/kernel/debug rw - debugfs d rw\n\
-        == sys/kernel/debug/tracing/events/sched/sched_switch/id\n372\n\
-        == sys/kernel/debug/tracing/events/sched/enable\n0\n\
         == sys/kernel/debug/tracing/events/sched/sched_switch/format\nname: sched_switch\nID: 372\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
@@ -197,10 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn systems_list_their_tracepoints_and_nothing_is_found_in_nothing() {
+    fn nothing_is_found_in_nothing() {
         let root = Root::tree(TREE);
-        let names = of_system(&root, "sys/kernel/debug/tracing", "sched");
-        assert_eq!(names, ["sched/sched_switch"]);
         assert_eq!(mounted(&Root::tree("")), None);
         assert_eq!(Tracepoint::read(&root, "sys/kernel/debug/tracing", "irq/none"), None);
     }

@@ -34,9 +34,9 @@ mod tests;
 mod tracing;
 mod watch;
 
-pub use evidence::{Evidence, Moved, OfCpu, OfThread, RowCount, Throttling};
+pub use evidence::{Evidence, OfCpu, RowCount, Shares, Throttling};
 pub use own::PlumbThread;
-pub use watch::{Rung, Watch, cost, ladder};
+pub use watch::{Rung, Watch, cost, ladder, thread_number};
 
 use host::kernel::Virtualisation;
 use laws::noise::Cause;

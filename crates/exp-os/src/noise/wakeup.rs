@@ -71,13 +71,13 @@ pub(crate) mod load;
 mod plan;
 
 use bench::prelude::*;
-use hold::{Fifo, NoIdling};
+use hold::NoIdling;
 use laws::noise::wakeup::{self as law, GridClock, IdleStates, Load, Policy, Slack, Sleep};
 use load::Loads;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::deadline::Deadline;
 use metal::place;
-use metal::process::{Usage, rusage_thread};
+use metal::process::rusage_thread;
 use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
 
 bench::experiment!(Wakeups);
@@ -198,11 +198,11 @@ fn measure(
     loads: &mut Loads,
     states: &NoIdling,
 ) -> Result<()> {
-    let sleeps = match bench.order().rehearsal {
+    let rehearsal = bench.order().rehearsal;
+    let sleeps = match rehearsal {
         true => plan::REHEARSAL_SLEEPS,
         false => usize::try_from(case.int("sleeps").context("the case was not planned")?)?,
     };
-    let rehearsal = bench.order().rehearsal;
     // Whatever becomes of the sleeper: the next case begins without this one's load.
     let window = loads.beside(&plan::load_cpus(case), rehearsal, || sleep_along(sleep, sleeps))?;
     ensure!(
@@ -243,7 +243,7 @@ fn sleep_along(sleep: &Sleep, sleeps: usize) -> Result<Window> {
         _ => None,
     };
     let fifo = match sleep.policy {
-        Policy::Fifo => Some(Fifo::enter()?),
+        Policy::Fifo => Some(hold::fifo()?),
         Policy::Other => None,
     };
     let slack_ns = match &fifo {
@@ -253,10 +253,10 @@ fn sleep_along(sleep: &Sleep, sleeps: usize) -> Result<Window> {
     let whole = Duration::from_nanos(spacing_ns.saturating_mul(wakeups.len() as u64));
     let deadline = Deadline::after(whole + LOST).context("a limit for the sleeps")?;
     let before = rusage_thread();
-    let parted = Parted::begin(clock);
+    let before_ns = beyond_ns(clock);
     let first_ns = vdso_clock_gettime(clock) + BEGIN_NS.min(spacing_ns);
     let slept = along_grid(clock, first_ns, spacing_ns, &mut wakeups);
-    let apart_ns = parted.end();
+    let apart_ns = (beyond_ns(clock) - before_ns) as f64;
     let after = rusage_thread();
     drop((deadline, fifo, slack));
     if let Err(error) = slept {
@@ -270,35 +270,15 @@ fn sleep_along(sleep: &Sleep, sleeps: usize) -> Result<Window> {
         "the wall clock was set by {:.3} ms while the sleeper slept",
         apart_ns / 1e6
     );
-    let moved = |count: fn(&Usage) -> u64| count(&after).saturating_sub(count(&before));
-    Ok(Window {
-        wakeups,
-        lead,
-        slack_ns,
-        voluntary: moved(|usage| usage.nvcsw),
-        involuntary: moved(|usage| usage.nivcsw),
-    })
+    let voluntary = after.nvcsw.saturating_sub(before.nvcsw);
+    let involuntary = after.nivcsw.saturating_sub(before.nivcsw);
+    Ok(Window { wakeups, lead, slack_ns, voluntary, involuntary })
 }
 
-struct Parted {
-    clock: Clock,
-    before_ns: i128,
-}
-
-impl Parted {
-    fn begin(clock: Clock) -> Parted {
-        Parted { clock, before_ns: Parted::beyond(clock) }
-    }
-
-    fn beyond(clock: Clock) -> i128 {
-        let monotonic_ns = vdso_clock_gettime(Clock::MONOTONIC);
-        i128::from(vdso_clock_gettime(clock)) - i128::from(monotonic_ns)
-    }
-
-    /// Since it began, in ns.
-    fn end(&self) -> f64 {
-        (Parted::beyond(self.clock) - self.before_ns) as f64
-    }
+/// How far a clock is beyond the monotonic one.
+fn beyond_ns(clock: Clock) -> i128 {
+    let monotonic_ns = vdso_clock_gettime(Clock::MONOTONIC);
+    i128::from(vdso_clock_gettime(clock)) - i128::from(monotonic_ns)
 }
 
 fn write(case: &Case, bench: &mut Bench, window: &Window, states: &NoIdling) -> Result<()> {

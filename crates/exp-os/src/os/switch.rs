@@ -341,10 +341,7 @@ fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Re
         working_set: of.working_set(),
     };
     bench.declare(Declared::Cpus(&[first, second]));
-    let mut circle = Circle::form(&plan)?;
-    let (timed, counted) = timing::time(&mut circle, row, bench)?;
-    circle.end()?;
-    timing::write(case, bench, timed, &counted)
+    timing::measure(case, Circle::form(&plan)?, row, bench)
 }
 
 fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {

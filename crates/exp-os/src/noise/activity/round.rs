@@ -4,8 +4,7 @@ use super::super::attribution::Level;
 use super::super::trace::{self, Threshold};
 use super::REHEARSAL_NS;
 use super::seen::{Look, Seen};
-use super::ticking::Ticking;
-use super::{shares, traces};
+use super::{shares, ticking, traces};
 use bench::measure::Windows as ClockWindows;
 use bench::prelude::*;
 use host::kernel::Virtualisation;
@@ -42,11 +41,8 @@ impl Settings {
 }
 
 pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
-    let asked = case.at.get("cpu").and_then(Value::int);
-    let cpu = asked.map_or(bench.order().cpu(), |cpu| cpu as usize);
-    let root = Root::live(Outside::default());
-    let clock = bench.order().clock();
-    let rehearsal = bench.order().rehearsal;
+    let cpu = case.int("cpu").map_or(bench.order().cpu(), |cpu| cpu as usize);
+    let (clock, rehearsal) = (bench.order().clock(), bench.order().rehearsal);
     let coarse_ns = metal::clock::getres_ns(metal::clock::Clock::MONOTONIC_COARSE);
     let look = Look { clock, cpu, duration_ns: settings.duration_ns, coarse_ns: coarse_ns as f64 };
     let ((threshold, plain, traced), apart) = on(cpu, bench, || {
@@ -60,17 +56,16 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     bench.declare(Declared::Cpus(&[cpu]));
     let involuntary = |seen: &Seen| seen.evidence.involuntary();
     bench.declare(Declared::Switches(involuntary(&plain) + traced.as_ref().map_or(0, involuntary)));
-    let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let windows = Windows {
         // What was reached is said of the window that was to reach most, even if it did not.
         reached: traced.as_ref().unwrap_or(&plain).evidence.reached_without_figures(),
         traced: traced.filter(|traced| traced.evidence.level > Level::Counters),
         plain,
         threshold,
-        ticking,
+        nohz_full: ticking::nohz_full(&Root::live(Outside::default())),
         machine: machine_of(case),
     };
-    Book { case, cpu, apart, bench, windows: &windows }.write(settings.samples)
+    Book { case, apart, bench, windows: &windows }.write(settings.samples)
 }
 
 /// The core clock of another CPU than the round's, in Hz, if it could be taken.
@@ -90,7 +85,8 @@ fn on<T: Send>(
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-            let mut core = core_clock(clock, rehearsal);
+            let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
+            let mut core = CoreClock::new(clock, windows);
             let before = core.estimate().hz;
             let done = work()?;
             let after = core.estimate().hz;
@@ -98,11 +94,6 @@ fn on<T: Send>(
         });
         there.join().map_err(|_| anyhow!("the thread on CPU {cpu} panicked"))?
     })
-}
-
-fn core_clock(clock: Clock, rehearsal: bool) -> CoreClock {
-    let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
-    CoreClock::new(clock, windows)
 }
 
 pub(super) fn steady(before: Option<f64>, after: Option<f64>) -> Option<f64> {
@@ -128,7 +119,8 @@ struct Windows {
     plain: Seen,
     /// In which events were recorded too, where they could be.
     traced: Option<Seen>,
-    ticking: Ticking,
+    /// The list of tickless CPUs.
+    nohz_full: Option<String>,
     machine: Virtualisation,
     reached: String,
 }
@@ -138,13 +130,17 @@ impl Windows {
     fn best(&self) -> &Seen {
         self.traced.as_ref().unwrap_or(&self.plain)
     }
+
+    /// What the sources of the tick say.
+    fn ticking(&self, round: u32) -> Option<String> {
+        ticking::told(&self.plain, self.nohz_full.as_deref(), round)
+    }
 }
 
 /// Where a case's figures are written.
 struct Book<'round> {
     case: &'round Case,
-    cpu: usize,
-    /// The core clock of `cpu`, where that is not the round's.
+    /// The core clock of the CPU, where that is not the round's.
     apart: Apart,
     bench: &'round mut Bench,
     windows: &'round Windows,
@@ -169,14 +165,20 @@ impl Book<'_> {
         traces::write(self.bench, self.case, plain, traced.as_ref(), samples, core_hz)
     }
 
-    /// Values of the round, and where they were measured.
+    /// Values of the round, where they were measured, and the core clock if that was taken there.
     fn record(&mut self, metric: &str, values: Values<'_>) -> Result<&mut Samples> {
-        let values = match self.apart {
-            None => values,
-            Some(_) => values.apart(),
-        };
+        let values = if self.apart.is_some() { values.apart() } else { values };
         let samples = self.bench.record(self.case, metric, values)?;
-        there(samples, self.cpu, self.apart);
+        let cpu = self.windows.plain.look.cpu;
+        samples.at.put("cpu", cpu as u64);
+        if let Some(core_hz) = self.apart {
+            samples.core_hz = core_hz;
+            // It says that no core clock was taken of a CPU that is not the round's.
+            samples.notes.pop();
+            let moved =
+                || format!("no core clock: that of CPU {cpu} moved, or could not be measured");
+            samples.notes.extend(core_hz.is_none().then(moved));
+        }
         Ok(samples)
     }
 
@@ -194,9 +196,9 @@ impl Book<'_> {
                 _ => Values::counted(lengths_ns, &seen.traced.lengths),
             };
             core_hz = self.record("gap", values)?.core_hz;
-            self.one("longest_gap", seen.clock.ns(seen.traced.longest_ticks))?;
+            self.one("longest_gap", seen.look.clock.ns(seen.traced.longest_ticks))?;
         }
-        let active = seen.active_ns();
+        let active: Vec<f64> = seen.periods().map(|(_, active_ns, _)| active_ns).collect();
         if !active.is_empty() {
             self.record("active", Values::events(active))?;
         }
@@ -204,24 +206,24 @@ impl Book<'_> {
     }
 
     fn rates(&mut self, seen: &Seen, threshold_ns: f64) -> Result<()> {
-        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.clock))?;
+        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.look.clock))?;
         samples.set_quantities([("threshold_ns", threshold_ns)]);
         if threshold_ns > LONG_NS {
             let note = "no rate of gaps of 1 us, because the threshold is higher";
             samples.notes.push(note.to_owned());
             return Ok(());
         }
-        self.one("gap_rate_1us", seen.rate_of_hz(LONG_NS))?;
-        Ok(())
+        self.one("gap_rate_1us", seen.rate_of_hz(LONG_NS)).map(|_| ())
     }
 
     /// The tick, and another period, named by the window that knows more.
     fn periods(&mut self, round: u32) -> Result<()> {
-        let Windows { plain, traced, ticking, .. } = self.windows;
+        let Windows { plain, traced, .. } = self.windows;
         if let Some(tick) = &plain.tick {
+            let told = self.windows.ticking(round);
             let samples = self.one("tick_period", tick.period_ns)?;
-            samples.set_quantities(ticking.quantities());
-            samples.notes.extend(ticking.told(round));
+            samples.set_quantities(ticking::quantities(plain));
+            samples.notes.extend(told);
         }
         if let Some(found) = &plain.other {
             self.one("other_gap", found.length_ns)?;
@@ -234,17 +236,17 @@ impl Book<'_> {
     }
 
     fn lost(&mut self, round: u32) -> Result<()> {
-        let Windows { plain, traced, ticking, reached, .. } = self.windows;
-        let best = self.windows.best();
+        let windows = self.windows;
+        let (plain, best) = (&windows.plain, windows.best());
         let samples = self.one("lost", plain.traced.lost())?;
-        samples.set_quantities(ticking.quantities());
+        samples.set_quantities(ticking::quantities(plain));
         samples.set_quantities(best.counted());
-        samples.notes.push(reached.clone());
+        samples.notes.push(windows.reached.clone());
         if plain.tick.is_none() {
-            samples.notes.extend(ticking.told(round));
+            samples.notes.extend(windows.ticking(round));
         }
         samples.notes.extend(shares::told(best, round));
-        samples.notes.push(traces::told(plain, traced.as_ref()).to_owned());
+        samples.notes.push(traces::told(plain, windows.traced.as_ref()).to_owned());
         samples.notes.extend(warnings(plain, best));
         Ok(())
     }
@@ -254,23 +256,18 @@ impl Book<'_> {
         let Windows { plain, traced, machine, .. } = self.windows;
         let best = self.windows.best();
         let (cost, note) = shares::tracing(plain, traced.as_ref(), round);
-        let (by_cause, beside) = best.lost_by_cause();
-        for &cause in Cause::ALL {
-            if !best.evidence.tells(self.cpu, cause) {
-                continue;
-            }
-            let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
-            let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
+        let told = |cause: &&Cause| best.evidence.tells(best.look.cpu, **cause);
+        for &cause in Cause::ALL.iter().filter(told) {
+            let samples = self.one(&format!("lost_{}", cause.text()), best.lost_to(cause))?;
             samples.set_quantities(cost.iter().copied());
             samples.notes.extend(note.clone());
             if cause != Cause::Unattributed {
                 continue;
             }
-            samples.notes.push(best.nobody(machine));
+            samples.notes.push(best.shares.nobody(machine));
             samples.notes.extend(shares::why_nobody(best, round));
-            if beside > 0.0 {
-                samples.set_quantities([("beside_ratio", beside)]);
-            }
+            let beside = best.shares.beside * best.traced.lost();
+            samples.set_quantities([("beside_ratio", (beside > 0.0).then_some(beside))]);
             if beside > 0.0 && round == 1 {
                 samples.notes.push(format!(
                     "{:.2} % of the window is in gaps with a known cause but outside its events: \
@@ -284,41 +281,23 @@ impl Book<'_> {
     }
 }
 
-/// Says where a figure was measured, and its core clock if that was taken there.
-fn there(samples: &mut Samples, cpu: usize, apart: Apart) {
-    samples.at.put("cpu", cpu as u64);
-    if let Some(core_hz) = apart {
-        samples.core_hz = core_hz;
-        // It says that no core clock was taken of a CPU that is not the round's.
-        samples.notes.pop();
-        if core_hz.is_none() {
-            let note = format!("no core clock: that of CPU {cpu} moved, or could not be measured");
-            samples.notes.push(note);
-        }
-    }
-}
-
 /// What casts doubt on a window, without figures, which differ between rounds.
-fn warnings(plain: &Seen, best: &Seen) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if plain.traced.dropped > 0 {
-        warnings.push(format!(
+fn warnings(plain: &Seen, best: &Seen) -> impl Iterator<Item = String> {
+    let dropped = plain.traced.dropped > 0;
+    let first = dropped.then(|| {
+        format!(
             "more gaps than fit in memory: the trace and the causes cover the first {}; lengths \
              and rates cover all",
             plain.lengths_ns.len()
-        ));
-    }
-    if best.evidence.whole_until(best.cpu).is_some() {
-        warnings.push(
-            "the kernel's events filled their ring (`events_whole_ns`): shares by cause cover the \
-             time before that"
-                .to_owned(),
-        );
-    }
-    if plain.traced.backward + best.traced.backward > 0 {
-        warnings.push(
-            "the counter went backwards (`backward_count`): the figures are doubtful".to_owned(),
-        );
-    }
-    warnings
+        )
+    });
+    let torn = best.whole_until().map(|_| {
+        "the kernel's events filled their ring (`events_whole_ns`): shares by cause cover the time \
+         before that"
+            .to_owned()
+    });
+    let backward = (plain.traced.backward + best.traced.backward > 0).then(|| {
+        "the counter went backwards (`backward_count`): the figures are doubtful".to_owned()
+    });
+    [first, torn, backward].into_iter().flatten()
 }

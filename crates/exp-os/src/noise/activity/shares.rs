@@ -68,19 +68,15 @@ fn by_count(attributed: &Attributed, name: String) -> String {
     }
 }
 
+/// The causes in words, in the first round.
 pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
-    if round > 1 {
-        return None;
-    }
     let rows = rows(seen);
-    if rows.is_empty() {
-        return Some("no gap in round 1".to_owned());
-    }
     let texts = rows
         .iter()
         .map(|row| format!("{} {}, {}", row.name, row.count, render(row.median_ns, Unit::Ns)));
     let texts = named(texts, "in the trace `causes`");
-    Some(format!("gaps by cause, with their median length, in round 1: {texts}"))
+    let causes = format!("gaps by cause, with their median length, in round 1: {texts}");
+    (round <= 1).then(|| if rows.is_empty() { "no gap in round 1".to_owned() } else { causes })
 }
 
 /// Why gaps are unattributed, and how many for each reason, the commonest first.
@@ -135,15 +131,12 @@ pub(super) fn tracing(
 
 /// Periodic sources: without figures, which differ between rounds and stand beside the sample.
 pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen>) -> String {
-    let same = |other: &&Periodic| (other.period_ns / found.period_ns - 1.0).abs() <= SAME;
+    let is_same = |period_ns: f64| (period_ns / found.period_ns - 1.0).abs() <= SAME;
     let named = traced.and_then(|traced| {
-        let other = traced.other.as_ref().filter(same)?;
+        let other = traced.other.as_ref().filter(|other| is_same(other.period_ns))?;
         commonest(&other.members, traced)
     });
-    let tick = plain.tick.as_ref();
-    let is_the_ticks =
-        tick.is_some_and(|tick| (tick.period_ns / found.period_ns - 1.0).abs() <= SAME);
-    let beside = if is_the_ticks {
+    let beside = if plain.tick.as_ref().is_some_and(|tick| is_same(tick.period_ns)) {
         " (at the tick's rate but off the tick: work after it, or a hypervisor's own \
                  tick)"
     } else {

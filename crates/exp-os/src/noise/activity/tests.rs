@@ -1,13 +1,11 @@
 use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
-use super::ticking::Ticking;
-use super::{EXPERIMENT, Settings, Where, cpu_of, shares};
-use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
+use super::{EXPERIMENT, Settings, Where, cpu_of, shares, ticking};
+use crate::noise::attribution::{By, Evidence, Level, OfCpu, RowCount};
 use crate::noise::trace::Traced;
 use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::recorded;
 use bench::prelude::*;
-use host::Root;
 use laws::noise::Cause;
 use metal::gaps::Gap;
 use session::fixtures::{offered, skipped, smoke};
@@ -59,20 +57,17 @@ fn the_cost_of_a_round_is_that_of_its_level() {
 
 #[test]
 fn the_machine_is_told_by_what_the_case_resolved_to() {
-    let case = |machine: &str| {
+    for (machine, is_guest, hypervisor) in [
+        (Some("KVM"), Some(true), Some("KVM")),
+        (Some("virtual"), Some(true), None),
+        (Some("bare"), Some(false), None),
+        (None, None, None),
+    ] {
         let mut case = Case::new(CaseId::new().with("cpu", "quietest"));
-        case.at.put("machine", machine);
-        case
-    };
-    let of = |machine: &str| {
-        let machine = machine_of(&case(machine));
-        (machine.is_guest, machine.hypervisor)
-    };
-    assert_eq!(of("KVM"), (Some(true), Some("KVM".to_owned())));
-    assert_eq!(of("virtual"), (Some(true), None));
-    assert_eq!(of("bare"), (Some(false), None));
-    let untold = machine_of(&Case::new(CaseId::new().with("cpu", "quietest")));
-    assert_eq!(untold.is_guest, None);
+        case.at.extend(machine.map(|machine| ("machine".to_owned(), machine.into())));
+        let machine = machine_of(&case);
+        assert_eq!((machine.is_guest, machine.hypervisor.as_deref()), (is_guest, hypervisor));
+    }
 }
 
 #[test]
@@ -84,7 +79,7 @@ fn the_core_clock_of_another_cpu_must_stand_still() {
 
 /// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which
 /// the scheduler counted each. A clock tick is a ns.
-fn seen() -> Seen {
+pub(super) fn seen() -> Seen {
     seen_every(4_000_000, 50)
 }
 
@@ -113,13 +108,14 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
         }]),
         softirqs: Some(Vec::new()),
         steal_ns: Some(0),
-        threads: vec![OfThread { tid: 1, involuntary: Some(28), run_delay_ns: Some(28 * 200_000) }],
+        involuntary: Some(28),
+        run_delay_ns: Some(28 * 200_000),
         ..OfCpu::default()
     };
     let evidence = Evidence { counted_ns: 2e8, ..Evidence::counted(0, of_cpu) };
     let look =
         Look { clock: Clock::Counter { tick_ns: 1.0 }, cpu: 0, duration_ns: 2e8, coarse_ns: 4e6 };
-    Seen::new(traced, evidence, &look)
+    Seen::new(traced, evidence, look)
 }
 
 #[test]
@@ -140,10 +136,9 @@ fn a_window_is_told_apart_into_tick_and_others() {
 fn shares_by_cause_add_up_to_what_was_lost() {
     let seen = seen();
     assert!((seen.traced.lost() - (50.0 * 2e3 + 28.0 * 2e5) / 2e8).abs() < 1e-12);
-    let (by_cause, beside) = seen.lost_by_cause();
-    assert_eq!(beside, 0.0, "no event says what lies beside it");
-    let sum: f64 = by_cause.values().sum();
-    assert!((sum - seen.traced.lost()).abs() < 1e-9, "{by_cause:?}");
+    assert_eq!(seen.shares.beside, 0.0, "no event says what lies beside it");
+    let sum: f64 = Cause::ALL.iter().map(|cause| seen.lost_to(*cause)).sum();
+    assert!((sum - seen.traced.lost()).abs() < 1e-9, "{:?}", seen.shares);
     let rows = shares::rows(&seen);
     assert_eq!(rows.iter().map(|row| row.count).sum::<usize>(), 78);
     let timer = rows.iter().find(|row| row.cause == "timer").unwrap();
@@ -153,37 +148,27 @@ fn shares_by_cause_add_up_to_what_was_lost() {
 /// Interrupts are counted longer than the window lasts: on a busy host three times.
 #[test]
 fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/hosts/vm-granite-rapids");
-    let root = Root::at(&dir).unwrap();
     let mut seen = seen();
     for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
         seen.evidence.counted_ns = counted_ns;
-        let quantities = Ticking::of(&seen, 0, 4_000_000, &root).quantities();
-        let hz = quantities.iter().find(|(name, _)| *name == "timer_interrupts_hz");
-        assert!((hz.unwrap().1 - told_hz).abs() < 1e-6, "{quantities:?}");
+        let quantities = BTreeMap::from_iter(ticking::quantities(&seen));
+        let hz = quantities["timer_interrupts_hz"].unwrap();
+        assert!((hz - told_hz).abs() < 1e-6, "{quantities:?}");
     }
 }
 
 /// What keeps a usual period that is not the kernel's own is no tick: it gives no gap to the timer.
+/// A hypervisor's tick may have the kernel's period: without as many interrupts a CPU has none.
 #[test]
 fn the_tick_of_another_is_not_this_kernels() {
-    let seen = seen_every(10_000_000, 50);
-    assert_eq!(seen.tick, None);
-    assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
-    let foreign = seen.foreign.as_ref().expect("another's tick");
-    assert!((foreign.period_ns - 1e7).abs() < 1e3, "{foreign:?}");
+    for (tick_ns, timer_interrupts, within_ns) in [(10_000_000, 50, 1e3), (4_000_000, 2, 100.0)] {
+        let seen = seen_every(tick_ns, timer_interrupts);
+        assert_eq!(seen.tick, None);
+        assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
+        let foreign = seen.foreign.as_ref().expect("another's tick");
+        assert!((foreign.period_ns - tick_ns as f64).abs() < within_ns, "{foreign:?}");
+    }
     assert!(seen_every(4_000_000, 50).foreign.is_none());
-}
-
-/// A hypervisor's tick may have this period: without as many interrupts a CPU has none.
-#[test]
-fn a_tick_without_interrupts_is_not_this_kernels_either() {
-    let seen = seen_every(4_000_000, 2);
-    assert_eq!(seen.tick, None);
-    assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
-    let foreign = seen.foreign.as_ref().expect("the hypervisor's");
-    assert!((foreign.period_ns - 4e6).abs() < 100.0, "{foreign:?}");
 }
 
 /// What is matched by number says so wherever it is named.
@@ -207,7 +192,7 @@ fn causes_by_number_are_marked() {
 fn gaps_are_counted_from_a_length_on() {
     let seen = seen();
     let near = |found: f64, right: f64| assert!((found - right).abs() < 1e-6, "{found}");
-    near(seen.traced.rate_hz(seen.clock), 78.0 / 0.2);
+    near(seen.traced.rate_hz(seen.look.clock), 78.0 / 0.2);
     near(seen.rate_of_hz(1_000.0), 78.0 / 0.2);
     near(seen.rate_of_hz(3_000.0), 28.0 / 0.2);
     near(seen.rate_of_hz(1e6), 0.0);
@@ -234,7 +219,7 @@ fn reasons_are_told_by_how_many_gaps_they_have() {
 fn what_lies_between_segments_is_no_active_period() {
     let seen = seen();
     // 78 gaps have 77 spaces, one of which holds the seam.
-    assert_eq!(seen.active_ns().len(), 76);
+    assert_eq!(seen.periods().count(), 76);
     for (begin_ns, active_ns, gap) in seen.periods() {
         assert!((begin_ns + active_ns - seen.starts_ns[gap]).abs() < 1e-6);
     }

@@ -2,7 +2,6 @@
 
 use super::seen::Seen;
 use host::{Root, parse_cpus};
-use stats::phase::Tick;
 
 /// The kernels' usual periods, in ns.
 const USUAL_NS: [f64; 4] = [10e6, 4e6, 1e7 / 3.0, 1e6];
@@ -39,223 +38,173 @@ fn same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() <= SAME
 }
 
-pub(super) struct Ticking {
-    cpu: usize,
-    /// From the gaps' phase.
-    tick: Option<Tick>,
-    /// Otherwise another's.
-    foreign: Option<Tick>,
-    gaps: usize,
-    /// From the coarse clock.
-    coarse_ns: f64,
-    /// Timer interrupts a second; `None` if they are unknown.
-    timer_hz: Option<f64>,
-    /// Length of the window.
-    seconds: f64,
-    /// The list of tickless CPUs, if there is one.
-    nohz_full: Option<String>,
-    steal_ns: Option<u64>,
-    /// Share of the window that gaps took.
-    lost: f64,
+/// The list of tickless CPUs, if there is one.
+pub(super) fn nohz_full(root: &Root) -> Option<String> {
+    let list = root.line("sys/devices/system/cpu/nohz_full")?;
+    Some(list.trim().to_owned()).filter(|list| !parse_cpus(list).is_empty())
 }
 
-impl Ticking {
-    pub(super) fn of(seen: &Seen, cpu: usize, coarse_ns: u64, root: &Root) -> Ticking {
-        let of_cpu = seen.evidence.cpus.get(&cpu);
-        let rows = of_cpu.and_then(|cpu| cpu.interrupts.as_ref());
-        let timers = rows.map(|rows| {
-            let timers = rows.iter().filter(|row| row.is_timer);
-            timers.map(|row| row.count).sum::<u64>() as f64
-        });
-        let list = root.line("sys/devices/system/cpu/nohz_full");
-        let list = list.map(|list| list.trim().to_owned());
-        Ticking {
-            cpu,
-            tick: seen.tick.clone(),
-            foreign: seen.foreign.clone(),
-            seconds: seen.seconds(),
-            gaps: seen.starts_ns.len(),
-            coarse_ns: coarse_ns as f64,
-            timer_hz: timers.map(|count| count / (seen.evidence.counted_ns * 1e-9).max(1e-9)),
-            nohz_full: list.filter(|list| !parse_cpus(list).is_empty()),
-            steal_ns: of_cpu.and_then(|cpu| cpu.steal_ns),
-            lost: seen.traced.lost(),
-        }
-    }
+/// Timer interrupts a second; `None` if they are unknown.
+fn timer_hz(seen: &Seen) -> Option<f64> {
+    let rows = seen.of_cpu()?.interrupts.as_ref()?;
+    let count: u64 = rows.iter().filter(|row| row.is_timer).map(|row| row.count).sum();
+    Some(count as f64 / (seen.evidence.counted_ns * 1e-9).max(1e-9))
+}
 
-    pub(super) fn quantities(&self) -> Vec<(&'static str, f64)> {
-        let mut named = vec![("coarse_clock_ns", self.coarse_ns)];
-        named.extend(self.timer_hz.map(|hz| ("timer_interrupts_hz", hz)));
-        if let Some(tick) = &self.tick {
-            named.extend([
-                ("phase_resultant", tick.resultant),
-                ("phase_rayleigh_p", tick.rayleigh_p),
-                ("by_chance_p", tick.p),
-                ("on_grid_count", tick.on_grid as f64),
-                ("occupied_ratio", tick.occupied),
-            ]);
-        }
-        named
-    }
+pub(super) fn quantities(seen: &Seen) -> Vec<(&'static str, Option<f64>)> {
+    let tick = seen.tick.as_ref();
+    vec![
+        ("coarse_clock_ns", Some(seen.look.coarse_ns)),
+        ("timer_interrupts_hz", timer_hz(seen)),
+        ("phase_resultant", tick.map(|tick| tick.resultant)),
+        ("phase_rayleigh_p", tick.map(|tick| tick.rayleigh_p)),
+        ("by_chance_p", tick.map(|tick| tick.p)),
+        ("on_grid_count", tick.map(|tick| tick.on_grid as f64)),
+        ("occupied_ratio", tick.map(|tick| tick.occupied)),
+    ]
+}
 
-    /// All of it in the first round; in others what does not agree, without figures.
-    pub(super) fn told(&self, round: u32) -> Vec<String> {
-        let told = |(words, figures): (&str, String)| match figures.is_empty() || round > 1 {
-            true => words.to_owned(),
-            false => format!("{words} ({figures})"),
-        };
-        let verdict: Vec<String> = self.disagreement().into_iter().map(told).collect();
-        let mut verdict = verdict.join("; ");
-        if round > 1 {
-            return Some(verdict).filter(|verdict| !verdict.is_empty()).into_iter().collect();
-        }
-        if verdict.is_empty() {
-            verdict = "they agree".to_owned();
-        }
-        let phase = match &self.tick {
-            Some(tick) => format!(
-                "the phase of {} of {} gaps gives a tick of {:.4} ms in {:.0} % of its cycles",
-                tick.events,
-                self.gaps,
-                tick.period_ns * 1e-6,
-                100.0 * tick.occupied,
-            ),
-            None => format!("the phase of {} gaps gives no tick of that period", self.gaps),
-        };
-        let timers = match self.timer_hz {
-            Some(hz) => format!("{hz:.0} timer interrupts a second in /proc/interrupts"),
-            None => "no timer interrupts in /proc/interrupts".to_owned(),
-        };
-        vec![format!(
-            "{phase}; {:.4} ms by clock_getres(CLOCK_MONOTONIC_COARSE); {timers}: {verdict} (round 1)",
-            self.coarse_ns * 1e-6
-        )]
+/// All of it in the first round; in others what does not agree, without figures. `nohz_full` is the
+/// list of tickless CPUs.
+pub(super) fn told(seen: &Seen, nohz_full: Option<&str>, round: u32) -> Option<String> {
+    let told = |(words, figures): (&str, String)| match figures.is_empty() || round > 1 {
+        true => words.to_owned(),
+        false => format!("{words} ({figures})"),
+    };
+    let verdict: Vec<String> = disagreement(seen, nohz_full).into_iter().map(told).collect();
+    if round > 1 {
+        return (!verdict.is_empty()).then(|| verdict.join("; "));
     }
+    let verdict = if verdict.is_empty() { "they agree".to_owned() } else { verdict.join("; ") };
+    let gaps = seen.starts_ns.len();
+    let phase = match &seen.tick {
+        Some(tick) => format!(
+            "the phase of {} of {gaps} gaps gives a tick of {:.4} ms in {:.0} % of its cycles",
+            tick.events,
+            tick.period_ns * 1e-6,
+            100.0 * tick.occupied,
+        ),
+        None => format!("the phase of {gaps} gaps gives no tick of that period"),
+    };
+    let timers = match timer_hz(seen) {
+        Some(hz) => format!("{hz:.0} timer interrupts a second in /proc/interrupts"),
+        None => "no timer interrupts in /proc/interrupts".to_owned(),
+    };
+    Some(format!(
+        "{phase}; {:.4} ms by clock_getres(CLOCK_MONOTONIC_COARSE); {timers}: {verdict} (round 1)",
+        seen.look.coarse_ns * 1e-6
+    ))
+}
 
-    /// Why they do not say the same, if so, with figures.
-    fn disagreement(&self) -> Vec<(&'static str, String)> {
-        let coarse_hz = 1e9 / self.coarse_ns;
-        let ends_hz = AT_THE_ENDS / self.seconds.max(1e-9);
-        match (&self.tick, self.timer_hz) {
-            (None, _) => {
-                let foreign = self.foreign.as_ref().map(|foreign| {
-                    (
-                        FOREIGN,
-                        format!(
-                            "{:.4} ms, by chance p {:.0e}",
-                            foreign.period_ns * 1e-6,
-                            foreign.p
-                        ),
-                    )
-                });
-                std::iter::once(self.no_tick(coarse_hz)).chain(foreign).collect()
-            }
-            (Some(_), Some(hz)) if hz < FEWER * coarse_hz - ends_hz => {
+/// Why they do not say the same, if so, with figures.
+fn disagreement(seen: &Seen, nohz_full: Option<&str>) -> Vec<(&'static str, String)> {
+    let coarse_hz = 1e9 / seen.look.coarse_ns;
+    let ends_hz = AT_THE_ENDS / seen.seconds().max(1e-9);
+    let timer_hz = timer_hz(seen);
+    if seen.tick.is_some() {
+        return match timer_hz {
+            Some(hz) if hz < FEWER * coarse_hz - ends_hz => {
                 vec![(FEWER_INTERRUPTS, format!("{hz:.0} a second"))]
             }
-            (Some(_), Some(hz)) if hz > MORE * coarse_hz + ends_hz => {
+            Some(hz) if hz > MORE * coarse_hz + ends_hz => {
                 vec![(MORE_INTERRUPTS, format!("{:.0} a second besides the tick", hz - coarse_hz))]
             }
-            (Some(_), _) => Vec::new(),
-        }
+            _ => Vec::new(),
+        };
     }
-
-    fn no_tick(&self, coarse_hz: f64) -> (&'static str, String) {
-        match self.timer_hz {
-            None => (UNKNOWN, String::new()),
-            Some(hz) if hz < TICKLESS * coarse_hz => (
-                TICKLESS_CPU,
-                format!(
-                    "{hz:.1} timer interrupts a second on CPU {}, not {coarse_hz:.0}; {}",
-                    self.cpu,
-                    self.listed()
-                ),
-            ),
-            Some(_) => {
-                let steal = match self.steal_ns {
-                    Some(ns) => format!("{:.0} ms", ns as f64 * 1e-6),
-                    None => "unknown".to_owned(),
-                };
-                let lost = 100.0 * self.lost;
-                (HIDDEN, format!("they took {lost:.1} % of the time in all, steal {steal}"))
-            }
+    let no_tick = match timer_hz {
+        None => (UNKNOWN, String::new()),
+        Some(hz) if hz < TICKLESS * coarse_hz => {
+            let cpu = seen.look.cpu;
+            let listed = listed(cpu, nohz_full);
+            let figures = format!(
+                "{hz:.1} timer interrupts a second on CPU {cpu}, not {coarse_hz:.0}; {listed}"
+            );
+            (TICKLESS_CPU, figures)
         }
-    }
-
-    fn listed(&self) -> String {
-        match &self.nohz_full {
-            Some(list) if parse_cpus(list).contains(&self.cpu) => {
-                format!("nohz_full lists CPU {}: {list}", self.cpu)
-            }
-            Some(list) => format!("though nohz_full, {list}, does not list CPU {}", self.cpu),
-            None => "though there is no nohz_full list".to_owned(),
+        Some(_) => {
+            let steal = match seen.of_cpu().and_then(|of_cpu| of_cpu.steal_ns) {
+                Some(ns) => format!("{:.0} ms", ns as f64 * 1e-6),
+                None => "unknown".to_owned(),
+            };
+            let lost = 100.0 * seen.traced.lost();
+            (HIDDEN, format!("they took {lost:.1} % of the time in all, steal {steal}"))
         }
+    };
+    let foreign = seen.foreign.as_ref().map(|foreign| {
+        let (ms, p) = (foreign.period_ns * 1e-6, foreign.p);
+        (FOREIGN, format!("{ms:.4} ms, by chance p {p:.0e}"))
+    });
+    [no_tick].into_iter().chain(foreign).collect()
+}
+
+fn listed(cpu: usize, nohz_full: Option<&str>) -> String {
+    match nohz_full {
+        Some(list) if parse_cpus(list).contains(&cpu) => {
+            format!("nohz_full lists CPU {cpu}: {list}")
+        }
+        Some(list) => format!("though nohz_full, {list}, does not list CPU {cpu}"),
+        None => "though there is no nohz_full list".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::seen;
     use super::*;
     use stats::phase::tick;
 
-    fn ticking(period_ms: Option<f64>, timer_hz: Option<f64>, nohz_full: Option<&str>) -> Ticking {
-        let starts: Vec<f64> =
-            (0..50).map(|at| period_ms.unwrap_or(1.0) * 1e6 * f64::from(at)).collect();
-        let starts = period_ms.map_or(Vec::new(), |_| starts);
-        Ticking {
-            cpu: 3,
-            tick: tick(&starts, &[4e6]),
-            foreign: tick(&starts, &foreign_ns(4e6)),
-            seconds: 0.2,
-            gaps: starts.len(),
-            coarse_ns: 4e6,
-            timer_hz,
-            nohz_full: nohz_full.map(str::to_owned),
-            steal_ns: Some(0),
-            lost: 0.01,
+    /// A window of 200 ms with a tick of this period, and so many interrupts of the timer a second.
+    fn ticking(period_ms: Option<f64>, timer_hz: Option<u64>) -> Seen {
+        let starts = (0..50).map(|at| period_ms.unwrap_or(1.0) * 1e6 * f64::from(at));
+        let starts: Vec<f64> = starts.filter(|_| period_ms.is_some()).collect();
+        let mut seen = seen();
+        (seen.tick, seen.foreign) = (tick(&starts, &[4e6]), tick(&starts, &foreign_ns(4e6)));
+        seen.evidence.counted_ns = 1e9;
+        let of_cpu = seen.evidence.cpus.get_mut(&0).unwrap();
+        match timer_hz {
+            Some(hz) => of_cpu.interrupts.as_mut().unwrap()[0].count = hz,
+            None => of_cpu.interrupts = None,
         }
+        seen
     }
 
     #[test]
     fn each_disagreement_has_its_kind_and_later_rounds_have_no_figures() {
-        let tick = Some(4.0);
-        for (ticking, kinds) in [
-            (ticking(tick, Some(251.0), None), &[][..]),
-            (ticking(tick, None, None), &[]),
+        for (period_ms, timer_hz, kinds) in [
+            (Some(4.0), Some(251), &[][..]),
+            (Some(4.0), None, &[]),
             // A window of 200 ms may miss a tick at each end.
-            (ticking(tick, Some(216.0), None), &[]),
-            (ticking(tick, Some(600.0), None), &[MORE_INTERRUPTS]),
-            (ticking(tick, Some(2.0), None), &[FEWER_INTERRUPTS]),
-            (ticking(tick, Some(200.0), None), &[FEWER_INTERRUPTS]),
-            (ticking(None, Some(1.0), None), &[TICKLESS_CPU]),
-            (ticking(None, Some(250.0), None), &[HIDDEN]),
-            (ticking(None, None, None), &[UNKNOWN]),
-            (ticking(Some(10.0), Some(100.0), None), &[TICKLESS_CPU, FOREIGN]),
-            (ticking(Some(10.0), Some(250.0), None), &[HIDDEN, FOREIGN]),
+            (Some(4.0), Some(216), &[]),
+            (Some(4.0), Some(600), &[MORE_INTERRUPTS]),
+            (Some(4.0), Some(2), &[FEWER_INTERRUPTS]),
+            (Some(4.0), Some(200), &[FEWER_INTERRUPTS]),
+            (None, Some(1), &[TICKLESS_CPU]),
+            (None, Some(250), &[HIDDEN]),
+            (None, None, &[UNKNOWN]),
+            // The kernel says what its tick is: what keeps another usual period is not that.
+            (Some(10.0), Some(100), &[TICKLESS_CPU, FOREIGN]),
+            (Some(10.0), Some(250), &[HIDDEN, FOREIGN]),
         ] {
-            let found = ticking.disagreement();
+            let seen = ticking(period_ms, timer_hz);
+            let found = disagreement(&seen, None);
             let words: Vec<&str> = found.iter().map(|(words, _)| *words).collect();
             assert_eq!(words, kinds);
-            assert_eq!(ticking.told(1).len(), 1);
-            let later = if kinds.is_empty() { Vec::new() } else { vec![kinds.join("; ")] };
-            assert_eq!(ticking.told(2), later);
+            assert!(told(&seen, None, 1).is_some());
+            assert_eq!(told(&seen, None, 2), (!kinds.is_empty()).then(|| kinds.join("; ")));
         }
     }
 
     #[test]
     fn a_tickless_cpu_has_the_list_as_evidence() {
-        let listed = |list| ticking(None, Some(1.0), list).listed();
+        let listed = |list| listed(3, list);
         assert!(listed(Some("2-3")).contains("2-3") && listed(Some("1")).contains("does not"));
         assert_ne!(listed(None), listed(Some("1")));
     }
 
-    /// The kernel says what its tick is: what keeps another usual period is not that.
     #[test]
     fn only_other_periods_are_foreign() {
-        assert_eq!(foreign_ns(4e6).len(), 3);
-        assert!(!foreign_ns(4e6).contains(&4e6));
+        assert_eq!(foreign_ns(4e6), [10e6, 1e7 / 3.0, 1e6]);
         assert_eq!(foreign_ns(2e6).len(), 4);
-        let foreign = ticking(Some(10.0), Some(250.0), None);
-        assert!(foreign.tick.is_none() && foreign.foreign.is_some());
     }
 }

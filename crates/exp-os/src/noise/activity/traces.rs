@@ -1,7 +1,7 @@
 //! The raw list of gaps, the timeline, the table of periods and the causes of a round.
 
 use super::super::attribution::Level;
-use super::super::moved::{self, Names};
+use super::super::moved::{self, Names, named};
 use super::seen::Seen;
 use super::shares::{self, name, state};
 use bench::measure::raw_ns;
@@ -22,9 +22,8 @@ pub(super) fn write(
     samples: usize,
     core_hz: Option<f64>,
 ) -> Result<()> {
-    gaps(bench, case, "gaps", plain)?;
-    if let Some(traced) = traced {
-        gaps(bench, case, "gaps_traced", traced)?;
+    for (kind, seen) in lists(plain, traced) {
+        gaps(bench, case, kind, seen)?;
     }
     let shown = shown(plain, traced);
     timeline(bench, case, shown, samples)?;
@@ -56,44 +55,41 @@ fn tenth(ns: f64) -> f64 {
     (ns * 10.0).round() / 10.0
 }
 
+/// The lists of gaps, and the window of each.
+fn lists<'seen>(
+    plain: &'seen Seen,
+    traced: Option<&'seen Seen>,
+) -> impl Iterator<Item = (&'static str, &'seen Seen)> {
+    std::iter::once(("gaps", plain)).chain(traced.map(|traced| ("gaps_traced", traced)))
+}
+
 /// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile
 /// can be laid beside them (`scripts/agree/noise`).
 pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> {
-    let windows = [("gaps", Some(plain)), ("gaps_traced", traced)];
-    let mut named = Vec::new();
-    for (kind, seen) in windows {
-        let Some((seen, first, last)) = seen.and_then(|seen| {
-            let segments = &seen.traced.segments;
-            Some((seen, segments.first()?.0, segments.last()?.1))
-        }) else {
-            continue;
-        };
-        named.push((format!("{kind}_begin_raw_ns"), raw_ns(seen.clock, first)));
-        let window_ns = seen.clock.between_ns(first, last);
-        named.push((format!("{kind}_window_ns"), window_ns));
-    }
-    named
+    let place = |(kind, seen): (&str, &Seen)| {
+        let (clock, segments) = (seen.look.clock, &seen.traced.segments);
+        let (first, last) = (segments.first()?.0, segments.last()?.1);
+        Some([
+            (format!("{kind}_begin_raw_ns"), raw_ns(clock, first)),
+            (format!("{kind}_window_ns"), clock.between_ns(first, last)),
+        ])
+    };
+    lists(plain, traced).filter_map(place).flatten().collect()
 }
 
 /// The gaps: when, how long, whose.
 fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
-    let most = match bench.order().round {
-        0 | 1 => ROWS_FIRST,
-        _ => ROWS,
-    };
-    let mut names = Names::default();
+    let most = if bench.order().round <= 1 { ROWS_FIRST } else { ROWS };
     let held = seen.attributed.len();
-    let mut rows = Vec::with_capacity(held.min(most));
-    for (gap, attributed) in seen.attributed.iter().enumerate().take(most) {
-        let whose = names.number(&name(attributed));
-        let (start_ns, length_ns) = (seen.starts_ns[gap], seen.lengths_ns[gap]);
-        rows.push(vec![tenth(start_ns), tenth(length_ns), whose]);
-    }
-    let listed = rows.len();
+    let mut names = Names::default();
+    let row = |gap: usize| {
+        let whose = names.number(&name(&seen.attributed[gap]));
+        vec![tenth(seen.starts_ns[gap]), tenth(seen.lengths_ns[gap]), whose]
+    };
+    let rows: Vec<Vec<f64>> = (0..held.min(most)).map(row).collect();
+    let dropped = seen.traced.dropped + (held - rows.len()) as u64;
     let columns = ["start_ns", "length_ns", "cause"];
-    let trace = bench.trace(case, kind, &columns, rows)?;
-    trace.dropped += seen.traced.dropped + (held - listed) as u64;
-    trace.names.put("cause", names.0);
+    named(bench, case, kind, &columns, rows, [("cause", names)])?.dropped += dropped;
     Ok(())
 }
 
@@ -105,24 +101,21 @@ const PICTURE_PERIODS: usize = 1_500;
 fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Result<()> {
     let mut names = Names::default();
     let running = names.number(RUNNING);
-    let room = match bench.order().round {
-        1 => PICTURE_PERIODS,
-        _ => 0,
+    let room = if bench.order().round == 1 { PICTURE_PERIODS } else { 0 };
+    let shown = |(number, (active_start_ns, ..)): &(usize, (f64, f64, usize))| {
+        *number < samples || (*number < room && *active_start_ns <= PICTURE_NS)
     };
-    let mut rows = Vec::with_capacity(2 * samples);
-    for (number, (active_start_ns, active_ns, gap)) in seen.periods().enumerate() {
-        if number >= samples && (number >= room || active_start_ns > PICTURE_NS) {
-            break;
-        }
+    let both = |(_, (active_start_ns, active_ns, gap)): (usize, (f64, f64, usize))| {
         let whose = names.number(&state(&seen.attributed[gap]));
         let (start_ns, length_ns) = (seen.starts_ns[gap], seen.lengths_ns[gap]);
-        rows.push(vec![tenth(active_start_ns), tenth(active_ns), running]);
-        rows.push(vec![tenth(start_ns), tenth(length_ns), whose]);
-    }
+        [
+            vec![tenth(active_start_ns), tenth(active_ns), running],
+            vec![tenth(start_ns), tenth(length_ns), whose],
+        ]
+    };
+    let rows = seen.periods().enumerate().take_while(shown).flat_map(both).collect();
     let columns = ["start_ns", "duration_ns", "state"];
-    let trace = bench.trace(case, "timeline", &columns, rows)?;
-    trace.names.put("state", names.0);
-    Ok(())
+    named(bench, case, "timeline", &columns, rows, [("state", names)]).map(|_| ())
 }
 
 /// R4's table of the first periods, in cycles too where the core clock is known.
@@ -134,49 +127,40 @@ fn periods(
     core_hz: Option<f64>,
 ) -> Result<()> {
     let mut names = Names::default();
-    let mut rows = Vec::with_capacity(samples);
-    for (active_start_ns, active_ns, gap) in seen.periods().take(samples) {
-        let cycles = |ns: f64| core_hz.map(|hz| (ns * hz * 1e-9).round());
+    let cycles = |ns: f64| core_hz.map(|hz| (ns * hz * 1e-9).round());
+    let row = |(active_start_ns, active_ns, gap): (f64, f64, usize)| {
         let inactive_ns = seen.lengths_ns[gap];
-        let mut row = vec![tenth(active_start_ns), tenth(active_ns)];
-        row.extend(cycles(active_ns));
-        row.push(tenth(inactive_ns));
-        row.extend(cycles(inactive_ns));
-        row.push(names.number(&name(&seen.attributed[gap])));
-        rows.push(row);
-    }
-    let columns: &[&str] = match core_hz {
-        Some(_) => &[
-            "active_start_ns",
-            "active_ns",
-            "active_cycle",
-            "inactive_ns",
-            "inactive_cycle",
-            "cause",
-        ],
-        None => &["active_start_ns", "active_ns", "inactive_ns", "cause"],
+        let row = [
+            Some(tenth(active_start_ns)),
+            Some(tenth(active_ns)),
+            cycles(active_ns),
+            Some(tenth(inactive_ns)),
+            cycles(inactive_ns),
+            Some(names.number(&name(&seen.attributed[gap]))),
+        ];
+        row.into_iter().flatten().collect()
     };
-    let trace = bench.trace(case, "periods", columns, rows)?;
-    trace.names.put("cause", names.0);
-    Ok(())
+    let rows = seen.periods().take(samples).map(row).collect();
+    let mut columns = vec![
+        "active_start_ns",
+        "active_ns",
+        "active_cycle",
+        "inactive_ns",
+        "inactive_cycle",
+        "cause",
+    ];
+    columns.retain(|column| core_hz.is_some() || !column.ends_with("_cycle"));
+    named(bench, case, "periods", &columns, rows, [("cause", names)]).map(|_| ())
 }
 
 fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     let (mut causes, mut names) = (Names::default(), Names::default());
     let time_ns = seen.seconds() * 1e9;
-    let mut rows = Vec::new();
-    for row in shares::rows(seen) {
-        rows.push(vec![
-            causes.number(row.cause),
-            names.number(&row.name),
-            row.count as f64,
-            row.median_ns,
-            row.total_ns / time_ns,
-        ]);
-    }
+    let row = |row: shares::Row| {
+        let (cause, who) = (causes.number(row.cause), names.number(&row.name));
+        vec![cause, who, row.count as f64, row.median_ns, row.total_ns / time_ns]
+    };
+    let rows = shares::rows(seen).into_iter().map(row).collect();
     let columns = ["cause", "who", "gaps", "median_ns", "lost_ratio"];
-    let trace = bench.trace(case, "causes", &columns, rows)?;
-    trace.names.put("cause", causes.0);
-    trace.names.put("who", names.0);
-    Ok(())
+    named(bench, case, "causes", &columns, rows, [("cause", causes), ("who", names)]).map(|_| ())
 }

@@ -6,7 +6,7 @@
 //! [`bench::measure::Crew`] cannot do that: its members wait awake, and trace nothing before they
 //! begin.
 
-use crate::noise::attribution::{Evidence, Level, Watch};
+use crate::noise::attribution::{Evidence, Level, Watch, thread_number};
 use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
 use bench::measure::{Finally, Gate, beside};
 use bench::prelude::*;
@@ -64,8 +64,7 @@ pub(super) fn trace_all(
         let own = meeting.prepare(*first);
         gate.gather();
         let tracing = meeting.arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let watched: Vec<usize> = tracing.iter().map(|(cpu, _)| *cpu).collect();
-        let watch = Watch::begin_threads(Level::Counters, &watched, &tracing, clock);
+        let watch = Watch::begin(Level::Counters, &tracing, clock);
         meeting.expected.store(tracing.len(), Ordering::Release);
         gate.open();
         let own = own.map(|own| meeting.trace(own));
@@ -173,9 +172,4 @@ impl Meeting {
             false => tick - self.clock.ticks((ns - moment_ns) as f64),
         }
     }
-}
-
-fn thread_number() -> Option<u32> {
-    let link = std::fs::read_link("/proc/thread-self").ok()?;
-    link.file_name()?.to_str()?.parse().ok()
 }

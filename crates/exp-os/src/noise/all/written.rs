@@ -27,6 +27,10 @@ type ByCause = BTreeMap<Cause, f64>;
 struct Loss<'party> {
     cpu: usize,
     seen: &'party Seen,
+    /// Share of the traced time, gaps a second, and the longest gap in ns.
+    lost: f64,
+    rate_hz: f64,
+    longest_ns: f64,
     /// By cause that the evidence can name, as a share of the traced time.
     by_cause: ByCause,
     /// Something is unattributed for want of evidence only.
@@ -79,7 +83,8 @@ fn write_one(
     ]);
     samples.notes.push(threshold.because.clone());
     samples.notes.push(causes(case, &loss.by_cause, loss.is_untold));
-    samples.notes.extend(warnings(&party.evidence, loss));
+    samples.notes.extend(throttling(&party.evidence));
+    samples.notes.extend(warnings(&loss.seen.traced));
     Ok(())
 }
 
@@ -94,12 +99,13 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     let traced_ns: f64 = losses.iter().map(|loss| clock.ns(loss.seen.traced.traced_ticks)).sum();
     write_plumb(case, &party.evidence, traced_ns, bench)?;
 
-    let in_all = |cause: &Cause| losses.iter().all(|loss| loss.by_cause.contains_key(cause));
-    let known: Vec<Cause> = Cause::ALL.iter().copied().filter(in_all).collect();
-    let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
-    columns.extend(known.iter().map(|cause| format!("{}_ratio", cause.text())));
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let rows = losses.iter().map(|loss| loss.row(clock, &known)).collect();
+    let in_all = |cause: &&Cause| losses.iter().all(|loss| loss.by_cause.contains_key(cause));
+    let known: Vec<Cause> = Cause::ALL.iter().filter(in_all).copied().collect();
+    let of_causes: Vec<String> =
+        known.iter().map(|cause| format!("{}_ratio", cause.text())).collect();
+    let columns: Vec<&str> =
+        COLUMNS.into_iter().chain(of_causes.iter().map(String::as_str)).collect();
+    let rows = losses.iter().map(|loss| loss.row(&known)).collect();
     bench.trace(case, "cpus", &columns, rows)?;
     moved::write(bench, case, &party.evidence, true)?;
 
@@ -107,17 +113,19 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     let are_few = gaps as usize <= LISTED_MAX;
     let share = if are_few { usize::MAX } else { LISTED_MAX / losses.len() };
     let samples = write_gaps(case, losses, share, bench)?;
-    let count = losses.len() as f64;
-    samples.set_quantities([("cpus_count", count)]);
-    let mean = |cause: &Cause| losses.iter().map(|loss| loss.by_cause[cause]).sum::<f64>() / count;
-    let by_cause = known.iter().map(|cause| (*cause, mean(cause))).collect();
+    samples.set_quantities([("cpus_count", losses.len() as f64)]);
+    let by_cause = known.iter().map(|cause| (*cause, mean(losses, |loss| loss.by_cause[cause])));
     let is_untold = losses.iter().all(|loss| loss.is_untold);
-    samples.notes.push(causes(case, &by_cause, is_untold));
-    samples.notes.push(worst(losses, clock));
+    samples.notes.push(causes(case, &by_cause.collect(), is_untold));
+    samples.notes.push(worst(losses));
     samples.notes.push(party.evidence.reached());
     samples.notes.extend(throttling(&party.evidence));
     samples.notes.extend(absent);
     Ok(())
+}
+
+fn mean(losses: &[Loss<'_>], of: impl Fn(&Loss<'_>) -> f64) -> f64 {
+    losses.iter().map(of).sum::<f64>() / losses.len() as f64
 }
 
 /// Gaps of some CPUs, of each the first lengths one by one; the samples of what was lost.
@@ -135,14 +143,12 @@ fn write_gaps<'bench>(
         let gaps = all().flat_map(|traced| traced.gaps.iter().take(most));
         let excerpt = gaps.map(|gap| clock.ns(gap.ticks())).collect();
         bench.record(case, "gap", Values::counted(excerpt, &lengths).apart())?;
-        let longest = all().map(|traced| traced.longest_ticks).max().unwrap_or(0);
-        bench.record(case, "longest_gap", Values::block(clock.ns(longest)).apart())?;
+        let longest_ns = losses.iter().map(|loss| loss.longest_ns).fold(0.0, f64::max);
+        bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
     }
-    let count = losses.len() as f64;
-    let rates: f64 = all().map(|traced| traced.rate_hz(clock)).sum();
-    bench.record(case, "gap_rate", Values::block(rates / count).apart())?;
-    let shares: f64 = all().map(Traced::lost).sum();
-    bench.record(case, "lost", Values::block(shares / count).apart())
+    let rate_hz = mean(losses, |loss| loss.rate_hz);
+    bench.record(case, "gap_rate", Values::block(rate_hz).apart())?;
+    bench.record(case, "lost", Values::block(mean(losses, |loss| loss.lost)).apart())
 }
 
 fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
@@ -189,23 +195,25 @@ impl<'party> Loss<'party> {
         Loss {
             cpu,
             seen,
+            lost,
+            rate_hz: seen.traced.rate_hz(clock),
+            longest_ns: clock.ns(seen.traced.longest_ticks),
             by_cause: Cause::ALL.iter().filter_map(of).collect(),
             is_untold: shares.outside <= 0.0,
             median_ns: median(&lengths_ns),
         }
     }
 
-    fn row(&self, clock: Clock, causes: &[Cause]) -> Vec<f64> {
-        let mut row = vec![
+    fn row(&self, causes: &[Cause]) -> Vec<f64> {
+        let figures = [
             self.cpu as f64,
-            self.seen.traced.lost(),
-            self.seen.traced.rate_hz(clock),
+            self.lost,
+            self.rate_hz,
             self.median_ns.unwrap_or(0.0),
-            clock.ns(self.seen.traced.longest_ticks),
+            self.longest_ns,
             self.seen.threshold.ns,
         ];
-        row.extend(causes.iter().map(|cause| self.by_cause[cause]));
-        row
+        figures.into_iter().chain(causes.iter().map(|cause| self.by_cause[cause])).collect()
     }
 }
 
@@ -219,48 +227,42 @@ fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
         _ => cause.text(),
     };
     let parts = by_cause.iter().filter(|(_, share)| **share > 0.0);
-    let mut parts: Vec<(f64, &str)> = parts.map(|(cause, share)| (*share, name(cause))).collect();
+    let mut parts: Vec<(&Cause, &f64)> = parts.collect();
     if parts.is_empty() {
         return "no gap".to_owned();
     }
-    parts.order_by(|a, b| b.0.total_cmp(&a.0));
-    let parts: Vec<String> = parts
-        .into_iter()
-        .map(|(share, name)| format!("{name} {:.0} %", 100.0 * share / all))
-        .collect();
+    parts.order_by(|a, b| b.1.total_cmp(a.1));
+    let told =
+        |(cause, share): &(&Cause, &f64)| format!("{} {:.0} %", name(cause), 100.0 * **share / all);
+    let parts: Vec<String> = parts.iter().map(told).collect();
     format!("of the lost time, by counters: {}", parts.join(", "))
 }
 
-fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
-    let of = |loss: &Loss<'_>| (loss.seen.traced.lost(), loss.cpu, loss.seen.traced.longest_ticks);
-    let mut order: Vec<(f64, usize, u64)> = losses.iter().map(of).collect();
-    order.order_by(|a, b| b.0.total_cmp(&a.0));
-    let told = |&(lost, cpu, longest): &(f64, usize, u64)| {
-        let longest_us = clock.ns(longest) / 1e3;
-        format!("CPU {cpu} {:.3} % (longest {longest_us:.1} µs)", 100.0 * lost)
+fn worst(losses: &[Loss<'_>]) -> String {
+    let mut order: Vec<&Loss<'_>> = losses.iter().collect();
+    order.order_by(|a, b| b.lost.total_cmp(&a.lost));
+    let told = |loss: &&Loss<'_>| {
+        let (lost, longest_us) = (100.0 * loss.lost, loss.longest_ns / 1e3);
+        format!("CPU {} {lost:.3} % (longest {longest_us:.1} µs)", loss.cpu)
     };
     let worst: Vec<String> = order.iter().take(WORST).map(told).collect();
     format!("lost most: {}", worst.join(", "))
 }
 
 /// What a reader must know of one CPU's window.
-fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
-    let traced = &loss.seen.traced;
-    let mut warnings: Vec<String> = throttling(evidence).into_iter().collect();
-    if traced.dropped > 0 {
-        warnings.push(format!(
+fn warnings(traced: &Traced) -> impl Iterator<Item = String> {
+    let dropped = (traced.dropped > 0).then(|| {
+        format!(
             "causes cover the first {} gaps of {}, with their share of the counts",
             traced.gaps.len(),
             traced.count
-        ));
-    }
-    if traced.backward > 0 {
-        warnings.push(format!(
-            "the counter went backwards {} times: the figures are doubtful",
-            traced.backward
-        ));
-    }
-    warnings
+        )
+    });
+    let backward = (traced.backward > 0).then(|| {
+        let times = traced.backward;
+        format!("the counter went backwards {times} times: the figures are doubtful")
+    });
+    dropped.into_iter().chain(backward)
 }
 
 fn throttling(evidence: &Evidence) -> Option<String> {
@@ -276,7 +278,7 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 mod tests {
     use super::*;
     use crate::noise::all::party::Seen;
-    use crate::noise::attribution::{OfCpu, OfThread, RowCount};
+    use crate::noise::attribution::{OfCpu, RowCount};
     use crate::noise::trace::Threshold;
     use metal::gaps::Gap;
 
@@ -303,7 +305,7 @@ mod tests {
     fn evidence() -> Evidence {
         let of_cpu = OfCpu {
             interrupts: Some(vec![RowCount { name: "LOC".to_owned(), is_timer: true, count: 50 }]),
-            threads: vec![OfThread { tid: 1, involuntary: Some(100), run_delay_ns: None }],
+            involuntary: Some(100),
             ..OfCpu::default()
         };
         Evidence::counted(3, of_cpu)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{OfCpu, OfThread, RowCount, Throttling};
+use super::{OfCpu, RowCount, Throttling};
 use host::Root;
 use host::counters::Snapshot;
 use host::interrupts::{Source, rows};
@@ -13,49 +13,45 @@ pub(super) struct Reading {
     interrupts: Lines,
     softirqs: Lines,
     general: Snapshot,
-    threads: BTreeMap<u32, OfThread>,
+    /// Of the thread that traces on each CPU: its involuntary switches and its run delay in ns.
+    threads: BTreeMap<usize, [Option<u64>; 2]>,
 }
 
 /// Counts by CPU, then by the line's name. A CPU exists if the file lists it.
 type Lines = BTreeMap<usize, BTreeMap<String, RowCount>>;
 
 impl Reading {
-    /// Reads them all: some milliseconds, outside any window.
-    pub(super) fn take(root: &Root, cpus: &[usize], threads: &[(usize, u32)]) -> Reading {
+    /// Reads them all, of some CPUs and the thread that traces on each: some milliseconds, outside
+    /// any window.
+    pub(super) fn take(root: &Root, threads: &[(usize, u32)]) -> Reading {
+        let cpus: Vec<usize> = threads.iter().map(|(cpu, _)| *cpu).collect();
         Reading {
-            interrupts: lines(&root.read("proc/interrupts").unwrap_or_default(), cpus),
-            softirqs: lines(&root.read("proc/softirqs").unwrap_or_default(), cpus),
-            general: Snapshot::read(root, cpus),
-            threads: threads.iter().map(|(_, tid)| (*tid, thread(root, *tid))).collect(),
+            interrupts: lines(&root.read("proc/interrupts").unwrap_or_default(), &cpus),
+            softirqs: lines(&root.read("proc/softirqs").unwrap_or_default(), &cpus),
+            general: Snapshot::read(root, &cpus),
+            threads: threads.iter().map(|(cpu, tid)| (*cpu, thread(root, *tid))).collect(),
         }
     }
 
-    pub(super) fn since(&self, earlier: &Reading, cpu: usize, threads: &[(usize, u32)]) -> OfCpu {
+    /// What was counted since, of each CPU and of the control groups.
+    pub(super) fn since(&self, earlier: &Reading) -> (BTreeMap<usize, OfCpu>, Option<Throttling>) {
         let general = self.general.delta(&earlier.general);
-        let mine = threads.iter().filter(|(on, _)| *on == cpu);
-        OfCpu {
-            interrupts: moved(&self.interrupts, &earlier.interrupts, cpu),
-            softirqs: moved(&self.softirqs, &earlier.softirqs, cpu),
-            steal_ns: general.cpus.get(&cpu).and_then(|cpu| cpu.steal_ns),
-            threads: mine.map(|(_, tid)| self.thread_since(earlier, *tid)).collect(),
-            ..OfCpu::default()
-        }
-    }
-
-    pub(super) fn throttling_since(&self, earlier: &Reading) -> Option<Throttling> {
-        let general = self.general.delta(&earlier.general);
-        Some(Throttling { periods: general.throttled_periods?, time_ns: general.throttled_ns? })
-    }
-
-    fn thread_since(&self, earlier: &Reading, tid: u32) -> OfThread {
-        let now = self.threads.get(&tid).copied().unwrap_or_default();
-        let then = earlier.threads.get(&tid).copied().unwrap_or_default();
-        let since = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
-        OfThread {
-            tid,
-            involuntary: since(now.involuntary, then.involuntary),
-            run_delay_ns: since(now.run_delay_ns, then.run_delay_ns),
-        }
+        let throttled = general.throttled_periods.zip(general.throttled_ns);
+        let of_cpu = |(&cpu, now): (&usize, &[Option<u64>; 2])| {
+            let then = earlier.threads.get(&cpu).copied().unwrap_or_default();
+            let since = |at: usize| now[at]?.checked_sub(then[at]?);
+            let of_cpu = OfCpu {
+                interrupts: moved(&self.interrupts, &earlier.interrupts, cpu),
+                softirqs: moved(&self.softirqs, &earlier.softirqs, cpu),
+                steal_ns: general.cpus.get(&cpu).and_then(|cpu| cpu.steal_ns),
+                involuntary: since(0),
+                run_delay_ns: since(1),
+                timeline: None,
+            };
+            (cpu, of_cpu)
+        };
+        let throttling = throttled.map(|(periods, time_ns)| Throttling { periods, time_ns });
+        (self.threads.iter().map(of_cpu).collect(), throttling)
     }
 }
 
@@ -96,13 +92,10 @@ pub(super) fn schedstat(root: &Root, thread: &str) -> Option<[u64; 3]> {
     (time_ns > 0 || runs > 0).then_some([time_ns, delay_ns, runs])
 }
 
-fn thread(root: &Root, tid: u32) -> OfThread {
+fn thread(root: &Root, tid: u32) -> [Option<u64>; 2] {
     let status = root.read(&format!("proc/{tid}/status")).unwrap_or_default();
-    OfThread {
-        tid,
-        involuntary: number(&status, "nonvoluntary_ctxt_switches:"),
-        run_delay_ns: schedstat(root, &format!("proc/{tid}")).map(|[_, delay_ns, _]| delay_ns),
-    }
+    let delay_ns = schedstat(root, &format!("proc/{tid}")).map(|[_, delay_ns, _]| delay_ns);
+    [number(&status, "nonvoluntary_ctxt_switches:"), delay_ns]
 }
 
 #[cfg(test)]
@@ -125,30 +118,31 @@ mod tests {
             .replace("5 6 7 0 0", "5 6 8 0 0")
             .replace("nonvoluntary_ctxt_switches:\t3", "nonvoluntary_ctxt_switches:\t4")
             .replace("500 40 2", "600 90 3");
-        let threads = [(2, 77)];
-        let read = |tree: &str| Reading::take(&Root::tree(tree), &[0, 2, 5], &threads);
-        let (before, after) = (read(TREE), read(&later));
-        let of_cpu = after.since(&before, 2, &threads);
-        let rows = of_cpu.interrupts.expect("the file tells");
-        let told: Vec<(&str, bool, u64)> =
-            rows.iter().map(|row| (&*row.name, row.is_timer, row.count)).collect();
-        assert_eq!(told, [("virtio1-req.0 (interrupt 36)", false, 2), ("LOC", true, 5)]);
-        assert_eq!(of_cpu.softirqs.expect("the file tells")[0].count, 2);
-        assert_eq!(of_cpu.steal_ns, Some(10_000_000));
-        let thread = of_cpu.threads[0];
-        assert_eq!((thread.involuntary, thread.run_delay_ns), (Some(1), Some(50)));
-        // Another CPU has no thread, and nothing of it moved; an offline one reports nothing.
-        let other = after.since(&before, 0, &threads);
-        assert_eq!((other.interrupts, other.threads.len()), (Some(Vec::new()), 0));
-        assert_eq!(after.since(&before, 5, &threads).interrupts, None);
+        // CPU 0 has no such thread, CPU 5 is offline.
+        let read = |tree: &str| Reading::take(&Root::tree(tree), &[(0, 78), (2, 77), (5, 79)]);
+        let (cpus, _) = read(&later).since(&read(TREE));
+        let row = |name: &str, is_timer, count| RowCount { name: name.to_owned(), is_timer, count };
+        let expected = OfCpu {
+            interrupts: Some(vec![
+                row("virtio1-req.0 (interrupt 36)", false, 2),
+                row("LOC", true, 5),
+            ]),
+            softirqs: Some(vec![row("TIMER", false, 2)]),
+            steal_ns: Some(10_000_000),
+            involuntary: Some(1),
+            run_delay_ns: Some(50),
+            timeline: None,
+        };
+        assert_eq!(cpus[&2], expected);
+        assert_eq!((&cpus[&0].interrupts, cpus[&0].involuntary), (&Some(Vec::new()), None));
+        assert_eq!(cpus[&5], OfCpu::default());
     }
 
     #[test]
     fn files_that_may_not_be_read_are_named() {
-        let nothing = Reading::take(&Root::tree(""), &[0], &[(0, 77)]);
-        let of_cpu = nothing.since(&nothing, 0, &[(0, 77)]);
+        let nothing = Reading::take(&Root::tree(""), &[(0, 77)]);
+        let (cpus, throttling) = nothing.since(&nothing);
         let expected = ["interrupts", "soft interrupts", "steal", "involuntary switches"];
-        assert_eq!(of_cpu.unreadable(), expected);
-        assert_eq!(nothing.throttling_since(&nothing), None);
+        assert_eq!((cpus[&0].unreadable(), throttling), (expected.to_vec(), None));
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use metal::gaps::Gap;
 
+use super::counts::Matching;
 use super::own::PlumbThread;
 use super::spans::{self, Timeline};
-use super::{Attributed, By, Cause, Held, Level, counts, unattributed};
+use super::{Attributed, By, Cause, Held, Level, unattributed};
 use host::kernel::Virtualisation;
 
 /// What was seen between [`super::Watch::begin`] and its end. Plain data: it can be made by hand.
@@ -42,8 +43,10 @@ pub struct OfCpu {
     pub softirqs: Option<Vec<RowCount>>,
     /// Time that the hypervisor ran something else, in ns, to 10 ms.
     pub steal_ns: Option<u64>,
-    /// The traced threads of this CPU.
-    pub threads: Vec<OfThread>,
+    /// Times that the thread that traces was switched out though it could run.
+    pub involuntary: Option<u64>,
+    /// Time that it waited for the CPU though it could run, in ns.
+    pub run_delay_ns: Option<u64>,
     /// The times of each owner, above [`Level::Counters`].
     pub timeline: Option<Timeline>,
 }
@@ -59,17 +62,6 @@ pub struct RowCount {
     pub count: u64,
 }
 
-/// Deltas of one traced thread over the window; `None` where a counter cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OfThread {
-    /// Number of the thread.
-    pub tid: u32,
-    /// Times it was switched out though it could run.
-    pub involuntary: Option<u64>,
-    /// Time it waited for the CPU though it could run, in ns.
-    pub run_delay_ns: Option<u64>,
-}
-
 /// Throttling of the control groups over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttling {
@@ -77,19 +69,6 @@ pub struct Throttling {
     pub periods: u64,
     /// Time that it was throttled, in ns, of all its CPUs together.
     pub time_ns: u64,
-}
-
-/// A line of the kernel's counts that moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved<'evidence> {
-    /// The CPU.
-    pub cpu: usize,
-    /// `interrupt` or `softirq`.
-    pub kind: &'static str,
-    /// Name for people.
-    pub row: &'evidence str,
-    /// How often.
-    pub count: u64,
 }
 
 /// The share of each cause in the time of the gaps.
@@ -155,57 +134,54 @@ impl Evidence {
         cpu: usize,
         gaps: &[Gap],
         on_tick: &[bool],
-        held: Held,
+        mut held: Held,
     ) -> Vec<Attributed> {
         assert_eq!(gaps.len(), on_tick.len(), "one mark per gap");
         let Some(of_cpu) = self.cpus.get(&cpu) else {
             let why = format!("CPU {cpu} was not watched");
             return vec![Attributed::nobody(why); gaps.len()];
         };
-        let lengths_ns: Vec<f64> = gaps
-            .iter()
-            .map(|gap| gap.end.saturating_sub(gap.start) as f64 * self.tick_ns)
-            .collect();
-        let throttling = self.throttling_of_one();
+        let length_ns = |gap: &Gap| gap.end.saturating_sub(gap.start) as f64 * self.tick_ns;
+        let lengths_ns: Vec<f64> = gaps.iter().map(length_ns).collect();
         let slack_ns = spans::slack_ns(self.is_guest);
-        let owner = |gap: &Gap| {
-            let timeline = of_cpu.timeline.as_ref()?;
-            timeline.owner(*gap, self.tick_ns, slack_ns)
+        let by_events = of_cpu.timeline.as_ref().filter(|_| self.level > Level::Counters);
+        let owner = |gap: &Gap| by_events?.owner(*gap, self.tick_ns, slack_ns);
+        let mut owners: Vec<Option<Attributed>> = gaps.iter().map(owner).collect();
+        let is_torn = |gap: &Gap| of_cpu.whole_until().is_some_and(|from| from <= gap.end);
+        // A group counts the throttled time of all its CPUs together: what one may have had.
+        let cpus = self.cpus.len() as u64;
+        let throttling =
+            self.throttling.map(|of_all| Throttling { time_ns: of_all.time_ns / cpus, ..of_all });
+        let mut counts = Matching {
+            found: vec![None; gaps.len()],
+            lengths_ns: &lengths_ns,
+            on_tick,
+            of_cpu,
+            held,
         };
-        let is_whole = |gap: &Gap| !of_cpu.has_hole_in(*gap);
-        let whole = gaps.iter().filter(|gap| is_whole(gap)).count();
-        let held = match self.level {
+        if self.level == Level::Tracepoints {
             // Gaps with lost events have no cause, and neither do the counts of their time.
-            Level::Tracepoints => {
-                Held { gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64, ..held }
+            let torn = gaps.iter().zip(&mut owners).filter(|(gap, _)| is_torn(gap));
+            let torn =
+                torn.map(|(_, owner)| *owner = Some(Attributed::nobody(self.why_lost(of_cpu))));
+            held.gaps *= 1.0 - torn.count() as f64 / gaps.len().max(1) as f64;
+            (counts.found, counts.held) = (owners, held);
+            // Others may have the CPU while a quota keeps the thread off it, and the switch to them
+            // looks like any other: of another thread's gaps the quota takes its part.
+            counts.throttled(throttling, |_, cause| cause == Some(Cause::Thread));
+            counts.steal();
+        } else {
+            counts.throttled(throttling, |gap, cause| {
+                cause.is_none() && (by_events.is_none() || owners[gap].is_some())
+            });
+            for (found, owner) in counts.found.iter_mut().zip(owners) {
+                let thread = || Attributed::new(Cause::Thread, "another thread", By::Time);
+                *found = found.take().or(owner.map(|_| thread()));
             }
-            Level::Counters | Level::Switches => held,
-        };
-        let mut counts = counts::Matching::new(&lengths_ns, on_tick, of_cpu, held);
-        match (self.level, &of_cpu.timeline) {
-            (Level::Tracepoints, Some(_)) => {
-                let lost = self.why_lost(of_cpu);
-                let found = |gap| {
-                    if is_whole(gap) { owner(gap) } else { Some(Attributed::nobody(lost.clone())) }
-                };
-                counts.found = gaps.iter().map(found).collect();
-                counts.throttled_under_others(throttling);
-                counts.steal();
-            }
-            (level, timeline) => {
-                let switches = timeline.as_ref().filter(|_| level == Level::Switches);
-                let is_off = |gap: &Gap| switches.is_some() && owner(gap).is_some();
-                let is_off: Vec<bool> = gaps.iter().map(is_off).collect();
-                counts.throttled(throttling, |gap| switches.is_none() || is_off[gap]);
-                let found = counts.found.iter_mut().zip(&is_off);
-                for (found, _) in found.filter(|(found, is_off)| **is_off && found.is_none()) {
-                    *found = Some(Attributed::new(Cause::Thread, "another thread", By::Time));
-                }
-                counts.threads(|gap| switches.is_none_or(|of| of.has_hole_in(gaps[gap])));
-                counts.timer();
-                counts.steal();
-                counts.interrupts();
-            }
+            counts.threads(|gap| by_events.is_none() || is_torn(&gaps[gap]));
+            counts.timer();
+            counts.steal();
+            counts.interrupts();
         }
         let nobody = self.nobody(of_cpu);
         let found = counts.found.into_iter();
@@ -217,15 +193,11 @@ impl Evidence {
     /// stand for all; without one before it, all are unattributed.
     pub fn shares(&self, cpu: usize, gaps: &[Gap], attributed: &[Attributed]) -> Shares {
         assert_eq!(gaps.len(), attributed.len(), "one answer per gap");
-        let whole = |gap: &Gap| {
-            let until = self.whole_until(cpu);
-            until.is_none_or(|until| gap.end < until)
-        };
-        let held = gaps.iter().zip(attributed);
-        let mut chosen: Vec<(&Gap, &Attributed)> =
-            held.clone().filter(|(gap, _)| whole(gap)).collect();
-        if chosen.is_empty() {
-            chosen = held.collect();
+        let until = self.whole_until(cpu).unwrap_or(u64::MAX);
+        let mut chosen: Vec<(&Gap, &Attributed)> = gaps.iter().zip(attributed).collect();
+        // Where no gap is whole, all stand for themselves.
+        if gaps.iter().any(|gap| gap.end < until) {
+            chosen.retain(|(gap, _)| gap.end < until);
         }
         let mut shares = Shares { gaps: chosen.len(), ..Shares::default() };
         let all_ns: f64 = chosen.iter().map(|(gap, _)| gap.ticks() as f64 * self.tick_ns).sum();
@@ -238,7 +210,7 @@ impl Evidence {
             *shares.by_cause.entry(found.cause).or_default() += rest_ns / all_ns;
             match found.cause {
                 Cause::Unattributed if found.by == By::Outside => {
-                    shares.outside += rest_ns / all_ns
+                    shares.outside += rest_ns / all_ns;
                 }
                 Cause::Unattributed => {}
                 _ => shares.beside += found.beside_ns.unwrap_or(0.0) / all_ns,
@@ -265,41 +237,32 @@ impl Evidence {
             Cause::Unattributed => true,
             Cause::Softirq | Cause::Plumb => by_events,
             Cause::Timer | Cause::Interrupt => by_events || of_cpu.interrupts.is_some(),
-            Cause::Thread => self.level > Level::Counters || of_cpu.counts_switches(),
+            Cause::Thread => self.level > Level::Counters || of_cpu.involuntary.is_some(),
             // If no group reports a quota, there is none.
             Cause::Throttled => true,
             Cause::Steal => of_cpu.steal_ns.is_some(),
         }
     }
 
-    /// The lines of interrupts and soft interrupts that moved, by CPU, those that moved most first.
-    pub fn moved(&self) -> Vec<Moved<'_>> {
+    /// The lines that moved, by CPU and kind (`interrupt` or `softirq`), those that moved most
+    /// first.
+    pub fn moved(&self) -> Vec<(usize, &'static str, &RowCount)> {
         let mut moved = Vec::new();
         for (&cpu, of_cpu) in &self.cpus {
-            let kinds = [("interrupt", &of_cpu.interrupts), ("softirq", &of_cpu.softirqs)];
-            for (kind, rows) in kinds {
-                moved.extend(rows.iter().flatten().map(|row| Moved {
-                    cpu,
-                    kind,
-                    row: &row.name,
-                    count: row.count,
-                }));
+            for (kind, rows) in [("interrupt", &of_cpu.interrupts), ("softirq", &of_cpu.softirqs)] {
+                moved.extend(rows.iter().flatten().map(|row| (cpu, kind, row)));
             }
         }
-        moved.order_by_key(|one| (one.cpu, one.kind, std::cmp::Reverse(one.count)));
+        moved.order_by_key(|(cpu, kind, row)| (*cpu, *kind, std::cmp::Reverse(row.count)));
         moved
     }
 
-    /// A group counts the throttled time of all its CPUs together: what one of them may have had.
-    fn throttling_of_one(&self) -> Option<Throttling> {
-        let of_all = self.throttling?;
-        let cpus = self.cpus.len().max(1) as u64;
-        Some(Throttling { time_ns: of_all.time_ns / cpus, ..of_all })
+    fn seconds_until(&self, tick: u64) -> f64 {
+        tick.saturating_sub(self.begin) as f64 * self.tick_ns * 1e-9
     }
 
     fn why_lost(&self, of_cpu: &OfCpu) -> String {
-        let from = of_cpu.whole_until().unwrap_or(self.begin);
-        let after_s = from.saturating_sub(self.begin) as f64 * self.tick_ns * 1e-9;
+        let after_s = self.seconds_until(of_cpu.whole_until().unwrap_or(self.begin));
         format!("events were lost from {after_s:.2} s on: more than the ring holds")
     }
 
@@ -317,8 +280,7 @@ impl Evidence {
 
     /// How often the scheduler took the CPU from the traced threads.
     pub fn involuntary(&self) -> u64 {
-        let threads = self.cpus.values().flat_map(|cpu| &cpu.threads);
-        threads.filter_map(|thread| thread.involuntary).sum()
+        self.cpus.values().filter_map(|cpu| cpu.involuntary).sum()
     }
 
     /// How far the evidence goes and why no further, without what differs between rounds.
@@ -328,13 +290,11 @@ impl Evidence {
 
     /// How far the evidence goes, what was lost of it, and why it goes no further.
     pub fn reached(&self) -> String {
-        let timelines = self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
-        let lost: u64 = timelines.filter_map(|timeline| timeline.lost).sum();
-        let begin = |of_cpu: &OfCpu| Some(of_cpu.whole_until()?.saturating_sub(self.begin));
-        let first = self.cpus.values().filter_map(begin).min();
-        let since = first.map_or(String::new(), |ticks| {
-            format!(" from {:.2} s on", ticks as f64 * self.tick_ns * 1e-9)
-        });
+        let timelines = || self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
+        let lost: u64 = timelines().filter_map(|timeline| timeline.lost).sum();
+        let first = timelines().filter_map(|timeline| timeline.whole_until).min();
+        let since = first
+            .map_or(String::new(), |from| format!(" from {:.2} s on", self.seconds_until(from)));
         self.reached_with(&match lost {
             0 if first.is_none() => String::new(),
             0 => format!("; events may have been lost{since}"),
@@ -351,18 +311,7 @@ impl Evidence {
 
 impl OfCpu {
     fn whole_until(&self) -> Option<u64> {
-        let holes = &self.timeline.as_ref()?.holes;
-        holes.iter().map(|(from, _)| *from).min()
-    }
-
-    fn has_hole_in(&self, gap: Gap) -> bool {
-        let timeline = self.timeline.as_ref();
-        timeline.is_some_and(|timeline| timeline.has_hole_in(gap))
-    }
-
-    fn counts_switches(&self) -> bool {
-        let mut threads = self.threads.iter();
-        threads.any(|thread| thread.involuntary.is_some())
+        self.timeline.as_ref()?.whole_until
     }
 
     /// The counters that could not be read, by name.
@@ -371,7 +320,7 @@ impl OfCpu {
             (self.interrupts.is_none(), "interrupts"),
             (self.softirqs.is_none(), "soft interrupts"),
             (self.steal_ns.is_none(), "steal"),
-            (!self.counts_switches(), "involuntary switches"),
+            (self.involuntary.is_none(), "involuntary switches"),
         ];
         let missing = missing.into_iter().filter(|(is_missing, _)| *is_missing);
         missing.map(|(_, name)| name).collect()

@@ -18,10 +18,10 @@ pub struct PlumbThread {
     pub time_ns: Option<u64>,
 }
 
-/// Threads of plumb by number, with what each is called.
+/// Threads of plumb by number.
 pub(super) type Names = BTreeMap<u32, Named>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     /// Its process.
     pub pid: u32,
@@ -29,8 +29,8 @@ pub(super) struct Named {
     pub name: String,
 }
 
-/// What the scheduler counted of a thread: time on a CPU in ns, and times it was given one.
-pub(super) type Runs = (u64, u64);
+/// What the scheduler counted of threads: time on a CPU in ns, and times they were given one.
+pub(super) type Runs = BTreeMap<u32, (u64, u64)>;
 
 /// All threads of the session's process and of everything that it started. Where the parent of this
 /// process is another program, there is no session, and this process is the root.
@@ -38,22 +38,17 @@ pub(super) fn names(root: &Root) -> Names {
     let Some(me) = root.link("proc/self").and_then(|pid| pid.parse::<u32>().ok()) else {
         return Names::new();
     };
-    let parent = parent_of(root, me);
     let executable = |pid: u32| root.link(&format!("proc/{pid}/exe"));
-    let session = parent
+    let session = parent_of(root, me)
         .filter(|parent| executable(*parent).is_some_and(|theirs| Some(theirs) == executable(me)));
-    let top = session.unwrap_or(me);
     let mut names = Names::new();
-    for (pid, parent) in family(root, top) {
+    for (pid, parent) in family(root, session.unwrap_or(me)) {
         let role = match pid {
             _ if Some(pid) == session => "plumb session",
             _ if parent.is_some() && parent == session || pid == me => "plumb worker",
             _ => "plumb child",
         };
-        for tid in root.numbered(&format!("proc/{pid}/task"), "") {
-            let Ok(tid) = u32::try_from(tid) else {
-                continue;
-            };
+        for tid in threads(root, pid) {
             let called = root.line(&format!("proc/{pid}/task/{tid}/comm"));
             let name = match called.filter(|called| called != "plumb") {
                 Some(called) => format!("{role} ({called})"),
@@ -70,17 +65,20 @@ pub(super) fn names(root: &Root) -> Names {
 /// its parent.
 fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
     let lists_children = root.exists(&format!("proc/{top}/task/{top}/children"));
-    if !lists_children {
-        let parents = parents(root);
-        let below = parents.iter().map(|(pid, parent)| (*pid, *parent));
-        let below = below.filter(|(pid, _)| *pid != top && is_below(*pid, top, &parents));
-        let below = below.map(|(pid, parent)| (pid, Some(parent)));
-        return below.chain([(top, None)]).collect();
-    }
+    let all = if lists_children { Vec::new() } else { numbered(root, "proc") };
+    let parents: Vec<(u32, Option<u32>)> =
+        all.into_iter().map(|pid| (pid, parent_of(root, pid))).collect();
     let mut family: BTreeMap<_, _> = [(top, None)].gather();
     let mut open = vec![top];
     while let Some(pid) = open.pop() {
-        for child in children(root, pid) {
+        let mut children: Vec<u32> = Vec::new();
+        for tid in threads(root, pid).into_iter().filter(|_| lists_children) {
+            let list = root.words(&format!("proc/{pid}/task/{tid}/children"));
+            children.extend(list.iter().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        let found = parents.iter().filter(|(_, parent)| *parent == Some(pid));
+        children.extend(found.map(|(child, _)| *child));
+        for child in children {
             if let Entry::Vacant(place) = family.entry(child) {
                 place.insert(Some(pid));
                 open.push(child);
@@ -90,18 +88,13 @@ fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
     family
 }
 
-fn children(root: &Root, pid: u32) -> Vec<u32> {
-    let threads = root.numbered(&format!("proc/{pid}/task"), "").into_iter();
-    let lists = threads.filter_map(|tid| root.read(&format!("proc/{pid}/task/{tid}/children")));
-    let lists: Vec<String> = lists.collect();
-    let words = lists.iter().flat_map(|list| list.split_whitespace());
-    words.filter_map(|word| word.parse().ok()).collect()
+fn numbered(root: &Root, directory: &str) -> Vec<u32> {
+    let numbers = root.numbered(directory, "").into_iter();
+    numbers.filter_map(|number| u32::try_from(number).ok()).collect()
 }
 
-fn parents(root: &Root) -> BTreeMap<u32, u32> {
-    let processes = root.numbered("proc", "").into_iter();
-    let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
-    processes.filter_map(|pid| Some((pid, parent_of(root, pid)?))).gather()
+fn threads(root: &Root, pid: u32) -> Vec<u32> {
+    numbered(root, &format!("proc/{pid}/task"))
 }
 
 fn parent_of(root: &Root, pid: u32) -> Option<u32> {
@@ -111,14 +104,7 @@ fn parent_of(root: &Root, pid: u32) -> Option<u32> {
     after.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether `pid` is `top` or was started by it, directly or not.
-fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
-    let above = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
-    // A tree that changes while it is read could have a ring.
-    above.take(parents.len() + 1).any(|pid| pid == top)
-}
-
-pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
+pub(super) fn runs(root: &Root, names: &Names) -> Runs {
     let read = |(tid, named): (&u32, &Named)| {
         let thread = format!("proc/{}/task/{tid}", named.pid);
         let [time_ns, _, runs] = super::counters::schedstat(root, &thread)?;
@@ -127,25 +113,23 @@ pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
     names.iter().filter_map(read).gather()
 }
 
+/// What the threads that do not trace ran between two readings, those that ran most first.
 pub(super) fn plumb(
     names: &Names,
-    before: &BTreeMap<u32, Runs>,
-    after: &BTreeMap<u32, Runs>,
+    before: &Runs,
+    after: &Runs,
     traced: &[u32],
 ) -> Vec<PlumbThread> {
     let others = names.iter().filter(|(tid, _)| !traced.contains(tid));
-    let mut threads: Vec<PlumbThread> = others
-        .map(|(tid, named)| {
-            let since = |field: fn(&Runs) -> u64| {
-                field(after.get(tid)?).checked_sub(field(before.get(tid)?))
-            };
-            PlumbThread {
-                name: named.name.clone(),
-                runs: since(|runs| runs.1),
-                time_ns: since(|runs| runs.0),
-            }
-        })
-        .collect();
+    let others = others.map(|(tid, named)| {
+        let both = after.get(tid).zip(before.get(tid));
+        PlumbThread {
+            name: named.name.clone(),
+            runs: both.and_then(|(after, before)| after.1.checked_sub(before.1)),
+            time_ns: both.and_then(|(after, before)| after.0.checked_sub(before.0)),
+        }
+    });
+    let mut threads: Vec<PlumbThread> = others.collect();
     threads.order_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
     threads
 }
@@ -165,40 +149,32 @@ mod tests {
         == proc/13/task/13/comm\nplumb\n\
         == proc/10/task/10/schedstat\n1000 5 7\n== proc/10/task/16/schedstat\n0 0 0\n\
         == proc/12/task/12/schedstat\n9 9 9\n";
+    /// If the kernel lists children, no other source of parents is used: 15 is not asked.
+    const LISTS: &str = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\
+        == proc/12/task/12/children\n13 \n== proc/15/stat\n15 (plumb) S 10 10\n\
+        == proc/15/task/15/comm\nplumb\n";
 
-    #[track_caller]
-    fn is_the_family(names: &Names) {
-        let told: Vec<(u32, &str)> =
-            names.iter().map(|(tid, named)| (*tid, &*named.name)).collect();
-        let expected = [
+    #[test]
+    fn threads_of_the_session_and_of_what_it_started_are_plumbs() {
+        let all = [
             (10, "plumb session"),
             (11, "plumb worker"),
             (12, "plumb worker"),
             (13, "plumb child"),
             (16, "plumb session (writer)"),
         ];
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn threads_of_the_session_and_of_what_it_started_are_plumbs() {
-        is_the_family(&names(&Root::tree(TREE)));
-    }
-
-    /// If the kernel lists children, no other source of parents is used.
-    #[test]
-    fn children_are_taken_from_the_kernels_list() {
-        let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\
-            == proc/12/task/12/children\n13 \n== proc/15/stat\n15 (plumb) S 10 10\n\
-            == proc/15/task/15/comm\nplumb\n";
-        is_the_family(&names(&Root::tree(&format!("{TREE}{lists}"))));
-    }
-
-    #[test]
-    fn another_program_is_no_session() {
-        let tree = TREE.replace("proc/10/exe -> /usr/bin/plumb", "proc/10/exe -> /bin/bash");
-        let names = names(&Root::tree(&tree));
-        assert_eq!(names.keys().copied().collect::<Vec<u32>>(), [12, 13]);
+        let stranger = TREE.replace("proc/10/exe -> /usr/bin/plumb", "proc/10/exe -> /bin/bash");
+        for (tree, expected) in [
+            (TREE, &all[..]),
+            (&format!("{TREE}{LISTS}"), &all),
+            // Another program is no session.
+            (&stranger, &[(12, "plumb worker"), (13, "plumb child")]),
+        ] {
+            let names = names(&Root::tree(tree));
+            let told: Vec<(u32, &str)> =
+                names.iter().map(|(tid, named)| (*tid, &*named.name)).collect();
+            assert_eq!(told, expected);
+        }
     }
 
     #[test]

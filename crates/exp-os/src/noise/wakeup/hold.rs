@@ -1,8 +1,9 @@
 //! What a sleeper asks of the machine for the time of its sleeps: a real-time policy, and CPUs that
 //! do not go idle.
 
+use bench::measure::Finally;
 use bench::prelude::*;
-use metal::place::{self, Policy};
+use metal::place;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 
@@ -15,28 +16,15 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 const NONE_US: i32 = 1_000_000;
 
 /// SCHED_FIFO of the calling thread, until it is dropped (by the same thread).
-pub(super) struct Fifo {
-    before: Policy,
-}
-
-impl Fifo {
-    pub(super) fn enter() -> Result<Fifo> {
-        let before = place::policy().context("reading the scheduling policy")?;
-        place::fifo(PRIORITY).with_context(|| format!("SCHED_FIFO with priority {PRIORITY}"))?;
-        Ok(Fifo { before })
-    }
-}
-
-impl Drop for Fifo {
-    fn drop(&mut self) {
-        let _ = place::put_back(self.before);
-    }
+pub(super) fn fifo() -> Result<Finally<impl FnMut()>> {
+    let before = place::policy().context("reading the scheduling policy")?;
+    place::fifo(PRIORITY).with_context(|| format!("SCHED_FIFO with priority {PRIORITY}"))?;
+    Ok(Finally(move || _ = place::put_back(before)))
 }
 
 /// Whether this process may have a thread under SCHED_FIFO; tried on a thread that ends at once.
 pub(super) fn may_be_fifo() -> Result<(), Skip> {
-    let tried = std::thread::spawn(|| Fifo::enter().map(drop));
-    match tried.join() {
+    match std::thread::spawn(|| fifo().map(drop)).join() {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Skip::because(format!("{error:#}")).needs(format!(
             "root or CAP_SYS_NICE or `ulimit -r {PRIORITY}`; in a version 1 control group with \
@@ -110,11 +98,13 @@ mod tests {
 
     #[test]
     fn another_ones_request_is_told_and_the_kernels_none_is_not() {
-        let states = |target_us| NoIdling { _request: None, target_us };
-        assert_eq!(states(None).note(), None);
-        assert_eq!(states(Some(2_000_000_000)).note(), None);
-        let note = states(Some(70)).note().expect("is told");
-        assert!(note.contains("more than 70 µs"), "{note}");
+        for (target_us, told) in
+            [(None, None), (Some(2_000_000_000), None), (Some(70), Some("more than 70 µs"))]
+        {
+            let note = NoIdling { _request: None, target_us }.note();
+            assert_eq!(note.is_some(), told.is_some());
+            assert!(note.is_none_or(|note| told.is_some_and(|told| note.contains(told))));
+        }
     }
 
     #[test]
@@ -124,7 +114,7 @@ mod tests {
                 // Whoever started plumb may have given it another policy than the normal one.
                 place::batch().expect("needs no right");
                 let before = place::policy().expect("is told");
-                let fifo = Fifo::enter().expect("is allowed");
+                let fifo = fifo().expect("is allowed");
                 assert_ne!(place::policy().expect("is told"), before);
                 drop(fifo);
                 assert_eq!(place::policy().expect("is told"), before);

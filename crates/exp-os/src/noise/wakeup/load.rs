@@ -6,6 +6,7 @@ use metal::kernel::chain_rotate;
 use metal::process::Child;
 use metal::raw::{Scope, futex_wait, futex_wake};
 use record::order::Gather;
+use std::collections::btree_map::Entry;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -38,34 +39,22 @@ impl Loads {
         if cpus.is_empty() {
             return work();
         }
-        self.start(cpus)?;
+        let load = match self.0.entry(cpus.to_vec()) {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(place) => place.insert(Load::new(cpus)?),
+        };
+        if let Err(error) = load.start() {
+            // Some may spin.
+            self.0.remove(cpus);
+            return Err(error);
+        }
         let done = work();
         // Whatever became of the work: no thread spins on.
-        let stopped = self.stop(cpus);
+        let stopped = load.stop();
         match (done?, stopped) {
             (done, Err(error)) if rehearsal && error.is::<DidNotRun>() => Ok(done),
             (done, stopped) => stopped.map(|()| done),
         }
-    }
-
-    fn start(&mut self, cpus: &[usize]) -> Result<()> {
-        if !self.0.contains_key(cpus) {
-            self.0.insert(cpus.to_vec(), Load::new(cpus)?);
-        }
-        let started = self.of(cpus).map_or(Ok(()), Load::start);
-        if started.is_err() {
-            // Some may spin.
-            self.0.remove(cpus);
-        }
-        started
-    }
-
-    fn stop(&mut self, cpus: &[usize]) -> Result<()> {
-        self.of(cpus).map_or(Ok(()), Load::stop)
-    }
-
-    fn of(&mut self, cpus: &[usize]) -> Option<&mut Load> {
-        self.0.get_mut(cpus)
     }
 }
 
@@ -164,36 +153,36 @@ mod tests {
     fn spinners_run_when_told_and_rest_when_told() {
         let cpus = place::allowed().expect("CPUs");
         let cpus = &cpus[..cpus.len().min(2)];
-        let mut loads = Loads::default();
+        let mut load = Load::new(cpus).expect("is made");
         for _ in 0..2 {
-            loads.start(cpus).expect("spins");
+            load.start().expect("spins");
             // Long enough for a step of each, whoever else runs.
-            let before = loads.0[cpus].steps();
-            while loads.0[cpus].steps().iter().zip(&before).any(|(now, before)| now == before) {
+            let before = load.steps();
+            while load.steps().iter().zip(&before).any(|(now, before)| now == before) {
                 std::thread::sleep(LOOK);
             }
-            loads.stop(cpus).expect("rests");
-            let rest = loads.0[cpus].steps();
+            load.stop().expect("rests");
+            let rest = load.steps();
             std::thread::sleep(Duration::from_millis(2));
-            assert_eq!(loads.0[cpus].steps(), rest);
+            assert_eq!(load.steps(), rest);
         }
     }
 
     #[test]
     fn a_spinner_that_did_not_run_is_an_error() {
         let cpus = [place::allowed().expect("CPUs")[0]];
-        let mut loads = Loads::default();
-        loads.start(&cpus).expect("spins");
+        let mut load = Load::new(&cpus).expect("is made");
+        load.start().expect("spins");
         // As if it had made all its steps before.
-        loads.of(&cpus).expect("is there").before = vec![u64::MAX];
-        assert!(loads.stop(&cpus).expect_err("is told").is::<DidNotRun>());
+        load.before = vec![u64::MAX];
+        assert!(load.stop().expect_err("is told").is::<DidNotRun>());
     }
 
     #[test]
     fn a_load_that_cannot_be_had_leaves_no_spinner() {
         let there = place::allowed().expect("CPUs")[0];
         let mut loads = Loads::default();
-        loads.start(&[there, 100_000]).expect_err("no such CPU");
+        loads.beside(&[there, 100_000], true, || Ok(())).expect_err("no such CPU");
         assert!(loads.0.is_empty());
     }
 

@@ -52,11 +52,8 @@ fn is_near(sleep: &Sleep) -> bool {
         sleep.slack != plain.slack,
         sleep.idle_states != plain.idle_states,
     ];
-    match is_away.iter().filter(|is_away| **is_away).count() {
-        0 => true,
-        1 => sleep.spacing == plain.spacing,
-        _ => false,
-    }
+    let away = is_away.iter().filter(|is_away| **is_away).count();
+    away == 0 || away == 1 && sleep.spacing == plain.spacing
 }
 
 /// Every case that the site allows, in series by the rights that they need.

@@ -23,6 +23,12 @@ pub(super) trait Party {
     fn receive(&mut self, message: &mut [u8]) -> io::Result<()>;
 }
 
+/// Both ends of two ways (where a message comes out, where it goes in), there and back.
+fn ends<R, W, P>(way: impl Fn() -> Result<(R, W)>, end: impl Fn(R, W) -> P) -> Result<[P; 2]> {
+    let (there, back) = (way()?, way()?);
+    Ok([end(back.0, there.1), end(there.0, back.1)])
+}
+
 #[derive(Debug)]
 pub(super) struct Descriptors {
     input: OwnedFd,
@@ -34,15 +40,24 @@ pub(super) struct Descriptors {
 impl Descriptors {
     /// Both ends of a mechanism that is made of file descriptors.
     pub(super) fn pair(via: Via) -> Result<[Descriptors; 2]> {
-        let ends = match via {
-            Via::Pipe => pipes(),
+        let end = |input, output| Descriptors { input, output, apart: via == Via::Eventfd };
+        let both = match via {
+            Via::Pipe => ends(|| Ok(io::pipe().map(|(out, into)| (out.into(), into.into()))?), end),
+            Via::Eventfd => ends(
+                || {
+                    let event = raw::eventfd()?;
+                    Ok((event.try_clone()?, event))
+                },
+                end,
+            ),
             Via::UnixStream => stream_by_name(),
             Via::UnixDatagram => datagrams_by_name(),
-            Via::Socketpair => UnixStream::pair().and_then(|ends| both_ways(ends, false)),
-            Via::Eventfd => counters(),
-            Via::Mqueue | Via::ShmFutex => Err(io::ErrorKind::NotFound.into()),
+            Via::Socketpair => {
+                UnixStream::pair().map_err(Into::into).and_then(|both| both_ways(both, false))
+            }
+            Via::Mqueue | Via::ShmFutex => Err(io::Error::from(io::ErrorKind::NotFound).into()),
         };
-        ends.with_context(|| format!("making the {}", via.text()))
+        both.with_context(|| format!("making the {}", via.text()))
     }
 }
 
@@ -76,36 +91,18 @@ impl Party for Descriptors {
     }
 }
 
-fn pipes() -> io::Result<[Descriptors; 2]> {
-    let (there, back) = (io::pipe()?, io::pipe()?);
-    let end = |input: io::PipeReader, output: io::PipeWriter| Descriptors {
-        input: input.into(),
-        output: output.into(),
-        apart: false,
-    };
-    Ok([end(back.0, there.1), end(there.0, back.1)])
-}
-
-fn counters() -> io::Result<[Descriptors; 2]> {
-    let (there, back) = (raw::eventfd()?, raw::eventfd()?);
+/// Connected sockets; each serves both directions.
+fn both_ways<S: Into<OwnedFd>>((first, second): (S, S), apart: bool) -> Result<[Descriptors; 2]> {
+    let [first, second]: [OwnedFd; 2] = [first.into(), second.into()];
+    let (there, back) = (first.try_clone()?, second.try_clone()?);
     Ok([
-        Descriptors { input: back.try_clone()?, output: there.try_clone()?, apart: true },
-        Descriptors { input: there, output: back, apart: true },
+        Descriptors { input: first, output: there, apart },
+        Descriptors { input: second, output: back, apart },
     ])
 }
 
-/// Connected sockets; each serves both directions.
-fn both_ways<S: Into<OwnedFd>>(ends: (S, S), apart: bool) -> io::Result<[Descriptors; 2]> {
-    let end = |socket: S| -> io::Result<Descriptors> {
-        let input: OwnedFd = socket.into();
-        let output = input.try_clone()?;
-        Ok(Descriptors { input, output, apart })
-    };
-    Ok([end(ends.0)?, end(ends.1)?])
-}
-
 /// A listener with a name, to which the one side connects.
-fn stream_by_name() -> io::Result<[Descriptors; 2]> {
+fn stream_by_name() -> Result<[Descriptors; 2]> {
     let name = address()?;
     let listener = UnixListener::bind_addr(&name)?;
     let first = UnixStream::connect_addr(&name)?;
@@ -114,7 +111,7 @@ fn stream_by_name() -> io::Result<[Descriptors; 2]> {
 }
 
 /// Two sockets with names, each connected to the other's.
-fn datagrams_by_name() -> io::Result<[Descriptors; 2]> {
+fn datagrams_by_name() -> Result<[Descriptors; 2]> {
     let names = [address()?, address()?];
     let first = UnixDatagram::bind_addr(&names[0])?;
     let second = UnixDatagram::bind_addr(&names[1])?;
@@ -141,20 +138,17 @@ pub(super) struct Queues {
 impl Queues {
     /// Both ends, for messages of at most `bytes`.
     pub(super) fn pair(bytes: usize) -> Result<[Queues; 2]> {
-        let queue = || -> Result<MessageQueue> {
+        let queue = || {
             let name = CString::new(unique()).expect("no zero byte in the name");
-            MessageQueue::new(&name, QUEUE_MESSAGES, bytes).with_context(|| {
+            let queue = MessageQueue::new(&name, QUEUE_MESSAGES, bytes).with_context(|| {
                 format!(
                     "a queue of {QUEUE_MESSAGES} messages of {bytes} B: fs.mqueue.msgsize_max, \
                      fs.mqueue.msg_max and `ulimit -q` limit it"
                 )
-            })
+            })?;
+            Ok((queue.try_clone()?, queue))
         };
-        let (there, back) = (queue()?, queue()?);
-        Ok([
-            Queues { input: back.try_clone()?, output: there.try_clone()? },
-            Queues { input: there, output: back },
-        ])
+        ends(queue, |input, output| Queues { input, output })
     }
 }
 
@@ -183,8 +177,8 @@ pub(super) struct Rings {
 impl Rings {
     /// Both ends of rings of `capacity` bytes.
     pub(super) fn pair(capacity: usize) -> Result<[Rings; 2]> {
-        let (there, back) = (shared_stream(capacity)?, shared_stream(capacity)?);
-        Ok([Rings { input: back.1, output: there.0 }, Rings { input: there.1, output: back.0 }])
+        let stream = || Ok(shared_stream(capacity).map(|(into, out)| (out, into))?);
+        ends(stream, |input, output| Rings { input, output })
     }
 }
 

@@ -24,20 +24,26 @@ impl Slope {
     }
 }
 
+/// What cases of several sizes have, by what their slope is of, in order.
+fn by_slope<T>(cases: impl Iterator<Item = (Creation, T)>) -> Vec<(Slope, Vec<T>)> {
+    let mut all: Vec<(Slope, Vec<T>)> = Vec::new();
+    for (case, of) in cases {
+        let slope = Slope::of(&case);
+        match all.iter_mut().find(|(is, _)| *is == slope) {
+            Some((_, ofs)) => ofs.push(of),
+            None => all.push((slope, vec![of])),
+        }
+    }
+    all.order_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
+    all
+}
+
 /// A slope for every call and pages of two sizes or more, and the ratio.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     let cases = series.iter().flat_map(|series| &series.cases);
     let cases: Vec<Creation> = cases.filter_map(|case| Creation::of(&case.id)).collect();
-    let mut slopes: Vec<(Slope, usize)> = Vec::new();
-    for slope in cases.iter().map(Slope::of) {
-        match slopes.iter_mut().find(|(is, _)| *is == slope) {
-            Some((_, sizes)) => *sizes += 1,
-            None => slopes.push((slope, 1)),
-        }
-    }
-    slopes.order_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
-    let slopes = slopes.iter().filter(|(_, sizes)| *sizes > 1);
-    let slopes = slopes.map(|(slope, _)| slope.id());
+    let slopes = by_slope(cases.iter().map(|case| (case.clone(), ()))).into_iter();
+    let slopes = slopes.filter(|(_, sizes)| sizes.len() > 1).map(|(slope, _)| slope.id());
     let forks = cases.iter().filter(|case| is_plain_fork(case));
     let least = forks.min_by_key(|case| case.resident);
     slopes.chain(least.map(Creation::id)).collect()
@@ -54,18 +60,12 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
     };
     let mut derived = Vec::new();
     for (name, of) in SLOPES {
-        let mut all: Vec<(Slope, Vec<(f64, f64)>)> = Vec::new();
-        for (case, ns) in figures(of) {
-            let slope = Slope::of(&case);
-            let pages = resident_pages(site, case.resident, case.pages == Kept::Huge) as f64;
-            match all.iter_mut().find(|(is, _)| *is == slope) {
-                Some((_, points)) => points.push((pages, ns)),
-                None => all.push((slope, vec![(pages, ns)])),
-            }
-        }
-        all.order_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
-        let slopes = all.iter().filter_map(|(slope, points)| {
-            Some(DerivedValue::new(slope.id(), name, relative_slope(points)?))
+        let points = figures(of).map(|(case, ns)| {
+            let pages = resident_pages(site, case.resident, case.pages == Kept::Huge);
+            (case, (pages as f64, ns))
+        });
+        let slopes = by_slope(points).into_iter().filter_map(|(slope, points)| {
+            Some(DerivedValue::new(slope.id(), name, relative_slope(&points)?))
         });
         derived.extend(slopes);
     }

@@ -69,6 +69,8 @@ pub(super) struct Line {
     pub(super) processes: usize,
     /// The runs, ascending; neighbours are of different processes.
     pub(super) runs: Vec<Run>,
+    /// One between each run and the next.
+    pub(super) switches: Vec<Switch>,
     /// Time in which two processes claim to have run at once, which one CPU does not allow.
     pub(super) overlap_ticks: u64,
 }
@@ -80,8 +82,7 @@ pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
         stretches.extend(log.stretches(window).map(|(start, end)| (start, end, process)));
     }
     stretches.sort_unstable();
-    let (mut runs, mut overlap_ticks) = (Vec::<Run>::new(), 0);
-    let mut latest = 0;
+    let (mut runs, mut overlap_ticks, mut latest) = (Vec::<Run>::new(), 0, 0);
     for (start, end, process) in stretches {
         overlap_ticks += latest.min(end).saturating_sub(start);
         latest = latest.max(end);
@@ -93,31 +94,39 @@ pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
             _ => runs.push(Run { process, start, end, inside: Vec::new() }),
         }
     }
-    Line { processes: logs.len(), runs, overlap_ticks }
+    let mut ran = vec![false; logs.len()];
+    let switch = |(run, pair): (usize, &[Run])| {
+        ran[pair[0].process] = true;
+        Switch {
+            run,
+            from: pair[0].process,
+            to: pair[1].process,
+            at: pair[0].end,
+            ticks: pair[1].start.checked_sub(pair[0].end),
+            is_first: !ran[pair[1].process],
+        }
+    };
+    let switches = runs.windows(2).enumerate().map(switch).collect();
+    Line { processes: logs.len(), runs, switches, overlap_ticks }
 }
 
 impl Line {
     pub(super) fn span(&self) -> u64 {
-        match (self.runs.first(), self.runs.last()) {
-            (Some(first), Some(last)) => last.end.saturating_sub(first.start),
-            _ => 0,
-        }
+        let ends = self.runs.first().zip(self.runs.last());
+        ends.map_or(0, |(first, last)| last.end.saturating_sub(first.start))
     }
 
     /// The runs whose both ends were seen: all but the first and the last.
     pub(super) fn whole(&self) -> &[Run] {
-        match self.runs.len() {
-            0..=2 => &[],
-            count => &self.runs[1..count - 1],
-        }
+        self.runs.get(1..self.runs.len().saturating_sub(1)).unwrap_or_default()
+    }
+
+    fn of(&self, process: usize) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.process == process)
     }
 
     pub(super) fn had(&self) -> Vec<u64> {
-        let mut had = vec![0; self.processes];
-        for run in &self.runs {
-            had[run.process] += run.had();
-        }
-        had
+        (0..self.processes).map(|process| self.of(process).map(Run::had).sum()).collect()
     }
 
     /// Share of the time in which no process ran: inside runs, and in all.
@@ -125,7 +134,7 @@ impl Line {
         let span = self.span();
         let gaps = self.runs.iter().flat_map(|run| &run.inside);
         let inside: u64 = gaps.map(|gap| gap.ticks()).sum();
-        let between: u64 = self.switches().iter().filter_map(|of| of.ticks).sum();
+        let between: u64 = self.switches.iter().filter_map(|of| of.ticks).sum();
         let share = |ticks: u64| ticks as f64 / span as f64;
         (span > 0).then(|| (share(inside), share(inside + between)))
     }
@@ -138,33 +147,10 @@ impl Line {
         (squares > 0.0).then(|| sum * sum / (had.len() as f64 * squares))
     }
 
-    pub(super) fn switches(&self) -> Vec<Switch> {
-        let mut ran = vec![false; self.processes];
-        let pairs = self.runs.windows(2).enumerate();
-        pairs
-            .map(|(run, pair)| {
-                ran[pair[0].process] = true;
-                Switch {
-                    run,
-                    from: pair[0].process,
-                    to: pair[1].process,
-                    at: pair[0].end,
-                    ticks: pair[1].start.checked_sub(pair[0].end),
-                    is_first: !ran[pair[1].process],
-                }
-            })
-            .collect()
-    }
-
     /// Processes in the order in which they ran first; those that never ran are not in it.
     pub(super) fn order(&self) -> Vec<usize> {
-        let mut order = Vec::new();
-        for run in &self.runs {
-            if !order.contains(&run.process) {
-                order.push(run.process);
-            }
-        }
-        order
+        let firsts = self.switches.iter().filter(|of| of.is_first).map(|of| of.to);
+        self.runs.first().map(|run| run.process).into_iter().chain(firsts).collect()
     }
 
     /// Share of the switches that gave the CPU to the process that had waited longest: 1 is round
@@ -173,34 +159,28 @@ impl Line {
     pub(super) fn rotation(&self) -> Option<f64> {
         let mut last: Vec<Option<u64>> = vec![None; self.processes];
         let (mut in_turn, mut all) = (0_u64, 0_u64);
-        for pair in self.runs.windows(2) {
-            last[pair[0].process] = Some(pair[0].end);
-            if last.iter().any(Option::is_none) {
-                continue;
+        for Switch { from, to, at, .. } in &self.switches {
+            last[*from] = Some(*at);
+            if last.iter().all(Option::is_some) {
+                all += 1;
+                in_turn += u64::from(last.iter().min() == Some(&last[*to]));
             }
-            all += 1;
-            in_turn += u64::from(last.iter().min() == Some(&last[pair[1].process]));
         }
         (all > 0).then(|| in_turn as f64 / all as f64)
     }
 
-    /// Time that others had inside a process' runs, if they came so many times: the longest of its
-    /// interruptions, because an interrupt's handler is shorter than two switches and a program as
-    /// a rule. Their time between two runs is part of the switch and cannot be separated.
-    pub(super) fn foreign_ticks(&self, process: usize, times: u64) -> u64 {
-        let runs = self.runs.iter().filter(|run| run.process == process);
-        let mut lengths: Vec<u64> =
-            runs.flat_map(|run| &run.inside).map(|gap| gap.ticks()).collect();
+    /// How often others ran inside a process' runs, and for how many ticks, if the kernel counted so
+    /// many involuntary switches while it logged: those that its log does not show as one, after
+    /// which the same one ran again. At most one of them may be its last gap, whose other end lies
+    /// behind the window. They had the longest of its interruptions, because an interrupt's handler
+    /// is shorter than two switches and a program as a rule. Their time between two runs is part of
+    /// the switch and cannot be separated.
+    pub(super) fn others(&self, process: usize, counted: u64) -> (u64, u64) {
+        let times = counted.saturating_sub(self.of(process).count() as u64);
+        let gaps = self.of(process).flat_map(|run| &run.inside);
+        let mut lengths: Vec<u64> = gaps.map(|gap| gap.ticks()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
-        lengths.iter().take(times as usize).sum()
-    }
-
-    /// Involuntary switches away from a process that its log does not show as one, of so many that
-    /// the kernel counted while it logged: another's process ran, and then the same one again. At
-    /// most one of them may be its last gap, whose other end lies behind the window.
-    pub(super) fn hidden(&self, process: usize, counted: u64) -> u64 {
-        let ended = self.runs.iter().filter(|run| run.process == process);
-        counted.saturating_sub(ended.count() as u64)
+        (times, lengths.iter().take(times as usize).sum())
     }
 }
 

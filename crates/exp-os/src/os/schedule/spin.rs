@@ -98,20 +98,25 @@ fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Sp
 
 /// All ended as they should. One that ended otherwise is named before those that waited for it.
 fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
-    let first = |is: &dyn Fn(i32) -> bool| {
-        let ended = |ending: &Ending| matches!(ending, Ending::Exited(status) if !is(*status));
-        endings.iter().position(|ending| !ended(ending)).map(|at| at + 1)
+    let rank = |ending: &Ending| match ending {
+        Ending::Exited(0) => None,
+        Ending::Exited(FULL) => Some(1),
+        Ending::Exited(LOST) => Some(2),
+        _ => Some(0),
     };
-    if let Some(number) = first(&|status| ![0, FULL, LOST].contains(&status)) {
-        bail!("process {number} of {} ended {}", endings.len(), endings[number - 1]);
+    let ended = endings.iter().enumerate().filter_map(|(at, of)| Some((rank(of)?, at + 1)));
+    match ended.min() {
+        None => Ok(()),
+        Some((0, number)) => {
+            bail!("process {number} of {} ended {}", endings.len(), endings[number - 1])
+        }
+        Some((1, number)) => {
+            bail!("process {number} found more than {} gaps before the window's end", of.room)
+        }
+        Some((_, number)) => {
+            bail!("process {number} timed out waiting for the others to be ready")
+        }
     }
-    if let Some(number) = first(&|status| status == FULL) {
-        bail!("process {number} found more than {} gaps before the window's end", of.room);
-    }
-    if let Some(number) = first(&|status| status == LOST) {
-        bail!("process {number} timed out waiting for the others to be ready");
-    }
-    Ok(())
 }
 
 /// A process: meets the others, then reads the counter until the window's end.

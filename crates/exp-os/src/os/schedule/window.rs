@@ -15,7 +15,7 @@ pub(super) const TIMELINE: &str = "timeline";
 /// Kind of the trace with a row for each switch.
 pub(super) const SWITCHES: &str = "switches";
 /// Kind of the trace with a row for each process.
-pub(super) const PROCESSES: &str = "processes";
+const PROCESSES: &str = "processes";
 /// Largest number of processes with separate quantities and shares.
 const NAMED_MAX: usize = 16;
 /// Names of what is no process, after those of the processes.
@@ -27,11 +27,20 @@ const NOTED: f64 = 0.001;
 
 struct Seen<'spun> {
     line: Line,
-    switches: Vec<Switch>,
     grid: Option<Grid>,
     tick_ns: f64,
     clock: Clock,
     spun: &'spun Spun,
+    /// By process.
+    each: Vec<Each>,
+}
+
+struct Each {
+    /// Of the time.
+    share: f64,
+    /// Whole ones, and their median in ns.
+    slices: usize,
+    slice_ns: Option<f64>,
 }
 
 pub(super) fn write(
@@ -54,25 +63,26 @@ pub(super) fn write(
         },
         seen.window_ns() / 1e6
     );
-    let (switches, ticks) = seen.others();
-    let time_ns = seen.clock.ns(ticks);
-    bench.declare(Declared::Others { switches, time_ns });
+    let (others, ticks) = seen.others();
+    let others_ns = seen.clock.ns(ticks);
+    bench.declare(Declared::Others { switches: others, time_ns: others_ns });
     let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
-    let mut notes = seen.notes(moved);
-    if bench.order().round == 1 {
-        // What differs a little from round to round is in the quantities and traces of each.
-        notes.push(format!("the threshold of a gap in the first round: {}", threshold.because));
-        notes.push(seen.processes_told());
-        notes.extend(seen.grid.and_then(|grid| grid.told()));
-    }
+    let round = bench.order().round;
     let samples = bench.record(case, "slice", slices)?;
-    samples.notes.extend(notes);
+    samples.notes.extend(seen.notes(moved));
+    if round == 1 {
+        // What differs a little from round to round is in the quantities and traces of each.
+        let because = &threshold.because;
+        samples.notes.push(format!("the threshold of a gap in the first round: {because}"));
+        samples.notes.push(seen.processes_told());
+        samples.notes.extend(seen.grid.and_then(|grid| grid.told()));
+    }
     samples.set_quantities([
         ("threshold_ns", threshold.ns),
         ("read_to_read_ns", threshold.read_to_read_ns),
         ("whole_slices", seen.line.whole().len() as f64),
-        ("others_switches", switches as f64),
-        ("others_ns", time_ns),
+        ("others_switches", others as f64),
+        ("others_ns", others_ns),
         ("birth_order", in_order(&spun.births)),
         // Where the window of the list of switches lies in time, so that what the kernel saw
         // meanwhile can be laid beside it (scripts/agree/noise).
@@ -83,56 +93,35 @@ pub(super) fn write(
     bench.record(case, "slice_ticks", Values::blocks(ticks))?;
     let (switches, among) = seen.switch_lengths();
     bench.record(case, "switch", switches)?.notes.extend(among);
-    write_shares(bench, case, &seen)?;
+    for (metric, share, note) in seen.shares()? {
+        bench.record(case, metric, Values::block(share))?.notes.extend(note);
+    }
     seen.trace(bench, case)
-}
-
-/// Writes the figures that are one share a window.
-fn write_shares(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
-    let (on_tick, why_not) = seen.on_tick();
-    let (interrupted, lost) = seen.line.lost().context("nothing ran in the window")?;
-    let fairness = seen.line.fairness().context("nothing ran in the window")?;
-    for (metric, share) in [
-        ("on_tick", Some(on_tick)),
-        ("rotation", seen.rotation()),
-        ("fairness", Some(fairness)),
-        ("interrupted", Some(interrupted)),
-        ("lost", Some(lost)),
-    ] {
-        let Some(share) = share else { continue };
-        let samples = bench.record(case, metric, Values::block(share))?;
-        match metric {
-            "on_tick" => samples.notes.extend(why_not.clone()),
-            "rotation" => samples.notes.push(pattern(share)),
-            "fairness" => samples.notes.extend(seen.starved()),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn pattern(rotation: f64) -> String {
-    if rotation == 1.0 {
-        "round robin in some rounds: each waits until all others have run".to_owned()
-    } else {
-        "not round robin in some rounds: some come again before others".to_owned()
-    }
 }
 
 impl<'spun> Seen<'spun> {
     fn new(spun: &'spun Spun, clock: Clock, tick_ns: f64) -> Result<Self> {
         let line = line::merged(&spun.logs, spun.window);
-        let mut seen = Seen { switches: line.switches(), line, grid: None, tick_ns, clock, spun };
+        let mut seen = Seen { line, grid: None, tick_ns, clock, spun, each: Vec::new() };
         let overlap_ns = clock.ns(seen.line.overlap_ticks);
         ensure!(
             overlap_ns <= OVERLAP_MAX * seen.window_ns(),
             "two processes seem to have run at the same time for {overlap_ns:.0} ns: the counter \
              of this CPU jumped, or they were on different CPUs"
         );
-        let in_ns = |starts: Vec<u64>| starts.into_iter().map(|start| seen.at(start)).collect();
-        let switches_ns: Vec<f64> = in_ns(seen.switches.iter().map(|of| of.at).collect());
-        let gaps_ns: Vec<f64> = in_ns(seen.gap_starts());
-        seen.grid = Grid::of(&switches_ns, &gaps_ns, tick_ns);
+        let line = &seen.line;
+        let switches_ns: Vec<f64> = line.switches.iter().map(|of| seen.at(of.at)).collect();
+        let inside = line.runs.iter().flat_map(|run| &run.inside);
+        let mut gaps_ns: Vec<f64> = inside.map(|gap| seen.at(gap.start)).collect();
+        gaps_ns.extend(&switches_ns);
+        gaps_ns.sort_unstable_by(f64::total_cmp);
+        let each = line.had().into_iter().enumerate().map(|(process, had)| {
+            let whole = line.whole().iter().filter(|run| run.process == process);
+            let slices: Vec<f64> = whole.map(|run| seen.slice(run)).collect();
+            let share = had as f64 / line.span() as f64;
+            Each { share, slices: slices.len(), slice_ns: median(&slices) }
+        });
+        (seen.each, seen.grid) = (each.collect(), Grid::of(&switches_ns, &gaps_ns, tick_ns));
         Ok(seen)
     }
 
@@ -149,18 +138,10 @@ impl<'spun> Seen<'spun> {
         self.clock.ns(run.ticks())
     }
 
-    fn gap_starts(&self) -> Vec<u64> {
-        let inside = self.line.runs.iter().flat_map(|run| &run.inside);
-        let mut starts: Vec<u64> = inside.map(|gap| gap.start).collect();
-        starts.extend(self.switches.iter().map(|of| of.at));
-        starts.sort_unstable();
-        starts
-    }
-
     /// Switches in ns; those from the wait for the start only where there are no others.
     fn switch_lengths(&self) -> (Vec<f64>, Option<String>) {
         let lengths = |first_too: bool| -> Vec<f64> {
-            let counted = self.switches.iter().filter(|of| first_too || !of.is_first);
+            let counted = self.line.switches.iter().filter(|of| first_too || !of.is_first);
             counted.filter_map(|of| Some(self.clock.ns(of.ticks?))).collect()
         };
         let settled = lengths(false);
@@ -175,71 +156,55 @@ impl<'spun> Seen<'spun> {
         self.grid.as_ref().is_some_and(|grid| grid.is_on(self.at(of.at)))
     }
 
-    /// Share of switches on a tick, and what must be known of it.
-    fn on_tick(&self) -> (f64, Option<String>) {
-        let on = self.switches.iter().filter(|of| self.is_on_tick(of));
-        let share = on.count() as f64 / self.switches.len() as f64;
-        let why = self.grid.is_none().then(|| {
+    /// The figures that are one share a window, and what must be known of them.
+    fn shares(&self) -> Result<impl Iterator<Item = (&'static str, f64, Option<String>)>> {
+        let line = &self.line;
+        let (interrupted, lost) = line.lost().context("nothing ran in the window")?;
+        let on = line.switches.iter().filter(|of| self.is_on_tick(of)).count();
+        let on_tick = on as f64 / line.switches.len() as f64;
+        let no_tick = self.grid.is_none().then(|| {
             format!(
                 "no tick of {:.3} ms among the gaps, so no switch counts as being on a tick",
                 self.tick_ns / 1e6
             )
         });
-        (share, why)
+        // Of two each can only follow the other.
+        let rotation = (line.processes > 2).then(|| line.rotation()).flatten();
+        let pattern = rotation.map(|rotation| match rotation == 1.0 {
+            true => "round robin in some rounds: each waits until all others have run".to_owned(),
+            false => "not round robin in some rounds: some come again before others".to_owned(),
+        });
+        let starved = (line.order().len() < line.processes)
+            .then(|| "some processes never ran in the window in some rounds".to_owned());
+        let shares = [
+            ("on_tick", Some(on_tick), no_tick),
+            ("rotation", rotation, pattern),
+            ("fairness", line.fairness(), starved),
+            ("interrupted", Some(interrupted), None),
+            ("lost", Some(lost), None),
+        ];
+        Ok(shares.into_iter().filter_map(|(metric, share, note)| Some((metric, share?, note))))
     }
 
-    /// Share of switches to the process that has waited longest, where there is a choice and all
-    /// ran.
-    fn rotation(&self) -> Option<f64> {
-        (self.line.processes > 2).then(|| self.line.rotation()).flatten()
-    }
-
-    fn starved(&self) -> Option<String> {
-        let ran = self.line.order().len();
-        (ran < self.line.processes)
-            .then(|| "some processes never ran in the window in some rounds".to_owned())
-    }
-
-    /// Each process' share of the time, its whole slices, and their median in ns.
-    fn each(&self) -> Vec<(f64, usize, Option<f64>)> {
-        let span = self.line.span() as f64;
-        let had = self.line.had().into_iter().enumerate();
-        had.map(|(process, had)| {
-            let runs = self.line.whole().iter().filter(|run| run.process == process);
-            let slices: Vec<f64> = runs.map(|run| self.slice(run)).collect();
-            (had as f64 / span, slices.len(), median(&slices))
-        })
-        .collect()
-    }
-
-    /// The same by name, where there are few enough for names.
-    fn by_process(&self) -> Vec<(String, f64)> {
-        if self.line.processes > NAMED_MAX {
-            return Vec::new();
-        }
-        let each = self.each().into_iter().enumerate();
-        each.flat_map(|(process, (share, _, slice_ns))| {
-            let number = process + 1;
+    /// What each process had by name, where there are few enough for names.
+    fn by_process(&self) -> impl Iterator<Item = (String, f64)> {
+        let are_few = self.line.processes <= NAMED_MAX;
+        let each = (1..).zip(&self.each).filter(move |_| are_few);
+        each.flat_map(|(number, Each { share, slice_ns, .. })| {
             let slice = slice_ns.map(|ns| (format!("slice_{number}_ns"), ns));
-            [Some((format!("share_{number}"), share)), slice]
+            [Some((format!("share_{number}"), *share)), slice].into_iter().flatten()
         })
-        .flatten()
-        .collect()
     }
 
     /// The order of first run and the share of each, in words.
     fn processes_told(&self) -> String {
-        let list = |order: &[usize]| -> String {
+        let list = |order: &[usize]| {
             let numbers: Vec<String> = order.iter().map(|of| (of + 1).to_string()).collect();
             numbers.join(" ")
         };
-        let each = self.each();
-        let shares: Vec<String> = each
-            .iter()
-            .take(NAMED_MAX)
-            .map(|(share, ..)| format!("{:.1}", 100.0 * share))
-            .collect();
-        let more = if each.len() > NAMED_MAX { " …" } else { "" };
+        let named = self.each.iter().take(NAMED_MAX);
+        let shares: Vec<String> = named.map(|each| format!("{:.1}", 100.0 * each.share)).collect();
+        let more = if self.each.len() > NAMED_MAX { " …" } else { "" };
         format!(
             "processes in the first round: first run after fork {}; in the window {}; shares of the time \
              {}{more} %",
@@ -249,32 +214,25 @@ impl<'spun> Seen<'spun> {
         )
     }
 
-    /// Rows: number, rank of the first run after fork, whole slices, their median, share.
+    /// Rows: number, rank of the first run after fork, whole slices, their median, share. One that
+    /// had no whole slice has no length of one.
     fn processes(&self) -> Vec<Vec<f64>> {
-        let each = self.each().into_iter().enumerate();
-        each.filter_map(|(process, (share, slices, slice_ns))| {
+        let row = |(process, each): (usize, &Each)| {
             let rank = self.spun.births.iter().position(|of| *of == process)? + 1;
-            Some(vec![
-                process as f64,
-                rank as f64,
-                slices as f64,
-                // One that had no whole slice has no length of one.
-                slice_ns?,
-                share,
-            ])
-        })
-        .collect()
+            let slices = each.slices as f64;
+            Some(vec![process as f64, rank as f64, slices, each.slice_ns?, each.share])
+        };
+        self.each.iter().enumerate().filter_map(row).collect()
     }
 
     /// Involuntary switches that are not the processes' own, and the time that others had in them.
     fn others(&self) -> (u64, u64) {
-        (0..self.line.processes).fold((0, 0), |(switches, ticks), process| {
-            let times = self.line.hidden(process, self.spun.forced[process]);
-            (switches + times, ticks + self.line.foreign_ticks(process, times))
-        })
+        let counted = self.spun.forced.iter().enumerate();
+        let others = counted.map(|(process, counted)| self.line.others(process, *counted));
+        others.fold((0, 0), |all, of| (all.0 + of.0, all.1 + of.1))
     }
 
-    fn notes(&self, moved: &Snapshot) -> Vec<String> {
+    fn notes(&self, moved: &Snapshot) -> impl Iterator<Item = String> {
         let is_much = |ns: Option<u64>| ns.is_some_and(|ns| ns as f64 > NOTED * self.window_ns());
         [
             (true, "the window's first and last slice are left out"),
@@ -296,20 +254,18 @@ impl<'spun> Seen<'spun> {
         .into_iter()
         .filter(|(is_so, _)| *is_so)
         .map(|(_, note)| note.to_owned())
-        .collect()
     }
 
     fn trace(&self, bench: &mut Bench, case: &Case) -> Result<()> {
-        let processes = self.line.processes;
-        let states = (1..=processes).map(|number| format!("process {number}"));
+        let names: Vec<String> = (1..=self.line.processes).map(|of| of.to_string()).collect();
+        let states = names.iter().map(|number| format!("process {number}"));
         let states: Vec<String> = states.chain(NOT_RUNNING.map(str::to_owned)).collect();
         let columns = ["start_ns", "duration_ns", "state"];
         let trace = bench.trace(case, TIMELINE, &columns, self.timeline())?;
         trace.names.put("state", states);
         let columns = ["at_ns", "from", "to", "switch_ns", "slice_ns", "slice_ticks", "on_tick"];
-        let rows = self.switches.iter().filter_map(|of| self.row(of)).collect();
+        let rows = self.line.switches.iter().filter_map(|of| self.row(of)).collect();
         let trace = bench.trace(case, SWITCHES, &columns, rows)?;
-        let names: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
         for column in ["from", "to"] {
             trace.names.put(column, names.clone());
         }
@@ -321,35 +277,29 @@ impl<'spun> Seen<'spun> {
     }
 
     fn timeline(&self) -> Vec<Vec<f64>> {
-        let processes = self.line.processes as f64;
-        let row = |start: u64, end: u64, state: f64| {
+        let [interrupted, none] = [0, 1].map(|at| self.line.processes + at);
+        let row = |(start, end, state): (u64, u64, usize)| {
             let start_ns = self.at(start);
-            vec![start_ns, self.at(end) - start_ns, state]
+            vec![start_ns, self.at(end) - start_ns, state as f64]
         };
         let mut rows = Vec::new();
         for (number, run) in self.line.runs.iter().enumerate() {
             let mut from = run.start;
             for Gap { start, end } in run.inside.iter().copied() {
-                rows.push(row(from, start, run.process as f64));
-                rows.push(row(start, end, processes));
+                rows.extend([(from, start, run.process), (start, end, interrupted)].map(row));
                 from = end;
             }
-            rows.push(row(from, run.end, run.process as f64));
-            if let Some(next) = self.line.runs.get(number + 1)
-                && next.start > run.end
-            {
-                rows.push(row(run.end, next.start, processes + 1.0));
-            }
+            rows.push(row((from, run.end, run.process)));
+            let next = self.line.runs.get(number + 1).filter(|next| next.start > run.end);
+            rows.extend(next.map(|next| row((run.end, next.start, none))));
         }
         rows
     }
 
     /// A row of the table of switches; none for the first, whose slice the window's begin has cut.
     fn row(&self, of: &Switch) -> Option<Vec<f64>> {
-        if of.run == 0 {
-            return None;
-        }
-        let slice_ns = self.slice(&self.line.runs[of.run]);
+        let run = self.line.runs.get(of.run).filter(|_| of.run > 0)?;
+        let slice_ns = self.slice(run);
         Some(vec![
             self.at(of.at),
             of.from as f64,
@@ -362,6 +312,7 @@ impl<'spun> Seen<'spun> {
     }
 }
 
+/// Share of the pairs that are in ascending order.
 fn in_order(order: &[usize]) -> f64 {
     let count = order.len();
     let ascending: usize =

@@ -2,7 +2,7 @@
 
 use super::Parties;
 use super::token::{self, Ends};
-use bench::measure::party;
+use bench::measure::{Finally, party};
 use bench::prelude::*;
 use host::refused;
 use laws::os::switch::Via;
@@ -22,7 +22,7 @@ use std::time::Instant;
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// A batch that takes longer has lost a party.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time that threads have to end after the command.
+/// Time that a thread has to end after the command.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Status of a party's process or thread that lost the token.
 const LOST: i32 = 1;
@@ -41,40 +41,17 @@ pub(super) struct Plan {
     pub(super) working_set: u64,
 }
 
-/// The others. Processes are killed and reaped when dropped, threads need a command to end.
-enum Others {
-    Processes(Vec<Child>),
-    Threads(Vec<JoinHandle<i32>>),
-}
-
-impl Others {
-    /// Waits until all have ended, threads no longer than [`END_WITHIN`], and checks how.
-    fn finish(self) -> Result<()> {
-        match self {
-            Others::Processes(children) => {
-                for child in children {
-                    child.succeed().context("a party")?;
-                }
-            }
-            Others::Threads(handles) => {
-                let until = Instant::now() + END_WITHIN;
-                for handle in handles {
-                    while !handle.is_finished() {
-                        ensure!(
-                            Instant::now() < until,
-                            "a party's thread did not end within {END_WITHIN:?}"
-                        );
-                        thread::sleep(Duration::from_micros(50));
-                    }
-                    match handle.join() {
-                        Ok(0) => {}
-                        Ok(status) => bail!("a party's thread ended with status {status}"),
-                        Err(_) => bail!("a party's thread panicked"),
-                    }
-                }
-            }
-        }
-        Ok(())
+/// Waits until a party's thread has ended, no longer than [`END_WITHIN`], and checks how.
+fn join(thread: JoinHandle<i32>) -> Result<()> {
+    let until = Instant::now() + END_WITHIN;
+    while !thread.is_finished() {
+        ensure!(Instant::now() < until, "a party's thread did not end within {END_WITHIN:?}");
+        thread::sleep(Duration::from_micros(50));
+    }
+    match thread.join() {
+        Ok(0) => Ok(()),
+        Ok(status) => bail!("a party's thread ended with status {status}"),
+        Err(_) => bail!("a party's thread panicked"),
     }
 }
 
@@ -86,29 +63,16 @@ pub(super) struct Circle {
     /// The same way back to oneself.
     own: Ends,
     array: Vec<Line>,
-    others: Others,
+    /// The others: processes, which are killed and reaped when dropped, or one thread, which needs
+    /// a command to end.
+    processes: Vec<Child>,
+    thread: Option<JoinHandle<i32>>,
     handovers: u64,
     deadline: Deadline,
     /// When the deadline is, which also falls to signals of others.
     until: Instant,
-    _patience: Option<Patience>,
-}
-
-/// The calling thread is under SCHED_BATCH until this is dropped.
-struct Patience;
-
-impl Patience {
-    fn new() -> Result<Patience> {
-        place::batch().context("SCHED_BATCH")?;
-        Ok(Patience)
-    }
-}
-
-impl Drop for Patience {
-    fn drop(&mut self) {
-        // The way back needs no right, and a round that could not go back ends with its worker.
-        let _ = place::normal();
-    }
+    /// The calling thread is under SCHED_BATCH until this is dropped.
+    _patience: Option<Finally<fn()>>,
 }
 
 impl Circle {
@@ -116,7 +80,8 @@ impl Circle {
     /// is the first party and must be on the plan's first CPU.
     pub(super) fn form(plan: &Plan) -> Result<Circle> {
         let size = plan.cpus.len();
-        ensure!(size >= 2, "a circle of {size}");
+        let is_whole = size == 2 || size > 2 && plan.kind == Parties::Processes;
+        ensure!(is_whole, "a circle of {size} {:?}", plan.kind);
         ensure!(
             place::current_cpu() == plan.cpus[0],
             "the measuring party is on CPU {}, not {}",
@@ -128,14 +93,32 @@ impl Circle {
             Parties::Threads => Scope::Process,
         };
         // The others inherit it.
-        let patience = plan.patient.then(Patience::new).transpose()?;
+        let mut patience = None;
+        if plan.patient {
+            place::batch().context("SCHED_BATCH")?;
+            // The way back needs no right, and a round that could not go back ends with its worker.
+            patience = Some(Finally((|| _ = place::normal()) as fn()));
+        }
         let board = Arc::new(Board(party::Board::new(size)?));
         let mut ends: Vec<Option<Ends>> =
             token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
-        let others = match plan.kind {
-            Parties::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
-            Parties::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
-        };
+        let (mut processes, mut thread) = (Vec::new(), None);
+        match plan.kind {
+            Parties::Processes => {
+                processes = party::processes(1..size, |party| {
+                    let mine = ends[party].take();
+                    // What it inherited of the others', so that their loss is seen.
+                    ends.iter_mut().for_each(|other| *other = None);
+                    mine.map_or(LOST, |mine| serve(plan, &board, party, &mine))
+                })?;
+            }
+            Parties::Threads => {
+                let (mine, plan, board) = (ends[1].take(), plan.clone(), Arc::clone(&board));
+                let work = move || mine.map_or(LOST, |mine| serve(&plan, &board, 1, &mine));
+                let made = thread::Builder::new().spawn(work).map_err(refused::explained);
+                thread = Some(made.context("making thread 2 of 2")?);
+            }
+        }
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Created after the others, which must not inherit it.
         let mut own = token::circle(plan.via, 1, scope)?;
@@ -146,7 +129,8 @@ impl Circle {
             own: own.pop().context("the way back to oneself")?,
             array: array(plan.working_set),
             board,
-            others,
+            processes,
+            thread,
             handovers: 0,
             deadline,
             until: Instant::now() + PATIENCE,
@@ -239,9 +223,9 @@ impl Circle {
     fn settle(&mut self) -> Result<()> {
         if self.ends.are_restless() {
             self.ends.before_rest();
-            self.board.order(Command::Rest);
+            self.board.order(REST);
             self.lap()?;
-            self.board.order(Command::Run);
+            self.board.order(RUN);
         }
         Ok(())
     }
@@ -250,11 +234,11 @@ impl Circle {
     /// each moment of a count is the party's own turn.
     pub(super) fn switches(&mut self) -> Result<Switches> {
         self.renew()?;
-        self.board.order(Command::Report);
+        self.board.order(REPORT);
         self.first_lap()?;
         self.board.report(0);
         let handovers = self.handovers;
-        self.board.order(Command::Run);
+        self.board.order(RUN);
         self.settle()?;
         let mut all = Switches { handovers, ..Switches::default() };
         for (party, cpu) in self.plan.cpus.iter().enumerate() {
@@ -275,102 +259,54 @@ impl Circle {
 
     pub(super) fn end(mut self) -> Result<()> {
         self.renew()?;
-        self.board.order(Command::End);
+        self.board.order(END);
         self.first_lap()?;
-        let none = Others::Threads(Vec::new());
-        std::mem::replace(&mut self.others, none).finish()
+        for child in std::mem::take(&mut self.processes) {
+            child.succeed().context("a party")?;
+        }
+        self.thread.take().map_or(Ok(()), join)
     }
 }
 
 impl Drop for Circle {
     fn drop(&mut self) {
-        if let Others::Threads(handles) = &mut self.others {
-            end_threads(&self.board, Some(&self.ends), std::mem::take(handles));
+        if let Some(thread) = self.thread.take() {
+            self.board.order(END);
+            // Of no use where the other is gone; the caller reports why.
+            let _ = self.ends.rouse_and_send();
+            let _ = join(thread);
         }
     }
-}
-
-/// Has threads end that may wait anywhere: each hands the token on and ends.
-fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>>) {
-    if handles.is_empty() {
-        return;
-    }
-    board.order(Command::End);
-    if let Some(first) = first {
-        // Of no use where the next one is gone, and with it those behind.
-        let _ = first.rouse_and_send();
-    }
-    // The caller reports why they ended.
-    let _ = Others::Threads(handles).finish();
-}
-
-fn processes(plan: &Plan, board: &Board, ends: &mut [Option<Ends>]) -> Result<Vec<Child>> {
-    party::processes(1..plan.cpus.len(), |party| {
-        let mine = ends[party].take();
-        // What it inherited of the others', so that their loss is seen.
-        ends.iter_mut().for_each(|other| *other = None);
-        mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
-    })
-}
-
-fn threads(
-    plan: &Plan,
-    board: &Arc<Board>,
-    ends: &mut [Option<Ends>],
-) -> Result<Vec<JoinHandle<i32>>> {
-    let size = plan.cpus.len();
-    let mut handles = Vec::with_capacity(size - 1);
-    for party in 1..size {
-        let mine = ends[party].take().context("each party has its ends")?;
-        let (plan, theirs) = (plan.clone(), Arc::clone(board));
-        let made = thread::Builder::new().spawn(move || serve(&plan, &theirs, party, &mine));
-        match made {
-            Ok(handle) => handles.push(handle),
-            Err(error) => {
-                end_threads(board, ends[0].as_ref(), handles);
-                return Err(refused::explained(error))
-                    .with_context(|| format!("making thread {} of {size}", party + 1));
-            }
-        }
-    }
-    Ok(handles)
 }
 
 /// What every party but the measuring one does; returns its exit status.
 fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
-    if board.0.place(party, plan.cpus[party]).is_err() {
-        board.order(Command::End);
-        let _ = ends.send();
-        return NOT_PINNED;
-    }
-    // Best effort, as for the measuring thread.
-    let _ = place::nice(-20);
-    let array = array(plan.working_set);
-    black_box(sum(&array));
-    board.0.ready(party);
-    let outcome = pass_on(board, party, ends, &array);
-    if outcome.is_err() {
+    let status = if board.0.place(party, plan.cpus[party]).is_err() {
+        NOT_PINNED
+    } else {
+        // Best effort, as for the measuring thread.
+        let _ = place::nice(-20);
+        let array = array(plan.working_set);
+        black_box(sum(&array));
+        board.0.ready(party);
+        pass_on(board, party, ends, &array).map_or(LOST, |()| 0)
+    };
+    if status != 0 {
         // Those behind this party would wait for ever.
-        board.order(Command::End);
+        board.order(END);
         let _ = ends.send();
     }
-    match outcome {
-        Ok(()) => 0,
-        Err(_) => LOST,
-    }
+    status
 }
 
 fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
-    const RUN: u64 = Command::Run as u64;
-    const REPORT: u64 = Command::Report as u64;
-    const REST: u64 = Command::Rest as u64;
     loop {
         while let Err(error) = ends.receive() {
             // A signal, or yields without effect; a process whose circle is gone is killed.
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
             }
-            if board.is_over() {
+            if board.command() == END {
                 return ends.send();
             }
         }
@@ -394,15 +330,7 @@ fn array(working_set: u64) -> Vec<Line> {
     (0..lines).map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8])).collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum Command {
-    Run,
-    Report,
-    Rest,
-    End,
-}
-
+/// What the scheduler counted of all parties, and how often the token was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Switches {
     pub(super) voluntary: u64,
@@ -412,9 +340,25 @@ pub(super) struct Switches {
     pub(super) handovers: u64,
 }
 
+impl Switches {
+    pub(super) fn since(&self, before: &Switches) -> Switches {
+        Switches {
+            voluntary: self.voluntary - before.voluntary,
+            involuntary: self.involuntary - before.involuntary,
+            involuntary_here: self.involuntary_here - before.involuntary_here,
+            handovers: self.handovers - before.handovers,
+        }
+    }
+}
+
 /// The words that parties use to communicate: the command, then a place for each.
 struct Board(party::Board);
 
+/// Commands for the party that gets the token. The end is the last one.
+const RUN: u64 = 0;
+const REPORT: u64 = 1;
+const REST: u64 = 2;
+const END: u64 = 3;
 /// Words of a party's place.
 const CPU: usize = 0;
 const VOLUNTARY: usize = 1;
@@ -426,16 +370,11 @@ impl Board {
         self.0.common(0).load(Ordering::Acquire)
     }
 
-    /// Sets the command for all parties that get the token from now on. The end is the last one.
-    fn order(&self, command: Command) {
+    /// Sets the command for all parties that get the token from now on.
+    fn order(&self, command: u64) {
         let _ = self.0.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
-            (before != Command::End as u64).then_some(command as u64)
+            (before != END).then_some(command)
         });
-    }
-
-    #[inline]
-    fn is_over(&self) -> bool {
-        self.command() == Command::End as u64
     }
 
     fn report(&self, party: usize) {

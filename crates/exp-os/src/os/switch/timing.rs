@@ -16,12 +16,9 @@ const LAW_SHARE: f64 = 0.01;
 /// The quartets of a turn: of the hand-overs and of the one party.
 type Both = (Quartet, Quartet);
 
-#[derive(Debug)]
-pub(super) struct Timed {
-    /// Laps in the short batch of the hand-overs.
-    laps: u64,
-    /// Hand-overs of a lap.
-    size: u64,
+struct Timed {
+    /// Hand-overs in the short batch.
+    k: u64,
     /// Operations in the short batch of the one party.
     times: u64,
     turns: Turns<Both>,
@@ -29,86 +26,55 @@ pub(super) struct Timed {
     notes: Vec<String>,
 }
 
-impl Timed {
-    fn sides(&self) -> (Vec<Quartet>, Vec<Quartet>) {
-        self.turns.kept.iter().copied().unzip()
-    }
-
-    /// Hand-over less one party, turn by turn, in ns per hand-over; of any sign.
-    fn differences(&self) -> Vec<f64> {
-        let (handover, one_party) = self.sides();
-        let handovers = samples(&handover, self.laps * self.size);
-        let alone = samples(&one_party, self.times);
-        handovers.iter().zip(alone).map(|(a, b)| a - b).collect()
-    }
+/// Hand-over less one party, turn by turn, in ns per hand-over; of any sign.
+fn differences(turns: &[Both], k: u64, times: u64) -> Vec<f64> {
+    let (handover, one_party): (Vec<Quartet>, Vec<Quartet>) = turns.iter().copied().unzip();
+    let (handovers, alone) = (samples(&handover, k), samples(&one_party, times));
+    handovers.iter().zip(alone).map(|(a, b)| a - b).collect()
 }
 
-/// Times a case between two accounts of the scheduler's.
+/// Times a case between two accounts of the scheduler's, ends the circle, and writes the three
+/// figures down, if the scheduler says that hand-overs were measured.
 ///
 /// `row`: laps of the short batch at least.
-pub(super) fn time(circle: &mut Circle, row: u64, bench: &mut Bench) -> Result<(Timed, Counted)> {
+pub(super) fn measure(case: &Case, mut circle: Circle, row: u64, bench: &mut Bench) -> Result<()> {
     let before = circle.switches()?;
-    let timed = turns(circle, row, bench)?;
-    let counted = Counted::between(&before, &circle.switches()?);
+    let Timed { k, times, turns, notes } = turns(&mut circle, row, bench)?;
+    let counted = circle.switches()?.since(&before);
     bench.declare(Declared::Switches(counted.planned_here()));
-    Ok((timed, counted))
-}
-
-/// Writes the three figures of a case down, if the scheduler says that hand-overs were measured.
-pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Counted) -> Result<()> {
+    circle.end()?;
     let broken = match (counted.check(), bench.order().rehearsal) {
         (Err(error), false) => return Err(error),
         (outcome, _) => outcome.err(),
     };
-    let k = timed.laps * timed.size;
-    let differences = timed.differences();
-    let handovers = timed.turns.map(|both| both.0);
-    let samples = bench.record(case, "handover", Values::quartets(k, handovers))?;
-    let switches = counted.switches();
+    let differences = differences(&turns.kept, k, times);
+    let samples = bench.record(case, "handover", Values::quartets(k, turns.map(|both| both.0)))?;
+    let switches = counted.all();
     samples.set_quantities([
         ("switches_per_handover", switches as f64 / counted.handovers as f64),
         ("involuntary_share", counted.involuntary as f64 / switches.max(1) as f64),
     ]);
     samples.notes.extend(broken.map(|broken| broken.to_string()));
-    samples.notes.extend(timed.notes);
-    let one_party = timed.turns.map(|both| both.1);
-    bench.record(case, "one_party", Values::quartets(timed.times, one_party))?;
-    let differences = Values::batches(k, differences).watched(timed.turns.width);
-    bench.record(case, "switch", differences)?;
+    samples.notes.extend(notes);
+    bench.record(case, "one_party", Values::quartets(times, turns.map(|both| both.1)))?;
+    bench.record(case, "switch", Values::batches(k, differences).watched(turns.width))?;
     Ok(())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
-    pub(super) handovers: u64,
-    pub(super) voluntary: u64,
-    pub(super) involuntary: u64,
-    pub(super) involuntary_here: u64,
-}
-
-impl Counted {
-    pub(super) fn between(before: &Switches, after: &Switches) -> Counted {
-        Counted {
-            handovers: after.handovers - before.handovers,
-            voluntary: after.voluntary - before.voluntary,
-            involuntary: after.involuntary - before.involuntary,
-            involuntary_here: after.involuntary_here - before.involuntary_here,
-        }
-    }
-
-    fn switches(&self) -> u64 {
+impl Switches {
+    fn all(&self) -> u64 {
         self.voluntary + self.involuntary
     }
 
     /// Involuntary switches of this process that hand-overs explain: what is beyond them disturbs.
     fn planned_here(&self) -> u64 {
-        let beyond = self.switches().saturating_sub(self.handovers);
+        let beyond = self.all().saturating_sub(self.handovers);
         self.involuntary_here.saturating_sub(beyond)
     }
 
     /// The law: each hand-over takes one party off its CPU once.
-    pub(super) fn check(&self) -> Result<()> {
-        let (switches, handovers) = (self.switches(), self.handovers);
+    fn check(&self) -> Result<()> {
+        let (switches, handovers) = (self.all(), self.handovers);
         let allowed = (LAW_SHARE * handovers as f64) as u64;
         ensure!(
             switches.abs_diff(handovers) <= allowed,
@@ -150,13 +116,8 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
         }))
     })?;
     let notes = [laps_batch.note(), alone_batch.note()];
-    Ok(Timed {
-        laps: short,
-        size: circle.size(),
-        times,
-        turns,
-        notes: notes.into_iter().flatten().collect(),
-    })
+    let notes = notes.into_iter().flatten().collect();
+    Ok(Timed { k: short * circle.size(), times, turns, notes })
 }
 
 /// Laps of a short batch with which the fewest turns have enough hand-overs.
@@ -186,8 +147,8 @@ fn of_one_party(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -
 mod tests {
     use super::*;
 
-    fn counted(voluntary: u64, involuntary: u64) -> Counted {
-        Counted { handovers: 10_000, voluntary, involuntary, involuntary_here: involuntary }
+    fn counted(voluntary: u64, involuntary: u64) -> Switches {
+        Switches { handovers: 10_000, voluntary, involuntary, involuntary_here: involuntary }
     }
 
     #[test]
@@ -213,7 +174,7 @@ mod tests {
             let least = laps * size * 6 * 6;
             assert!(least >= HANDOVERS_MIN, "{size}");
             assert!(laps == 1 || (laps - 1) * size * 6 * 6 < HANDOVERS_MIN);
-            let counted = |switches| Counted { handovers: least, ..counted(switches, 0) };
+            let counted = |switches| Switches { handovers: least, ..counted(switches, 0) };
             counted(least + 4).check().expect("within one per cent");
         }
     }
@@ -228,19 +189,7 @@ mod tests {
 
     #[test]
     fn differences_are_per_hand_over_and_of_any_sign() {
-        let timed = Timed {
-            laps: 5,
-            size: 2,
-            times: 4,
-            turns: Turns {
-                kept: vec![((100.0, 300.0), (10.0, 50.0)), ((100.0, 120.0), (10.0, 50.0))],
-                width: Vec::new(),
-                core_hz: None,
-                refused: 0,
-                wanted: 2,
-            },
-            notes: Vec::new(),
-        };
-        assert_eq!(timed.differences(), [10.0 - 5.0, 1.0 - 5.0]);
+        let turns = [((100.0, 300.0), (10.0, 50.0)), ((100.0, 120.0), (10.0, 50.0))];
+        assert_eq!(differences(&turns, 10, 4), [10.0 - 5.0, 1.0 - 5.0]);
     }
 }

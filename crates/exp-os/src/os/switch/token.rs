@@ -54,37 +54,31 @@ pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
         outbox: STRIDE * ((index + 1) % size),
         rest: STRIDE * size,
     };
-    let ends = match via {
+    Ok(match via {
         Via::Futex => (0..size).map(|index| Ends::Futex(words(index), scope)).collect(),
         Via::Yield => (0..size).map(|index| Ends::Yield(words(index))).collect(),
         Via::Pipe | Via::Ring | Via::FirstRun => {
-            let (readers, mut writers) = many(size, io::pipe)?;
-            writers.rotate_left(1);
-            let both = readers.into_iter().zip(writers);
-            both.map(|(from, to)| Ends::File(from.into(), to.into(), PIPE_BYTES)).collect()
+            files(size, PIPE_BYTES, || io::pipe().map(|(from, to)| (from.into(), to.into())))?
         }
-        Via::Eventfd => {
-            let (readers, mut writers) = many(size, || {
-                let event = eventfd()?;
-                Ok((event.try_clone()?, event))
-            })?;
-            writers.rotate_left(1);
-            let both = readers.into_iter().zip(writers);
-            both.map(|(from, to)| Ends::File(from, to, EVENT_BYTES)).collect()
-        }
-    };
-    Ok(ends)
+        Via::Eventfd => files(size, EVENT_BYTES, || {
+            let event = eventfd()?;
+            Ok((event.try_clone()?, event))
+        })?,
+    })
 }
 
-fn many<R, W>(size: usize, make: impl Fn() -> io::Result<(R, W)>) -> Result<(Vec<R>, Vec<W>)> {
-    let (mut readers, mut writers) = (Vec::new(), Vec::new());
-    for index in 0..size {
-        let (reader, writer) =
-            make().with_context(|| format!("descriptors {} of {size}", index + 1))?;
-        readers.push(reader);
-        writers.push(writer);
-    }
-    Ok((readers, writers))
+/// Ends of files, of which `make` gives both of one.
+fn files(
+    size: usize,
+    bytes: usize,
+    make: impl Fn() -> io::Result<(OwnedFd, OwnedFd)>,
+) -> Result<Vec<Ends>> {
+    let one = |index| make().with_context(|| format!("descriptors {} of {size}", index + 1));
+    let made = (0..size).map(one).collect::<Result<Vec<_>>>()?;
+    let (readers, mut writers): (Vec<OwnedFd>, Vec<OwnedFd>) = made.into_iter().unzip();
+    writers.rotate_left(1);
+    let both = readers.into_iter().zip(writers);
+    Ok(both.map(|(from, to)| Ends::File(from, to, bytes)).collect())
 }
 
 impl Ends {

@@ -1,4 +1,4 @@
-use super::{Catalogue, KEPT_MOST, Tie, Tracing, ticks_at};
+use super::{Catalogue, KEPT_MOST, Tie, Tracefs, ticks_at};
 use crate::noise::attribution::Cause;
 use crate::noise::attribution::spans::{Kind, What};
 use host::Root;
@@ -59,8 +59,7 @@ const TIES: (Tie, Tie) = ((1_000, 100), (3_000, 1_100));
 
 fn whats(records: &[(u64, u32, Vec<u8>)]) -> Vec<(u64, What)> {
     let catalogue = Catalogue::read(&tree(), "t").expect("it has what is needed");
-    let events = catalogue.events(records, TIES).into_iter();
-    events.map(|event| (event.at, event.what)).collect()
+    catalogue.events(records, TIES)
 }
 
 #[test]
@@ -133,8 +132,8 @@ fn what_never_comes_is_not_kept() {
     assert_eq!(names(&tree().with("proc/interrupts", none)), expected);
     // This machine's.
     let root = Root::live(Default::default());
-    match Tracing::open(&root, &[]) {
-        Ok(tracing) => assert!(tracing.catalogue.0.len() <= KEPT_MOST as usize),
+    match Tracefs::find(&root).and_then(|tracefs| Catalogue::read(&root, &tracefs.at)) {
+        Ok(catalogue) => assert!(catalogue.0.len() <= KEPT_MOST as usize),
         Err(error) => skips::part("perf", format!("{error:#}")),
     }
 }

@@ -1,4 +1,4 @@
-use super::{Line, Log, Run, merged};
+use super::{Line, Log, Run, Switch, merged};
 use metal::gaps::Gap;
 
 const ALL: (u64, u64) = (0, u64::MAX);
@@ -18,6 +18,14 @@ fn brief(line: &Line) -> Vec<(usize, u64, u64, usize)> {
     line.runs.iter().map(of).collect()
 }
 
+fn lengths(line: &Line) -> Vec<Option<u64>> {
+    line.switches.iter().map(|of| of.ticks).collect()
+}
+
+fn slices(line: &Line) -> Vec<u64> {
+    line.whole().iter().map(Run::ticks).collect()
+}
+
 #[test]
 fn interruptions_are_told_from_switches() {
     // The first process is interrupted twice in its first run, once right after the other; the
@@ -28,8 +36,7 @@ fn interruptions_are_told_from_switches() {
     let expected = [(0, 10, 300, 2), (1, 310, 510, 1), (0, 520, 700, 0), (1, 710, 900, 0)];
     assert_eq!(brief(&line), expected);
     assert_eq!(line.overlap_ticks, 0);
-    let lengths: Vec<_> = line.switches().iter().map(|of| of.ticks).collect();
-    assert_eq!(lengths, [Some(10), Some(10), Some(10)]);
+    assert_eq!(lengths(&line), [Some(10), Some(10), Some(10)]);
     assert_eq!(line.had(), [290 - 9 + 180, 200 - 10 + 190]);
     assert_eq!(line.span(), 890);
     let (inside, all) = line.lost().unwrap();
@@ -43,10 +50,11 @@ fn interruptions_are_told_from_switches() {
 fn the_first_and_the_last_slice_are_not_whole() {
     let logs = [log(&[(0, 70), (210, 300)]), log(&[(80, 200), (310, 330)])];
     let line = merged(&logs, ALL);
-    let whole: Vec<_> = line.whole().iter().map(Run::ticks).collect();
-    assert_eq!(whole, [120, 90]);
-    let firsts: Vec<_> = line.switches().iter().map(|of| of.is_first).collect();
-    assert_eq!(firsts, [true, false, false]);
+    assert_eq!(slices(&line), [120, 90]);
+    let second = Switch { run: 1, from: 1, to: 0, at: 200, ticks: Some(10), is_first: false };
+    let first = Switch { run: 0, from: 0, to: 1, at: 70, is_first: true, ..second };
+    assert_eq!(line.switches[..2], [first, second]);
+    assert!(!line.switches[2].is_first);
     assert_eq!(merged(&logs, (0, 205)).whole(), []);
     assert_eq!(merged(&[], ALL).whole(), []);
 }
@@ -74,7 +82,7 @@ fn a_process_that_never_ran_has_nothing_and_is_counted() {
     let nothing = merged(&[log(&[]), log(&[])], ALL);
     assert_eq!((nothing.span(), nothing.had()), (0, vec![0, 0]));
     assert_eq!((nothing.lost(), nothing.fairness()), (None, None));
-    assert_eq!((nothing.rotation(), nothing.switches().len()), (None, 0));
+    assert_eq!((nothing.rotation(), nothing.switches.len()), (None, 0));
 }
 
 #[test]
@@ -91,8 +99,7 @@ fn two_at_once_are_counted_and_give_no_switch() {
     // Clocks of two CPUs, or of a machine that was moved, need not agree.
     let line = merged(&[log(&[(0, 100), (200, 300)]), log(&[(95, 195), (210, 220)])], ALL);
     assert_eq!(line.overlap_ticks, 5 + 10);
-    let lengths: Vec<_> = line.switches().iter().map(|of| of.ticks).collect();
-    assert_eq!(lengths[..2], [None, Some(5)]);
+    assert_eq!(lengths(&line)[..2], [None, Some(5)]);
     // One within another: all of the shorter one counts.
     assert_eq!(merged(&[log(&[(0, 100)]), log(&[(20, 50)])], ALL).overlap_ticks, 30);
 }
@@ -103,23 +110,20 @@ fn a_strangers_time_is_an_interruption_or_part_of_a_switch() {
     let logs = [log(&[(0, 100), (150, 200)]), log(&[(260, 300)])];
     let line = merged(&logs, ALL);
     assert_eq!(brief(&line), [(0, 0, 200, 1), (1, 260, 300, 0)]);
-    assert_eq!(line.switches()[0].ticks, Some(60));
+    assert_eq!(lengths(&line), [Some(60)]);
     assert_eq!(line.lost(), Some((50.0 / 300.0, 110.0 / 300.0)));
     // The kernel counted two switches away from the first process; one was to the second.
-    assert_eq!((line.hidden(0, 2), line.hidden(1, 1)), (1, 0));
+    assert_eq!((line.others(0, 2), line.others(1, 1)), ((1, 50), (0, 0)));
 }
 
 #[test]
 fn round_robin_is_told_from_other_orders() {
-    let slice = |process: usize, at: u64| (process, 100 * at, 100 * at + 90);
     let line = |order: &[usize]| {
-        let mut logs: Vec<Vec<(u64, u64)>> = vec![Vec::new(); 3];
-        for (at, process) in order.iter().enumerate() {
-            let (process, start, end) = slice(*process, at as u64);
-            logs[process].push((start, end));
+        let mut stretches: [Vec<(u64, u64)>; 3] = Default::default();
+        for (at, process) in (0..).zip(order) {
+            stretches[*process].push((100 * at, 100 * at + 90));
         }
-        let logs: Vec<Log> = logs.iter().map(|stretches| log(stretches)).collect();
-        merged(&logs, ALL)
+        merged(&stretches.map(|stretches| log(&stretches)), ALL)
     };
     let round = line(&[2, 1, 0, 2, 1, 0, 2]);
     assert_eq!(round.rotation(), Some(1.0));
@@ -157,10 +161,8 @@ fn the_table_of_a_report_is_found_again() {
     let logs = stretches.map(|stretches| log(&stretches));
     let line = merged(&logs, ALL);
     assert_eq!(line.order(), [1, 0]);
-    let slices: Vec<_> = line.whole().iter().map(Run::ticks).collect();
-    let expected: Vec<u64> = rows[1..].iter().map(|row| row.1).collect();
-    assert_eq!(slices, expected);
-    let switches: Vec<_> = line.switches().iter().filter_map(|of| of.ticks).collect();
+    assert_eq!(slices(&line), rows.map(|row| row.1)[1..]);
+    let switches: Vec<u64> = lengths(&line).into_iter().flatten().collect();
     assert_eq!(switches, rows.map(|row| row.0));
     // Its mean of the switches; of the slices it prints 11.173 ms, which its rows do not give.
     let mean = |values: &[u64]| values.iter().sum::<u64>() as f64 / values.len() as f64;

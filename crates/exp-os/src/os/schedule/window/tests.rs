@@ -24,33 +24,41 @@ fn two(slices: u64, offset: u64) -> Spun {
     Spun { window: (0, slices * 8 * MS), logs, births: vec![0, 1], forced: vec![0, 0] }
 }
 
+fn seen(spun: &Spun) -> Seen<'_> {
+    Seen::new(spun, CLOCK, 4e6).unwrap()
+}
+
+/// A share of the window, and whether there is a note.
+fn share(seen: &Seen, metric: &str) -> Option<(f64, bool)> {
+    let mut shares = seen.shares().unwrap();
+    let found = shares.find(|(name, ..)| *name == metric);
+    found.map(|(_, share, note)| (share, note.is_some()))
+}
+
 #[test]
 fn switches_at_every_second_tick_are_on_it() {
     let spun = two(30, 0);
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-    assert_eq!(seen.on_tick(), (1.0, None));
-    let row = seen.row(&seen.switches[3]).unwrap();
-    assert_eq!(row[..5], [32e6, 1.0, 0.0, 5_000.0, 7_995_000.0]);
-    assert_eq!((row[5], row[6]), (7_995_000.0 / 4e6, 1.0));
+    let seen = seen(&spun);
+    assert_eq!(share(&seen, "on_tick"), Some((1.0, false)));
+    let row = [32e6, 1.0, 0.0, 5_000.0, 7_995_000.0, 7_995_000.0 / 4e6, 1.0];
+    assert_eq!(seen.row(&seen.line.switches[3]), Some(row.to_vec()));
+    assert_eq!(seen.row(&seen.line.switches[0]), None, "its slice was cut");
 }
 
 #[test]
 fn switches_between_ticks_are_not() {
     let spun = two(30, MS);
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-    let (share, _) = seen.on_tick();
-    assert!((0.25..0.45).contains(&share), "{share}");
+    let (on_tick, _) = share(&seen(&spun), "on_tick").unwrap();
+    assert!((0.25..0.45).contains(&on_tick), "{on_tick}");
     // A period that is not there.
     let seen = Seen::new(&spun, CLOCK, 3_333_333.0).unwrap();
-    let (share, why) = seen.on_tick();
-    assert_eq!(share, 0.0);
-    assert!(why.is_some());
+    assert_eq!(share(&seen, "on_tick"), Some((0.0, true)));
 }
 
 #[test]
 fn the_timeline_leaves_no_time_out() {
     let spun = two(6, 0);
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+    let seen = seen(&spun);
     let rows = seen.timeline();
     for pair in rows.windows(2) {
         assert_eq!(pair[0][0] + pair[0][1], pair[1][0]);
@@ -69,7 +77,7 @@ fn the_timeline_leaves_no_time_out() {
 #[test]
 fn first_switches_are_left_out_and_two_at_once_are_refused() {
     let mut spun = two(30, 0);
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+    let seen = seen(&spun);
     assert_eq!(seen.switch_lengths().0.len(), 28);
     // The first process goes on through a slice of the second one.
     spun.logs[0].gaps.remove(1);
@@ -86,19 +94,16 @@ fn each_process_has_its_rank_its_slices_and_its_share() {
         gap.start -= 4 * MS;
     }
     spun.births = vec![1, 0];
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+    let seen = seen(&spun);
     let rows = seen.processes();
-    let whole: Vec<_> = rows.iter().map(|row| row[..4].to_vec()).collect();
-    let slice_ns = |row: &[f64]| row[3];
-    assert_eq!((whole[0][0], whole[0][1], whole[0][2]), (0.0, 2.0, 14.0));
-    assert_eq!((whole[1][0], whole[1][1], whole[1][2]), (1.0, 1.0, 14.0));
-    assert!((slice_ns(&rows[0]) - 7_995_000.0).abs() < 1.0, "{rows:?}");
-    assert!((slice_ns(&rows[1]) - 3_995_000.0).abs() < 1.0, "{rows:?}");
-    assert!((rows[0][4] - 0.5).abs() < 0.01 && (rows[1][4] - 0.25).abs() < 0.02);
-    let named: std::collections::BTreeMap<_, _> = seen.by_process().into_iter().collect();
-    assert_eq!(named["slice_2_ns"], rows[1][3]);
-    assert_eq!(named["share_1"], rows[0][4]);
-    assert!(seen.row(&seen.switches[0]).is_none(), "its slice was cut");
+    let expected = [[0.0, 2.0, 14.0, 7_995_000.0, 0.5], [1.0, 1.0, 14.0, 3_995_000.0, 0.25]];
+    for ((row, expected), within) in rows.iter().zip(expected).zip([0.01, 0.02]) {
+        assert_eq!(row[..3], expected[..3]);
+        assert!((row[3] - expected[3]).abs() < 1.0, "{rows:?}");
+        assert!((row[4] - expected[4]).abs() < within, "{rows:?}");
+    }
+    let named: std::collections::BTreeMap<_, _> = seen.by_process().collect();
+    assert_eq!((named["slice_2_ns"], named["share_1"]), (rows[1][3], rows[0][4]));
 }
 
 #[test]
@@ -107,14 +112,12 @@ fn one_that_never_runs_takes_no_figure_from_the_others() {
     spun.logs.push(Log::default());
     spun.forced.push(0);
     spun.births.push(2);
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-    assert_eq!(seen.rotation(), None);
-    assert!(seen.starved().is_some());
-    let fairness = seen.line.fairness().unwrap();
-    assert!((fairness - 2.0 / 3.0).abs() < 0.01, "{fairness}");
-    assert!(seen.line.lost().is_some());
-    assert_eq!(seen.processes().len(), 2);
-    assert_eq!(seen.each().len(), 3);
+    let seen = seen(&spun);
+    assert_eq!(share(&seen, "rotation"), None);
+    let (fairness, is_noted) = share(&seen, "fairness").unwrap();
+    assert!((fairness - 2.0 / 3.0).abs() < 0.01 && is_noted, "{fairness}");
+    assert!(share(&seen, "lost").is_some());
+    assert_eq!((seen.processes().len(), seen.each.len()), (2, 3));
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn what_others_had_inside_slices_is_their_number_of_longest_gaps() {
         log.gaps.sort_unstable_by_key(|gap| gap.start);
     }
     spun.forced = vec![15 + 2, 15];
-    let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+    let seen = seen(&spun);
     assert_eq!(seen.others(), (2, 1_600_000));
 }
 

@@ -1,4 +1,4 @@
-use super::{Circle, Others, Parties, Plan, Via};
+use super::{Circle, Parties, Plan, Via};
 use metal::place;
 use std::sync::Arc;
 use std::thread;
@@ -25,7 +25,7 @@ fn a_party_that_died_is_missed_in_time_and_by_name() {
     with_circles(Parties::Processes, |via, mut circle| {
         circle.laps(2).expect("goes round");
         // Kills the other.
-        circle.others = Others::Threads(Vec::new());
+        circle.processes.clear();
         circle.wait_until(Duration::from_millis(5)).expect("a deadline");
         let error = circle.laps(1).expect_err("nobody answers").to_string();
         match via {
