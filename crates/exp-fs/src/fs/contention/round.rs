@@ -4,7 +4,7 @@
 use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::offered::{common_clock, describe_place, text_at};
+use crate::fs::offered::{common_clock, cost, describe_place, text_at};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Site};
@@ -13,7 +13,7 @@ use host::format_cpus;
 use laws::fs::{Pattern, contention as law};
 use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
+use record::key::Put;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,18 +50,13 @@ pub(super) fn cpus(allowed: &[usize], readers: usize) -> Vec<usize> {
 /// The readers' CPUs, with each case.
 pub(super) fn placed(site: &Site, mut series: Series) -> Series {
     for case in &mut series.cases {
-        let readers = case.int("competitors").unwrap_or(0) as usize + 1;
-        let cpus = cpus(&site.cpus, readers);
-        let Some((own, others)) = cpus.split_first() else {
-            continue;
-        };
-        case.at.insert("reader_cpu".to_owned(), Value::from(*own as u64));
-        let mut shared = others.to_vec();
+        let cpus = cpus(&site.cpus, case.int("competitors").unwrap_or(0) as usize + 1);
+        case.at.put_known("reader_cpu", cpus.first().map(|own| *own as u64));
+        let mut shared = cpus.get(1..).unwrap_or_default().to_vec();
         shared.sort_unstable();
         shared.dedup();
-        if !shared.is_empty() {
-            case.at.insert("competitor_cpus".to_owned(), Value::Text(format_cpus(&shared)));
-        }
+        let shared = Some(shared).filter(|shared| !shared.is_empty());
+        case.at.put_known("competitor_cpus", shared.map(|shared| format_cpus(&shared)));
     }
     series
 }
@@ -71,7 +66,8 @@ pub(super) fn placed(site: &Site, mut series: Series) -> Series {
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = series.setting("window").unwrap_or(0) as f64;
     let files: u64 = sizes(&series.cases).values().sum();
-    let of = |case: Competing| {
+    cost(WORKER_NS + files as f64 * FILE_NS, series, |case| {
+        let Some(case) = Competing::of(&case.id) else { return 0.0 };
         let read_ns = law::latency(Facts::prior(site), case.readers()).range.likely;
         let reads_ns = (READS_LEAST as f64 * read_ns).min(WINDOW_MOST_NS);
         let making_ns = match case.readers {
@@ -80,10 +76,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         };
         let each_ns = (making_ns + FILE_NS) * (case.competitors + 1) as f64;
         CASE_NS + window_ns.max(reads_ns) + WARM_READS as f64 * read_ns + each_ns
-    };
-    let cases = series.cases.iter().filter_map(|case| Competing::of(&case.id));
-    let ns = WORKER_NS + files as f64 * FILE_NS + cases.map(of).sum::<f64>();
-    Duration::from_nanos(ns as u64)
+    })
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
