@@ -57,16 +57,16 @@ pub(super) struct Task<'round> {
 /// Where the threads of a case meet. It is no `bench::measure::Crew`, whose members spin at their
 /// gates and all work until the last is past the end: here each ends with its own window, and a
 /// thread that spun meanwhile would take the CPU from what the kernel does for the others.
-struct Meeting {
+struct Meeting<'round> {
     ready: Barrier,
     start: AtomicU64,
     failed: AtomicBool,
     /// Bytes that all have moved.
     moved: AtomicU64,
-    watch: Mutex<Option<Watch>>,
+    watch: Mutex<Option<Watch<'round>>>,
 }
 
-impl Task<'_> {
+impl<'round> Task<'round> {
     /// Runs the case by the calling thread, and says what the kernel and the device did for it.
     pub(super) fn alone(&self) -> Result<(Vec<Did>, Seen)> {
         let mut member = Member::enlist(self, 0)?;
@@ -112,7 +112,7 @@ impl Task<'_> {
         Ok((did.into_iter().flatten().collect(), watch.end(meeting.moved.into_inner())))
     }
 
-    fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
+    fn member(&self, index: u64, cpu: usize, meeting: &Meeting<'round>) -> Result<Did> {
         let placed = match self.is_free {
             true => Ok(()),
             false => place::pin(cpu).map(drop).with_context(|| format!("pinning to CPU {cpu}")),
@@ -160,8 +160,8 @@ impl Task<'_> {
     }
 }
 
-impl Meeting {
-    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+impl<'round> Meeting<'round> {
+    fn watch(&self) -> MutexGuard<'_, Option<Watch<'round>>> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -195,9 +195,9 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
 /// Below this share, bytes that no device took are not mentioned.
 const SHARE_IGNORED: f64 = 0.01;
 
-pub(super) struct Watch {
+pub(super) struct Watch<'round> {
     work: Work,
-    number: Option<String>,
+    number: Option<&'round str>,
     account: Option<Account>,
     /// Of writes that are to be on the device when they have returned.
     moved: Option<Moved>,
@@ -214,18 +214,16 @@ pub(super) struct Seen {
     pub(super) waited_ns: Option<f64>,
 }
 
-impl Watch {
+impl<'round> Watch<'round> {
     /// Counts from now on; `number` is that of the device below.
-    pub(super) fn begin(work: Work, number: Option<&str>) -> Watch {
+    pub(super) fn begin(work: Work, number: Option<&'round str>) -> Watch<'round> {
+        let begin = if work.is_read() { Account::begin } else { Account::begin_writes };
         Watch {
             work,
+            number,
             workers_ns: workers_ns(work),
             waited_ns: number.and_then(device_waited_ns),
-            account: Some(match work.is_read() {
-                true => Account::begin(number),
-                false => Account::begin_writes(number),
-            }),
-            number: number.map(str::to_owned),
+            account: Some(begin(number)),
             moved: None,
         }
     }
@@ -235,7 +233,7 @@ impl Watch {
     pub(super) fn operations_are_over(&mut self, asked: u64) {
         let workers = workers_ns(self.work).zip(self.workers_ns);
         self.workers_ns = workers.map(|(now, then)| now.saturating_sub(then));
-        let waited = self.number.as_deref().and_then(device_waited_ns);
+        let waited = self.number.and_then(device_waited_ns);
         self.waited_ns = waited.zip(self.waited_ns).map(|(now, then)| now - then);
         if self.work.mode != Mode::Buffered {
             self.moved = self.account.take().map(|account| account.end(asked));
