@@ -89,7 +89,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
     bench.each_of::<Competing>(series, |bench, case, competing| {
         let count = competing.competitors as usize + 1;
-        let files = files.cold(&dir, competing.size, count)?;
+        let files = cold(&mut files, &dir, competing.size, count)?;
         // Once a round, before its first case.
         let settled = match settled {
             Some(settled) => settled,
@@ -259,34 +259,33 @@ pub(super) struct Prepared {
     pub(super) seed: u64,
 }
 
-/// Files that are open, from the first case that needs them to the round's end.
-#[derive(Default)]
-pub(super) struct Files(BTreeMap<u64, Vec<Prepared>>);
+/// Files of each size that are open, from the first case that needs them to the round's end.
+pub(super) type Files = BTreeMap<u64, Vec<Prepared>>;
 
-impl Files {
-    /// The first `count` files of a size, open for direct reads and nowhere in the page cache.
-    pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Prepared]> {
-        let files = self.0.entry(size).or_default();
-        while files.len() < count {
-            let name = name(size, files.len() as u64);
-            let path = dir.join(&name);
-            let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
-            ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
-            let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
-            ensure!(
-                memory.max(offset) <= BLOCK_BYTES as u64,
-                "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
-                 bytes ({memory} bytes in memory)"
-            );
-            let seed = seed_of(&path);
-            files.push(Prepared { opened, seed });
-        }
-        let files = &files[..count];
-        for file in files {
-            file.opened.make_cold(0, 0)?;
-        }
-        Ok(files)
+/// The first `count` files of a size, open for direct reads and nowhere in the page cache.
+pub(super) fn cold<'file>(
+    files: &'file mut Files,
+    dir: &Path,
+    size: u64,
+    count: usize,
+) -> Result<&'file [Prepared]> {
+    let files = files.entry(size).or_default();
+    while files.len() < count {
+        let name = name(size, files.len() as u64);
+        let path = dir.join(&name);
+        let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
+        ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
+        let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
+        ensure!(
+            memory.max(offset) <= BLOCK_BYTES as u64,
+            "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
+             bytes ({memory} bytes in memory)"
+        );
+        files.push(Prepared { opened, seed: seed_of(&path) });
     }
+    let files = &files[..count];
+    files.iter().try_for_each(|file| file.opened.make_cold(0, 0))?;
+    Ok(files)
 }
 
 #[cfg(test)]

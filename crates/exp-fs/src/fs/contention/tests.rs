@@ -1,4 +1,4 @@
-use super::round::{Files, cpus, sizes};
+use super::round::{Files, cold, cpus, sizes};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
@@ -166,15 +166,15 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     std::fs::remove_file(&paths[1]).expect("was there");
     let mut files = Files::default();
-    if let Err(error) = files.cold(dir.path(), 64 << 10, 1) {
+    if let Err(error) = cold(&mut files, dir.path(), 64 << 10, 1) {
         // Where O_DIRECT is missing or faked.
         let told = format!("{error:#}");
         assert!(!is_plain(dir.path()) && told.contains("cache:"), "{told}");
         return skips::part("file-system", told);
     }
-    let error = files.cold(dir.path(), 64 << 10, 2).err().expect("one is gone");
+    let error = cold(&mut files, dir.path(), 64 << 10, 2).err().expect("one is gone");
     assert!(format!("{error:#}").contains("contention-65536-1"), "{error:#}");
-    files.cold(dir.path(), 64 << 10, 1).expect("the first is there");
+    cold(&mut files, dir.path(), 64 << 10, 1).expect("the first is there");
 }
 
 #[test]
