@@ -106,23 +106,10 @@ mod sweep;
 mod tests;
 
 use crate::fs::file::{self, below};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site,
-    Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, metrics, params, settings, symbols};
-use record::case::{Case, Order, Series};
-use record::event::{Prediction, Repeat};
-use record::key::{CaseId, Put};
-use record::metric::Metric;
-use record::unit::Unit;
+use bench::prelude::*;
+use record::event::Repeat;
 use std::path::PathBuf;
-use std::time::Duration;
 
 bench::experiment!(CacheSize);
 

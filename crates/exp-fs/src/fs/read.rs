@@ -100,32 +100,17 @@ mod passes;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
-use anyhow::Result;
 use bench::device::{allowance, write_cost};
-use bench::experiment::contract::{Experiment, Facts, Files};
+use bench::experiment::contract::Files;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, DerivedValue, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip,
-    ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, metrics, params};
+use bench::prelude::*;
 use laws::Law;
 use laws::device::reading;
 use laws::fs::Pattern;
 use laws::fs::read::{self as law, Below, Read as Look};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
 use record::order::{Gather, InOrder};
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 bench::experiment!(Read);
 

@@ -1,17 +1,13 @@
 //! What the sizes say together, and what the cases should come to.
 
 use super::{Found, ID, Limit, Swept};
-use bench::experiment::contract::Facts;
-use bench::experiment::{DerivedValue, Fields, Known, Site, unknown};
+use bench::prelude::*;
 use laws::fs::cache_size::{hit, is_known, knee_in_group, knee_in_memory, miss, rate};
 use laws::fs::{BLOCK_BYTES, measured_stream};
 use laws::{Law, range};
-use record::case::Case;
-use record::event::{Prediction, Range};
-use record::key::{CaseId, Put};
+use record::event::Range;
 use record::order::InOrder;
-use record::quantity::{digits, render};
-use record::unit::Unit;
+use record::quantity::digits;
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::{Step, step};

@@ -4,8 +4,7 @@
 //! memory.
 
 use crate::fs::file::{self, Mode, Opened};
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Declared};
+use bench::prelude::*;
 use bench::prepared;
 use metal::memory::base_page_bytes;
 use metal::storage::residency;

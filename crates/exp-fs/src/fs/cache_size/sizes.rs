@@ -2,16 +2,9 @@
 
 use super::{CARD, ID, Limit, Size, Swept};
 use bench::device;
-use bench::experiment::contract::Facts;
-use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
+use bench::prelude::*;
 use laws::fs::cache_size::rate;
-use record::case::{Case, Order, Series};
-use record::key::{Put, Value};
 use record::order::InOrder;
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];

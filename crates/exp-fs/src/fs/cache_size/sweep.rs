@@ -6,20 +6,16 @@ use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use crate::fs::offered::text_at;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Fields;
-use bench::measure::{Bench, Settled, Values, settle};
+use bench::measure::{Settled, settle};
+use bench::prelude::*;
 use host::cgroup::{GroupPlace, cached_bytes};
 use host::text::{after, numbers};
-use record::case::{Case, Series};
-use record::key::{Put, Value};
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::step;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
 const DEALT: usize = 8;

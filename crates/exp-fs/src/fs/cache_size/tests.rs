@@ -3,12 +3,11 @@
 use super::derive::derive;
 use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
-use bench::experiment::{AnyExperiment, DerivedValue, Field, Fields, Known, Preset, Site};
+use bench::prelude::*;
 use host::cgroup::GroupPlace;
-use record::case::{Case, Series};
-use record::key::Key;
 use session::fixtures::{check, here_with, offered, params, rehearse_in};
 use std::path::Path;
 

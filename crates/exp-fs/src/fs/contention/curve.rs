@@ -1,12 +1,9 @@
 //! What the cases of one kind of readers say together.
 
 use super::ID;
-use bench::experiment::{DerivedValue, Known};
+use bench::prelude::*;
 use laws::line::line;
-use record::case::Series;
-use record::key::{CaseId, Put};
 use record::order::InOrder;
-use std::collections::BTreeMap;
 
 const POINTS_MIN: usize = 3;
 
@@ -97,9 +94,8 @@ fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, f64) {
 mod tests {
     use super::super::{As, Competing};
     use super::{derive, knee};
-    use bench::experiment::{Fields, Known};
+    use bench::prelude::*;
     use laws::fs::Pattern;
-    use record::key::Key;
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()

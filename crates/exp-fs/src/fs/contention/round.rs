@@ -5,18 +5,12 @@ use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::Facts;
-use bench::experiment::{Fields, Site};
-use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
+use bench::measure::{Settled, settle};
+use bench::prelude::*;
 use host::format_cpus;
 use laws::fs::{Pattern, contention as law};
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Put;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A window lasts until the measured reader has had so many reads and each other one …
 pub(super) const READS_LEAST: u64 = 8;

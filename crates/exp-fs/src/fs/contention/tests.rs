@@ -1,14 +1,12 @@
 use super::round::{Files, cold, cpus, sizes};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
+use bench::prelude::*;
 use laws::fs::Pattern;
-use record::case::Case;
-use record::key::{CaseId, Value};
 use session::fixtures::{check, is_plain, offered, params};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;

@@ -2,12 +2,8 @@
 
 use crate::fs::offered::text_at;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
-use bench::experiment::{Field, Site, Skip};
-use bench::symbols;
+use bench::prelude::*;
 use host::block::{Disk, Mount};
-use record::case::{Case, Series};
-use record::key::{Put, Value};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 symbols! {
@@ -167,12 +163,9 @@ impl Ground<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, below, ground, ground_note, only_memory};
-    use bench::experiment::Site;
     use bench::experiment::fixtures::{bare_site, with_dir};
+    use bench::prelude::*;
     use host::{Host, Root};
-    use record::case::Case;
-    use record::key::CaseId;
-    use std::collections::BTreeMap;
     use std::path::Path;
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\

@@ -2,14 +2,12 @@ use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
 use super::{CARD, EXPERIMENT, ID, is_written_through};
 use crate::fs::window;
-use bench::experiment::contract::Facts;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
-use bench::experiment::{AnyExperiment, Fields, Known, Offer, Preset, Site};
+use bench::prelude::*;
 use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
-use record::case::Case;
 use record::event::Range;
-use record::key::CaseId;
 use session::fixtures::{here_with, is_plain, params, rehearse_in};
 use std::path::Path;
 
@@ -222,7 +220,7 @@ fn task(dir: &Path, work: Work) -> crew::Task<'_> {
         work,
         sizes: workloads::Sizes { size: MIB, written: MIB },
         seed: 1,
-        clock: bench::measure::Clock::Monotonic,
+        clock: Clock::Monotonic,
         window_ns: 1e5,
         is_rate: false,
         number: None,
@@ -316,7 +314,7 @@ fn data_that_is_not_what_was_prepared_fails_the_case() {
     std::fs::write(dir.path().join("read"), vec![7; 1 << 20]).expect("room");
     let task = task(dir.path(), one(Op::Read, Pattern::Sequential, Mode::Cached, 4 * KIB));
     let error = task.alone().err().expect("other data");
-    assert!(error.is::<bench::measure::WrongResult>(), "{error:#}");
+    assert!(error.is::<WrongResult>(), "{error:#}");
     // Nor are figures had of a file that is not there, by one thread or two.
     std::fs::remove_file(dir.path().join("read")).expect("it is there");
     assert!(task.alone().is_err());

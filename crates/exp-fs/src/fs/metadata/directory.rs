@@ -2,8 +2,8 @@
 //! one call in it: names put into place before, traces removed after, both outside of the window.
 
 use super::ENTRY_BYTES;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Timer, Values, abba};
+use bench::measure::{Timer, abba};
+use bench::prelude::*;
 use bench::prepared::demand_space;
 use laws::fs::metadata::Call;
 use metal::metadata::{
@@ -11,7 +11,6 @@ use metal::metadata::{
 };
 use metal::raw;
 use metal::storage::sync_file_system;
-use record::case::Case;
 use record::event::Samples;
 use record::order::Gather;
 use std::collections::{BTreeSet, HashMap};

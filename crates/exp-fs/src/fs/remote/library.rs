@@ -5,18 +5,14 @@ use super::Look;
 use super::mounted::{cache_note, share_from_cache};
 use super::passes::{Reader, drive};
 use super::target::{Protocol, Url};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Bench;
+use bench::prelude::*;
 use metal::nfs::{self, Address, NfsFile};
 use metal::smb::{self, SmbFile};
 use metal::tcp;
-use record::case::{Case, Series};
 use record::note::Note;
-use record::quantity::render;
-use record::unit::Unit;
 use std::io;
 use std::slice;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// So long an answer of the server is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

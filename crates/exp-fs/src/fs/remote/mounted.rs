@@ -10,17 +10,13 @@ use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
 use crate::fs::offered::text_at;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Values};
+use bench::prelude::*;
 use host::block::{is_mounted, mount_with_id};
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use metal::storage::file_system;
-use record::case::{Case, Series};
 use record::event::Samples;
 use record::note::Note;
 use record::order::Gather;
-use record::quantity::render;
-use record::unit::Unit;
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::os::fd::AsRawFd;
@@ -286,10 +282,8 @@ impl Since {
 #[cfg(test)]
 mod tests {
     use super::{Place, decide, mount_id, place_of, since};
-    use anyhow::Result;
+    use bench::prelude::*;
     use host::mountstats::of;
-    use record::case::Case;
-    use record::key::{CaseId, Value};
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
         31 22 0:50 / /far rw - nfs4 files:/exp rw,vers=4.2,addr=10.0.0.2\n\

@@ -3,12 +3,9 @@
 
 use crate::fs::file::{Ground, Kind, ground};
 use crate::fs::offered::text_at;
-use bench::experiment::{Field, Site, Skip};
+use bench::prelude::*;
 use host::block::Mount;
 use laws::fs::remote::{Client, Link, Way};
-use record::case::Case;
-use record::key::{Put, Value};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Component, Path};

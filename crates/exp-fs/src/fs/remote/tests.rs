@@ -1,11 +1,10 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, place};
 use bench::experiment::fixtures::{self, bare_site};
-use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
+use bench::experiment::{AnyExperiment, Peer};
+use bench::prelude::*;
 use host::{Host, Root};
-use record::case::Case;
 use record::event::Side;
-use record::key::{CaseId, Key, Value};
 use session::fixtures::{params, rehearse_in};
 use std::path::PathBuf;
 
@@ -29,7 +28,7 @@ fn site() -> Site {
     Site { host: Host::read(&Root::tree(MACHINE)), ..bare_site() }
 }
 
-fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
+fn offer(path: &str, preset: Preset) -> Result<Offer, Skip> {
     let params = params(&CARD, preset, &[("path", path)]);
     EXPERIMENT.series(&site(), &params)
 }

@@ -3,16 +3,14 @@
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::{describe_place, text_at};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Field;
-use bench::measure::{Bench, Clock, Settled, Values};
+use bench::measure::Settled;
+use bench::prelude::*;
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
 use laws::fs::journal::Medium;
 use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
 use metal::metadata::reserve;
 use metal::storage::Way;
-use record::case::Case;
 use record::event::Samples;
 use record::note::Note;
 use stats::quantile::median;
@@ -426,8 +424,7 @@ fn power(
 #[cfg(test)]
 mod tests {
     use super::{Call, Medium, Write, crowd, is_without_journal};
-    use record::case::Case;
-    use record::key::{CaseId, Value};
+    use bench::prelude::*;
 
     /// What is said of syncs of a write, with these facts.
     fn power(write: Write, at: &[(&str, Value)], ns: f64, flushes: Option<f64>) -> Option<String> {
