@@ -325,8 +325,6 @@ impl Read {
                 (least, likely, 1.1, why)
             }
             ("cache_growth", side, bytes) => {
-                let company =
-                    if self.has_company { (COMPANY.0 * likely).min(COMPANY.1) } else { 0.0 };
                 let (low, likely, high) = match (side, bytes) {
                     (_, None) => (0.8 * low, 0.98 * likely, 1.02 * high),
                     (Side::Below, Some(bytes)) => (0.95 * bytes, bytes, 1.06 * bytes),
@@ -334,6 +332,8 @@ impl Read {
                         (0.8 * low.min(bytes), likely.min(bytes), 1.02 * high.min(bytes))
                     }
                 };
+                let company =
+                    if self.has_company { (COMPANY.0 * likely).min(COMPANY.1) } else { 0.0 };
                 (low - company, likely, high + company, "the file's pages in memory")
             }
             (.., Some(bytes)) => return Law::new(bytes, bytes, bytes, "as planned"),
