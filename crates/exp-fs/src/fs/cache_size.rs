@@ -106,10 +106,8 @@ mod sweep;
 mod tests;
 
 use crate::fs::file::{self, below};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
+use crate::fs::words::*;
 use record::event::Repeat;
-use std::path::PathBuf;
 
 bench::experiment!(CacheSize);
 

@@ -103,13 +103,9 @@ mod round;
 
 use super::file;
 use super::offered::{Offered, standard_first};
-use bench::device;
-use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
-use laws::fs::{BLOCK_BYTES, Pattern, contention as law};
-use laws::{Law, range};
-use record::order::InOrder;
+use crate::fs::words::*;
+use laws::fs::{BLOCK_BYTES, contention as law};
+use laws::range;
 
 bench::experiment!(Contention);
 

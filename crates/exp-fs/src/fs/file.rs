@@ -11,15 +11,11 @@ mod ground;
 pub(super) use account::{Account, Moved};
 pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
-use bench::prelude::*;
+use crate::fs::words::*;
 use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
 use metal::storage::{self, DirectTold, Residency, Way, direct_told, file_system, residency};
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::time::Instant;
 
 pub(super) use bench::prepared::{BLOCK_BYTES, right, write};
 pub(super) use laws::fs::Mode;

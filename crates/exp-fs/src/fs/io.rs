@@ -150,14 +150,9 @@ mod written;
 
 use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
-use bench::device;
-use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
+use crate::fs::words::*;
 use crew::Task;
-use laws::Law;
 use laws::fs::io::{self as law, Request, Work};
-use record::order::InOrder;
 use workloads::{MIB, Sizes};
 
 bench::experiment!(Io);

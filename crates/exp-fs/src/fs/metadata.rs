@@ -83,14 +83,9 @@ mod directory;
 
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
-use bench::device;
-use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
+use crate::fs::words::*;
 use directory::Directory;
 use laws::fs::metadata::{self as law, Call, Named};
-use record::order::{Gather, InOrder};
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
 bench::experiment!(Metadata);

@@ -2,15 +2,11 @@
 //! engines logged, and a clock that several CPUs share.
 
 use super::file::ground_note;
+use crate::fs::words::*;
 use bench::measure::{Settled, settle};
-use bench::prelude::*;
 use laws::fs::journal::{Keeper, keeper};
 use metal::io::Latencies;
-use record::event::Samples;
-use record::order::InOrder;
 use stats::histogram::Histogram;
-use std::fs::File;
-use std::path::PathBuf;
 
 /// Cases on their way to a series.
 #[derive(Default)]

@@ -100,17 +100,10 @@ mod passes;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
+use crate::fs::words::*;
 use bench::device::{allowance, write_cost};
-use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
-use laws::Law;
 use laws::device::reading;
-use laws::fs::Pattern;
 use laws::fs::read::{self as law, Below, Read as Look};
-use record::order::{Gather, InOrder};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 bench::experiment!(Read);
 

@@ -104,14 +104,9 @@ mod target;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
-use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
-use laws::Law;
+use crate::fs::words::*;
+use laws::fs::Mode;
 use laws::fs::remote::{self as law, Client, Reading};
-use laws::fs::{Mode, Pattern};
-use record::order::Gather;
-use std::path::PathBuf;
 use target::{Target, Url};
 
 bench::experiment!(Remote);

@@ -105,13 +105,9 @@ mod counted;
 
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
-use bench::device;
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::prelude::*;
-use laws::Law;
+use crate::fs::words::*;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
-use record::order::Gather;
 
 bench::experiment!(Sync);
 

@@ -1,12 +1,11 @@
 //! What the sizes say together, and what the cases should come to.
 
 use super::{Found, ID, Limit, Swept};
-use bench::prelude::*;
+use crate::fs::words::*;
 use laws::fs::cache_size::{hit, is_known, knee_in_group, knee_in_memory, miss, rate};
 use laws::fs::{BLOCK_BYTES, measured_stream};
-use laws::{Law, range};
+use laws::range;
 use record::event::Range;
-use record::order::InOrder;
 use record::quantity::digits;
 use stats::ladder::Rung;
 use stats::quantile::median;

@@ -1,10 +1,8 @@
 //! Which sizes are measured here, and what they take.
 
 use super::{CARD, ID, Limit, Size, Swept};
-use bench::device;
-use bench::prelude::*;
+use crate::fs::words::*;
 use laws::fs::cache_size::rate;
-use record::order::InOrder;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];

@@ -6,16 +6,14 @@ use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use crate::fs::offered::text_at;
+use crate::fs::words::*;
 use bench::measure::{Settled, settle};
-use bench::prelude::*;
 use host::cgroup::{GroupPlace, cached_bytes};
 use host::text::{after, numbers};
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::step;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
 const DEALT: usize = 8;

@@ -3,13 +3,11 @@
 use super::derive::derive;
 use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
-use bench::experiment::AnyExperiment;
+use crate::fs::words::*;
 use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
-use bench::prelude::*;
 use host::cgroup::GroupPlace;
 use session::fixtures::{check, here_with, offered, params, rehearse_in};
-use std::path::Path;
 
 const GIB: u64 = 1 << 30;
 const REFUSED: &str = "/x may not be written";

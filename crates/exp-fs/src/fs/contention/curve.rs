@@ -1,9 +1,8 @@
 //! What the cases of one kind of readers say together.
 
 use super::ID;
-use bench::prelude::*;
+use crate::fs::words::*;
 use laws::line::line;
-use record::order::InOrder;
 
 const POINTS_MIN: usize = 3;
 
@@ -94,8 +93,7 @@ fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, f64) {
 mod tests {
     use super::super::{As, Competing};
     use super::{derive, knee};
-    use bench::prelude::*;
-    use laws::fs::Pattern;
+    use crate::fs::words::*;
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()

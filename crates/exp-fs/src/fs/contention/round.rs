@@ -5,12 +5,10 @@ use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
+use crate::fs::words::*;
 use bench::measure::{Settled, settle};
-use bench::prelude::*;
 use host::format_cpus;
-use laws::fs::{Pattern, contention as law};
-use record::event::Samples;
-use std::path::{Path, PathBuf};
+use laws::fs::contention as law;
 
 /// A window lasts until the measured reader has had so many reads and each other one …
 pub(super) const READS_LEAST: u64 = 8;
@@ -288,8 +286,7 @@ mod tests {
     use crate::fs::contention::readers::{Had, Shared};
     use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
-    use laws::fs::Pattern;
-    use std::collections::BTreeSet;
+    use crate::fs::words::*;
 
     fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
         Had {

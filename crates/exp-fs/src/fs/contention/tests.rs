@@ -1,12 +1,9 @@
 use super::round::{Files, cold, cpus, sizes};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
-use bench::experiment::AnyExperiment;
+use crate::fs::words::*;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
-use bench::prelude::*;
-use laws::fs::Pattern;
 use session::fixtures::{check, is_plain, offered, params};
-use std::collections::BTreeSet;
 
 /// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;

@@ -1,12 +1,10 @@
 //! Where bytes came from and went to: what the kernel counted.
 
+use crate::fs::words::*;
 use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };
-use bench::prelude::*;
-use record::event::Samples;
 use record::note::Note;
-use std::time::Instant;
 
 /// A device counts what it has answered, the process what it asked for: so long it is waited for …
 const ANSWER_MOST: Duration = Duration::from_secs(1);

@@ -1,10 +1,9 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
 use crate::fs::offered::text_at;
+use crate::fs::words::*;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
-use bench::prelude::*;
 use host::block::{Disk, Mount};
-use std::path::Path;
 
 symbols! {
     pub(in crate::fs) enum Kind {
@@ -163,10 +162,9 @@ impl Ground<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, below, ground, ground_note, only_memory};
+    use crate::fs::words::*;
     use bench::experiment::fixtures::{bare_site, with_dir};
-    use bench::prelude::*;
     use host::{Host, Root};
-    use std::path::Path;
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
         == sys/block/sdb/device/model\nX\n== sys/block/sdb/queue/read_ahead_kb\n128\n\

@@ -2,14 +2,11 @@ use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
 use super::{CARD, EXPERIMENT, ID, is_written_through};
 use crate::fs::window;
-use bench::experiment::AnyExperiment;
+use crate::fs::words::*;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
-use bench::prelude::*;
-use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::event::Range;
 use session::fixtures::{here_with, is_plain, params, rehearse_in};
-use std::path::Path;
 
 /// A guest whose files may take so much.
 fn guest(bytes: u64) -> Site {
@@ -61,7 +58,7 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
         let rounds = u64::from(*preset.looks().last().expect("some"));
         let each = series.setting("written").expect("so much");
         let written: u64 = works.iter().map(|work| workloads::most_written(*work, each)).sum();
-        let may = bench::device::allowance(&site, ID);
+        let may = device::allowance(&site, ID);
         assert!(made + rounds * written <= may, "{made} {written} {may}");
         // With the default directory standard has all of its cases.
         if preset == Preset::Standard && allowed == 2 << 30 {

@@ -5,16 +5,12 @@ use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
 use crate::fs::offered::{describe_place, in_ns};
 use crate::fs::window;
+use crate::fs::words::*;
 use bench::device::device_waited_ns;
 use bench::measure::Settled;
-use bench::prelude::*;
 use laws::fs::io::{Mode, Work};
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
-use record::event::Samples;
-use record::order::Gather;
-use std::collections::BTreeSet;
-use std::fs::File;
 
 /// Threads should have worked at the same time for this share of the longest of their stretches.
 const OVERLAP: f64 = 0.8;
@@ -310,14 +306,12 @@ mod tests {
     use super::super::workloads::{self, one};
     use super::{Seen, Watch, at_device, demand_written_down, queue_note, shared_rate, workers_ns};
     use crate::fs::file::Account;
+    use crate::fs::words::*;
     use bench::measure::Clock;
-    use laws::fs::Pattern;
     use laws::fs::io::{Mode, Op};
     use metal::clock::monotonic_ns;
     use metal::fault::evict;
     use metal::io::{Buffers, Latencies, Op as IoOp, Ran, Steady, Stop, Uring, UringSetup};
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
 
     fn did(latencies: &[u64], begin: u64) -> Did {
         let mut log = Latencies::new(100);

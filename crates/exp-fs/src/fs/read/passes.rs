@@ -4,16 +4,12 @@ use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::offered::{LISTED, describe_place, in_ns, text_at};
 use crate::fs::window::{self, Window};
+use crate::fs::words::*;
 use bench::measure::Settled;
-use bench::prelude::*;
 use bench::prepared::demand_written_extents;
-use laws::fs::Pattern;
 use laws::fs::read::{CACHED_BYTES, Read};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
-use record::event::Samples;
 use stats::steady::Steady;
-use std::path::Path;
-use std::time::Instant;
 
 /// Blocks of a pass over a file that is larger …
 const PASS_BLOCKS: usize = 4096;

@@ -1,14 +1,10 @@
 use super::{BLOCK_BYTES, CARD, EXPERIMENT, GroundKind, Look, Read, below, path_of};
 use crate::fs::file::Mode;
 use crate::fs::fixtures::{on_disk, place, rehearsed};
-use bench::experiment::AnyExperiment;
+use crate::fs::words::*;
 use bench::experiment::fixtures::{bare_site, known};
-use bench::prelude::*;
-use laws::fs::Pattern;
 use session::fixtures::{check, here_with, offered, params, rehearse_in};
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 fn case(pattern: Pattern, mode: Mode, size: u64) -> CaseId {
     Look { pattern, mode, size }.id()

@@ -5,14 +5,13 @@ use super::Look;
 use super::mounted::{cache_note, share_from_cache};
 use super::passes::{Reader, drive};
 use super::target::{Protocol, Url};
-use bench::prelude::*;
+use crate::fs::words::*;
 use metal::nfs::{self, Address, NfsFile};
 use metal::smb::{self, SmbFile};
 use metal::tcp;
 use record::note::Note;
 use std::io;
 use std::slice;
-use std::time::Instant;
 
 /// So long an answer of the server is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,18 +10,13 @@ use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
 use crate::fs::offered::text_at;
-use bench::prelude::*;
+use crate::fs::words::*;
 use host::block::{is_mounted, mount_with_id};
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use metal::storage::file_system;
-use record::event::Samples;
 use record::note::Note;
-use record::order::Gather;
-use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 /// Every file's data is of this seed and its size.
 const SEED: u64 = 0x7265_6d6f_7465;

@@ -1,12 +1,11 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, place};
+use crate::fs::words::*;
+use bench::experiment::Peer;
 use bench::experiment::fixtures::{self, bare_site};
-use bench::experiment::{AnyExperiment, Peer};
-use bench::prelude::*;
 use host::{Host, Root};
 use record::event::Side;
 use session::fixtures::{params, rehearse_in};
-use std::path::PathBuf;
 
 /// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a
 /// disk.

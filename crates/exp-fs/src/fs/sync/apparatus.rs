@@ -3,21 +3,18 @@
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::{describe_place, text_at};
+use crate::fs::words::*;
 use bench::measure::Settled;
-use bench::prelude::*;
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
 use laws::fs::journal::Medium;
 use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
 use metal::metadata::reserve;
 use metal::storage::Way;
-use record::event::Samples;
 use record::note::Note;
 use stats::quantile::median;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 use super::{SYNCS_MIN, pool_blocks};
 

@@ -1,9 +1,8 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
 use crate::fs::offered::text_at;
+use crate::fs::words::*;
 use bench::device::{Written, device_written, process_written_bytes};
-use bench::prelude::*;
-use record::event::Samples;
 
 /// Name among a case's facts of the bytes that the kind of file system writes beside the data of a
 /// sync, at most.

@@ -1,9 +1,8 @@
 use super::{As, EACH, End, Errand, Meeting, Reader, SHARED, read};
 use crate::fs::file::{BLOCK_BYTES, write};
-use bench::prelude::*;
+use crate::fs::words::*;
 use metal::memory::SharedWords;
-use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::fs::OpenOptions;
 
 const BLOCKS: u64 = 16;
 
