@@ -7,7 +7,7 @@ use crate::fs::words::*;
 use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
 use host::cgroup::GroupPlace;
-use session::fixtures::{check, here_with, offered, params, rehearse_in};
+use session::fixtures::{check, here_with, offered, refused, rehearse_in};
 
 const GIB: u64 = 1 << 30;
 const REFUSED: &str = "/x may not be written";
@@ -157,22 +157,21 @@ fn files_that_are_memory_are_not_grown_until_it_is_full() {
     let root = host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
     let mut site = with_dir(bare_site(), 1 << 40);
     site.host = host::Host::read(&root);
-    let asked = params(&CARD, Preset::Thorough, &[]);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("it is memory");
+    let skip = refused(&EXPERIMENT, &site, Preset::Thorough, &[]);
     assert!(skip.needed.is_some_and(|way| way.contains("--dir")));
 }
 
 #[test]
 fn without_a_place_a_named_group_is_refused_with_the_reason() {
     let site = without_group(with_dir(bare_site(), GIB));
-    let asked = params(&CARD, Preset::Standard, &[("limit", "32MiB")]);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("no group");
+    let asked = [("limit", "32MiB")];
+    let skip = refused(&EXPERIMENT, &site, Preset::Standard, &asked);
     assert!(skip.reason.contains(REFUSED), "{}", skip.reason);
     assert!(skip.needed.is_some_and(|way| way.contains("systemd-run")));
     // One that would not fit in plumb's own neither.
     let mut site = with_group(site);
     site.host.limits.memory_left_bytes = Some(36 << 20);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("too little is left");
+    let skip = refused(&EXPERIMENT, &site, Preset::Standard, &asked);
     assert!(skip.reason.contains("36 MiB"), "{}", skip.reason);
 }
 

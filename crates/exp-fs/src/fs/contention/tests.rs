@@ -1,9 +1,9 @@
 use super::round::{Files, cold, cpus, sizes};
-use super::{As, CARD, Competing, EXPERIMENT};
+use super::{As, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
 use crate::fs::words::*;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
-use session::fixtures::{check, is_plain, offered, params};
+use session::fixtures::{check, is_plain, offered, refused};
 
 /// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;
@@ -45,15 +45,13 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
 
 #[test]
 fn nothing_may_be_written_and_memory_are_reasons() {
-    let quick = params(&CARD, Preset::Quick, &[]);
-    let none = with(bare_site(), 0);
-    let skip = EXPERIMENT.series(&none, &quick).expect_err("no room");
+    let skip = refused(&EXPERIMENT, &with(bare_site(), 0), Preset::Quick, &[]);
     assert!(skip.needed.is_some_and(|needed| needed.contains("competitors")));
     let mut memory = with(bare_site(), NAMED_BYTES);
     if let Some(dir) = &mut memory.dir {
         dir.file_system = "tmpfs".to_owned();
     }
-    let skip = EXPERIMENT.series(&memory, &quick).expect_err("memory");
+    let skip = refused(&EXPERIMENT, &memory, Preset::Quick, &[]);
     assert!(skip.reason.contains("tmpfs"), "{}", skip.reason);
 }
 

@@ -1,12 +1,12 @@
 use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
-use super::{CARD, EXPERIMENT, ID, is_written_through};
+use super::{EXPERIMENT, ID, is_written_through};
 use crate::fs::window;
 use crate::fs::words::*;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::event::Range;
-use session::fixtures::{here_with, is_plain, params, rehearse_in};
+use session::fixtures::{here_with, is_plain, refused, rehearse_in};
 
 /// A guest whose files may take so much.
 fn guest(bytes: u64) -> Site {
@@ -129,8 +129,8 @@ fn a_choice_takes_the_place_of_the_presets_values_and_leaves_what_exists() {
     let two = of(Preset::Quick, &[("threads", "2")]);
     assert!(two.iter().all(|work| work.files == Some(Files::Own)), "{two:?}");
     let none = [("engine", "psync"), ("depth", "4")];
-    let none = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &none));
-    assert!(none.is_err_and(|skip| skip.needed.is_some_and(|way| way.contains("io_uring"))));
+    let none = refused(&EXPERIMENT, &site, Preset::Quick, &none);
+    assert!(none.needed.is_some_and(|way| way.contains("io_uring")));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use crate::fs::file::Mode;
 use crate::fs::fixtures::{on_disk, place, rehearsed};
 use crate::fs::words::*;
 use bench::experiment::fixtures::{bare_site, known};
-use session::fixtures::{check, here_with, offered, params, rehearse_in};
+use session::fixtures::{check, here_with, offered, refused, rehearse_in};
 use std::fs::OpenOptions;
 
 fn case(pattern: Pattern, mode: Mode, size: u64) -> CaseId {
@@ -31,8 +31,7 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_those_of_standard_last()
     let (_, skip) = &thorough.skipped[0];
     assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
     let nothing = on_disk("sda", false, 1 << 20);
-    let skip =
-        EXPERIMENT.series(&nothing, &params(&CARD, Preset::Quick, &[])).expect_err("no room");
+    let skip = refused(&EXPERIMENT, &nothing, Preset::Quick, &[]);
     assert!(skip.reason.contains("64 MiB"), "{}", skip.reason);
 }
 
