@@ -106,7 +106,7 @@ mod sweep;
 mod tests;
 
 use crate::fs::file::{self, below};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use record::event::Repeat;
 
 bench::experiment!(CacheSize);

@@ -103,7 +103,7 @@ mod round;
 
 use super::file;
 use super::offered::{Offered, standard_first};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::fs::{BLOCK_BYTES, contention as law};
 use laws::range;
 

@@ -11,7 +11,7 @@ mod ground;
 pub(super) use account::{Account, Moved};
 pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
 use metal::storage::{self, DirectTold, Residency, Way, direct_told, file_system, residency};

@@ -150,7 +150,7 @@ mod written;
 
 use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use crew::Task;
 use laws::fs::io::{self as law, Request, Work};
 use workloads::{MIB, Sizes};

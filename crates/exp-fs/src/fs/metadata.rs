@@ -83,7 +83,7 @@ mod directory;
 
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use directory::Directory;
 use laws::fs::metadata::{self as law, Call, Named};
 use std::collections::btree_map::Entry;

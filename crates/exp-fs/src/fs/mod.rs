@@ -8,7 +8,7 @@ mod offered;
 mod window;
 
 /// The words of the contract, and of files, which nearly every file of the family uses.
-mod words {
+mod prelude {
     pub(super) use bench::device;
     #[cfg(test)]
     pub(super) use bench::experiment::AnyExperiment;

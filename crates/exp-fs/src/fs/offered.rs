@@ -2,7 +2,7 @@
 //! engines logged, and a clock that several CPUs share.
 
 use super::file::ground_note;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};
 use laws::fs::journal::{Keeper, keeper};
 use metal::io::Latencies;

@@ -100,7 +100,7 @@ mod passes;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::device::{allowance, write_cost};
 use laws::device::reading;
 use laws::fs::read::{self as law, Below, Read as Look};

@@ -104,7 +104,7 @@ mod target;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::fs::Mode;
 use laws::fs::remote::{self as law, Client, Reading};
 use target::{Target, Url};

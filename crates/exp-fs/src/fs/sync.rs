@@ -105,7 +105,7 @@ mod counted;
 
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 

@@ -1,7 +1,7 @@
 //! What the sizes say together, and what the cases should come to.
 
 use super::{Found, ID, Limit, Swept};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::fs::cache_size::{hit, is_known, knee_in_group, knee_in_memory, miss, rate};
 use laws::fs::{BLOCK_BYTES, measured_stream};
 use laws::range;

@@ -4,7 +4,7 @@
 //! memory.
 
 use crate::fs::file::{self, Mode, Opened};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::prepared;
 use metal::memory::base_page_bytes;
 use metal::storage::residency;

@@ -1,7 +1,7 @@
 //! Which sizes are measured here, and what they take.
 
 use super::{CARD, ID, Limit, Size, Swept};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::fs::cache_size::rate;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.

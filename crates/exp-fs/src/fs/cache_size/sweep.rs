@@ -6,7 +6,7 @@ use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use crate::fs::offered::text_at;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};
 use host::cgroup::{GroupPlace, cached_bytes};
 use host::text::{after, numbers};
@@ -15,6 +15,7 @@ use stats::quantile::median;
 use stats::step::step;
 use std::fs;
 
+const BLOCK: f64 = BLOCK_BYTES as f64;
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
 const DEALT: usize = 8;
 /// Passes that are blocks by themselves.
@@ -153,21 +154,25 @@ impl Sweep {
         quantities.put("file_bytes", bytes as f64);
         let (blocks, how) = blocks_of(&passes);
         notes.extend(how);
-        let figures: [(_, fn(f64) -> f64); 3] = [
-            ("latency_per_block", |ns| ns),
-            ("latency_per_byte", |ns| ns / BLOCK_BYTES as f64),
-            ("bandwidth", |ns| BLOCK_BYTES as f64 / ns * 1e9),
-        ];
-        for (metric, of) in figures {
+        let scales: [fn(f64) -> f64; 3] = [|ns| ns, |ns| ns / BLOCK, |ns| BLOCK / ns * 1e9];
+        let metrics = ["latency_per_block", "latency_per_byte", "bandwidth"];
+        for (metric, of) in metrics.into_iter().zip(scales) {
             let values = blocks.iter().map(|ns| of(*ns)).collect();
             let samples = bench.record(case, metric, Values::blocks(values))?;
             samples.quantities.extend(quantities.clone());
             // Beside the first alone.
             samples.notes.extend(std::mem::take(&mut notes));
         }
-        let once = [("residency", residency), ("cache_growth", growth), ("file", bytes as f64)];
-        for (metric, value) in once.into_iter().chain(missed.map(|share| ("missed", share))) {
-            bench.record(case, metric, Values::block(value))?;
+        let once = [
+            ("residency", Some(residency)),
+            ("missed", missed),
+            ("cache_growth", Some(growth)),
+            ("file", Some(bytes as f64)),
+        ];
+        for (metric, value) in once {
+            if let Some(value) = value {
+                bench.record(case, metric, Values::block(value))?;
+            }
         }
         median(&blocks).context("a pass has stretches")
     }

@@ -3,7 +3,7 @@
 use super::derive::derive;
 use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
 use host::cgroup::GroupPlace;

@@ -1,7 +1,7 @@
 //! What the cases of one kind of readers say together.
 
 use super::ID;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use laws::line::line;
 
 const POINTS_MIN: usize = 3;
@@ -93,7 +93,7 @@ fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, f64) {
 mod tests {
     use super::super::{As, Competing};
     use super::{derive, knee};
-    use crate::fs::words::*;
+    use crate::fs::prelude::*;
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()

@@ -12,7 +12,7 @@ mod reading;
 use super::As;
 use super::round::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
 use crate::fs::file::{BLOCK_BYTES, right};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use host::refused;
 use metal::io::Buffers;
 use metal::memory::SharedWords;

@@ -5,7 +5,7 @@ use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};
 use host::format_cpus;
 use laws::fs::contention as law;
@@ -286,7 +286,7 @@ mod tests {
     use crate::fs::contention::readers::{Had, Shared};
     use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
-    use crate::fs::words::*;
+    use crate::fs::prelude::*;
 
     fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
         Had {

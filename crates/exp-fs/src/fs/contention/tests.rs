@@ -1,7 +1,7 @@
 use super::round::{Files, cold, cpus, sizes};
 use super::{As, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
 use session::fixtures::{check, is_plain, offered, refused};
 

@@ -1,6 +1,6 @@
 //! Where bytes came from and went to: what the kernel counted.
 
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };

@@ -1,7 +1,7 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
 use crate::fs::offered::text_at;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
 use host::block::{Disk, Mount};
 
@@ -162,7 +162,7 @@ impl Ground<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, below, ground, ground_note, only_memory};
-    use crate::fs::words::*;
+    use crate::fs::prelude::*;
     use bench::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
 

@@ -3,8 +3,8 @@
 use super::chosen;
 use crate::fs::file::{below, only_memory};
 use crate::fs::offered::{Offered, rounds};
+use crate::fs::prelude::*;
 use crate::fs::window::{self, RATE_CASES, SETTLED_NS};
-use crate::fs::words::*;
 use laws::fs::io::{self as law, Engine, Files, Mode, Op, Request, Work};
 
 pub(super) const KIB: u64 = 1 << 10;

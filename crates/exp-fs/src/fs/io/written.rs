@@ -4,8 +4,8 @@
 use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
 use crate::fs::offered::{describe_place, in_ns};
+use crate::fs::prelude::*;
 use crate::fs::window;
-use crate::fs::words::*;
 use bench::device::device_waited_ns;
 use bench::measure::Settled;
 use laws::fs::io::{Mode, Work};
@@ -306,7 +306,7 @@ mod tests {
     use super::super::workloads::{self, one};
     use super::{Seen, Watch, at_device, demand_written_down, queue_note, shared_rate, workers_ns};
     use crate::fs::file::Account;
-    use crate::fs::words::*;
+    use crate::fs::prelude::*;
     use bench::measure::Clock;
     use laws::fs::io::{Mode, Op};
     use metal::clock::monotonic_ns;

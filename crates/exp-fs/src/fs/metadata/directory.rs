@@ -2,7 +2,7 @@
 //! one call in it: names put into place before, traces removed after, both outside of the window.
 
 use super::ENTRY_BYTES;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::measure::{Timer, abba};
 use bench::prepared::demand_space;
 use laws::fs::metadata::Call;

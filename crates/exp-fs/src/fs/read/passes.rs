@@ -3,8 +3,8 @@
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::offered::{LISTED, describe_place, in_ns, text_at};
+use crate::fs::prelude::*;
 use crate::fs::window::{self, Window};
-use crate::fs::words::*;
 use bench::measure::Settled;
 use bench::prepared::demand_written_extents;
 use laws::fs::read::{CACHED_BYTES, Read};

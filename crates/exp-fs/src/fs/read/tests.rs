@@ -1,7 +1,7 @@
 use super::{BLOCK_BYTES, CARD, EXPERIMENT, GroundKind, Look, Read, below, path_of};
 use crate::fs::file::Mode;
 use crate::fs::fixtures::{on_disk, place, rehearsed};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::{bare_site, known};
 use session::fixtures::{check, here_with, offered, refused, rehearse_in};
 use std::fs::OpenOptions;

@@ -5,7 +5,7 @@ use super::Look;
 use super::mounted::{cache_note, share_from_cache};
 use super::passes::{Reader, drive};
 use super::target::{Protocol, Url};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use metal::nfs::{self, Address, NfsFile};
 use metal::smb::{self, SmbFile};
 use metal::tcp;

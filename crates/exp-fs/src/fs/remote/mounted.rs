@@ -10,7 +10,7 @@ use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
 use crate::fs::offered::text_at;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use host::block::{is_mounted, mount_with_id};
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use metal::storage::file_system;

@@ -1,6 +1,6 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, place};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::experiment::Peer;
 use bench::experiment::fixtures::{self, bare_site};
 use host::{Host, Root};

@@ -3,7 +3,7 @@
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::{describe_place, text_at};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::measure::Settled;
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
 use laws::fs::journal::Medium;

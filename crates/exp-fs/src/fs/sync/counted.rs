@@ -1,7 +1,7 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
 use crate::fs::offered::text_at;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use bench::device::{Written, device_written, process_written_bytes};
 
 /// Name among a case's facts of the bytes that the kind of file system writes beside the data of a

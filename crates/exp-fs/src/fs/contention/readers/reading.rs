@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::fs::file::BLOCK_BYTES;
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::process::rusage_thread;
 use std::io;

@@ -1,6 +1,6 @@
 use super::{As, EACH, End, Errand, Meeting, Reader, SHARED, read};
 use crate::fs::file::{BLOCK_BYTES, write};
-use crate::fs::words::*;
+use crate::fs::prelude::*;
 use metal::memory::SharedWords;
 use std::fs::OpenOptions;
 
