@@ -106,23 +106,8 @@ mod sweep;
 mod tests;
 
 use crate::fs::file::{self, below};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site,
-    Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, metrics, params, settings, symbols};
-use record::case::{Case, Order, Series};
-use record::event::{Prediction, Repeat};
-use record::key::CaseId;
-use record::metric::Metric;
-use record::unit::Unit;
-use std::path::PathBuf;
-use std::time::Duration;
+use crate::fs::prelude::*;
+use record::event::Repeat;
 
 bench::experiment!(CacheSize);
 
@@ -182,10 +167,6 @@ impl Swept {
 }
 
 impl Limit {
-    fn id(self) -> CaseId {
-        Found { limit: self, size: None }.id()
-    }
-
     fn name(self) -> String {
         match self {
             Limit::Group(bytes) => format!("{}MiB", bytes >> 20),
@@ -278,36 +259,30 @@ impl Experiment for CacheSize {
         for cases in cases.chunk_by(|a, b| a.limit == b.limit) {
             let limit = cases[0].limit;
             match sizes::bytes(site, limit) {
-                Err(skip) => offer.skipped.push((limit.id(), skip)),
+                Err(skip) => offer.skipped.push((Found { limit, size: None }.id(), skip)),
                 Ok(bytes) => sizes::offer(site, params, cases, bytes, &mut offer),
             }
         }
-        match (offer.series.is_empty(), offer.skipped.first()) {
-            (true, Some((_, skip))) => Err(skip.clone()),
-            _ => Ok(offer),
-        }
+        offer.or_reason()
     }
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let of = |series: &Series| {
-            let cases: Vec<Swept> =
-                series.cases.iter().filter_map(|case| Swept::of(&case.id)).collect();
-            Some(cases.first()?.limit.found(cases.iter().map(|case| case.size)))
+            let mut cases = series.cases.iter().filter_map(|case| Swept::of(&case.id)).peekable();
+            let limit = cases.peek()?.limit;
+            Some(limit.found(cases.map(|case| case.size)))
         };
         series.iter().filter_map(of).collect()
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
-        if site.dir.is_none() {
-            return Ok(series);
-        }
-        let mut series = file::ground_facts(site, series);
         let limits = &site.host.limits;
         let is_by_group = limits.memory_left_bytes == site.host.memory_ceiling_bytes();
-        if let Some(stat) = limits.memory_stat_file.as_ref().filter(|_| is_by_group) {
-            let is_it = |case: &&mut Case| Limit::of(case.id.get("limit")) == Some(Limit::Memory);
-            for case in series.cases.iter_mut().filter(is_it) {
-                case.at.insert("memory_stat".to_owned(), format!("/{stat}").as_str().into());
+        let stat = limits.memory_stat_file.as_ref().filter(|_| is_by_group && site.dir.is_some());
+        let mut series = file::ground_facts(site, series);
+        for case in &mut series.cases {
+            if Limit::of(case.id.get("limit")) == Some(Limit::Memory) {
+                case.at.put_known("memory_stat", stat.map(|stat| format!("/{stat}")));
             }
         }
         Ok(series)

@@ -103,24 +103,9 @@ mod round;
 
 use super::file;
 use super::offered::{Offered, standard_first};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, DerivedValue, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip,
-    ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, device, metrics, params, settings, symbols};
-use laws::fs::{BLOCK_BYTES, Pattern, contention as law};
-use laws::{Law, range};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::metric::Metric;
-use record::order::InOrder;
-use std::time::Duration;
+use crate::fs::prelude::*;
+use laws::fs::{BLOCK_BYTES, contention as law};
+use laws::range;
 
 bench::experiment!(Contention);
 

@@ -11,16 +11,11 @@ mod ground;
 pub(super) use account::{Account, Moved};
 pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::fs::prelude::*;
 use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
-use metal::storage::{self, DirectTold, Way, direct_told, file_system, residency};
-use record::key::CaseId;
-use std::fs::File;
+use metal::storage::{self, DirectTold, Residency, Way, direct_told, file_system, residency};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 pub(super) use bench::prepared::{BLOCK_BYTES, right, write};
 pub(super) use laws::fs::Mode;
@@ -135,8 +130,7 @@ impl Opened {
         let mut patience = Patience::new(Instant::now());
         evict(&self.file, offset, bytes).context("evicting")?;
         loop {
-            let resident =
-                residency(&self.file, offset, of).context("reading the file's page-cache state")?;
+            let resident = self.resident(offset, of)?;
             if resident.cached == 0 {
                 return Ok(());
             }
@@ -156,9 +150,7 @@ impl Opened {
     /// cold: read ahead and not asked for. A device gave them too, and they must not make up for
     /// others that it did not.
     pub(super) fn beyond(&self, read: u64) -> Result<u64> {
-        let resident =
-            residency(&self.file, 0, self.bytes).context("reading the file's page-cache state")?;
-        let bytes = resident.cached * base_page_bytes() as u64;
+        let bytes = self.resident(0, self.bytes)?.cached * base_page_bytes() as u64;
         Ok(bytes.saturating_sub(read))
     }
 
@@ -191,14 +183,13 @@ impl Opened {
     pub(super) fn demand_cached(&self, offset: u64, bytes: u64) -> Result<()> {
         let bytes = self.end(offset, bytes).saturating_sub(offset);
         let pages = bytes.div_ceil(base_page_bytes() as u64);
-        let resident =
-            residency(&self.file, offset, bytes).context("reading the file's page-cache state")?;
-        ensure!(
-            resident.cached == pages,
-            "of {pages} pages only {} are in the page cache",
-            resident.cached
-        );
+        let cached = self.resident(offset, bytes)?.cached;
+        ensure!(cached == pages, "of {pages} pages only {cached} are in the page cache");
         Ok(())
+    }
+
+    fn resident(&self, offset: u64, bytes: u64) -> Result<Residency> {
+        residency(&self.file, offset, bytes).context("reading the file's page-cache state")
     }
 
     fn end(&self, offset: u64, bytes: u64) -> u64 {
@@ -219,12 +210,10 @@ impl Opened {
         self.file
             .read_at(buffer.as_mut_slice(), 0)
             .context("cache: a direct read of the first block failed")?;
-        let resident =
-            residency(&self.file, 0, self.bytes).context("reading the file's page-cache state")?;
+        let cached = self.resident(0, self.bytes)?.cached;
         ensure!(
-            resident.cached == 0,
-            "cache: O_DIRECT is faked here: a direct read of {bytes} bytes left {} pages in the page cache",
-            resident.cached
+            cached == 0,
+            "cache: O_DIRECT is faked here: a direct read of {bytes} bytes left {cached} pages in the page cache"
         );
         Ok(())
     }

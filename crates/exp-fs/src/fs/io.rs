@@ -150,26 +150,9 @@ mod written;
 
 use super::offered::{common_clock, cost, settled, standard_first, text_at};
 use super::{file, window};
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, Fields, Hazards, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared};
-use bench::{device, metrics, params, settings};
+use crate::fs::prelude::*;
 use crew::Task;
-use laws::Law;
 use laws::fs::io::{self as law, Request, Work};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::order::InOrder;
-use record::unit::Unit;
-use std::time::Duration;
 use workloads::{MIB, Sizes};
 
 bench::experiment!(Io);

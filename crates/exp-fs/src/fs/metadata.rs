@@ -83,26 +83,10 @@ mod directory;
 
 use super::file;
 use super::offered::{Offered, cost, describe_place, promise, rounds, settled, standard_first};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared};
-use bench::{device, metrics, params, settings};
+use crate::fs::prelude::*;
 use directory::Directory;
 use laws::fs::metadata::{self as law, Call, Named};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::order::{Gather, InOrder};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 bench::experiment!(Metadata);
 

@@ -2,21 +2,11 @@
 //! engines logged, and a clock that several CPUs share.
 
 use super::file::ground_note;
-use anyhow::{Context, Result};
-use bench::experiment::contract::Experiment;
-use bench::experiment::{Card, Field, Offer, Preset, Site, Skip};
-use bench::measure::{Bench, Clock, Settled, settle};
+use crate::fs::prelude::*;
+use bench::measure::{Settled, settle};
 use laws::fs::journal::{Keeper, keeper};
 use metal::io::Latencies;
-use record::case::{Case, Order, Series};
-use record::event::Samples;
-use record::key::{CaseId, Value};
-use record::order::InOrder;
 use stats::histogram::Histogram;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// Cases on their way to a series.
 #[derive(Default)]

@@ -100,32 +100,10 @@ mod passes;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
 use super::offered::{Offered, cost, settled, standard_first};
 use super::window;
-use anyhow::{Context, Result};
+use crate::fs::prelude::*;
 use bench::device::{allowance, write_cost};
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, DerivedValue, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip,
-    ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, metrics, params};
-use laws::Law;
 use laws::device::reading;
-use laws::fs::Pattern;
 use laws::fs::read::{self as law, Below, Read as Look};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::order::{Gather, InOrder};
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 bench::experiment!(Read);
 
@@ -203,11 +181,8 @@ impl Experiment for Read {
         make: |series, dir, _| {
             let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).gather();
             let write = |size: u64| {
-                let path = path_of(dir, size);
-                let name = path.file_name().and_then(|name| name.to_str());
                 let way_out = "smaller ones with --set fs.read.size=SIZE";
-                let name = name.context("the file name is not plain text")?;
-                file::write(dir, name, size, file::seed_of(&path), way_out)
+                file::write(dir, &name_of(size), size, file::seed_of(&path_of(dir, size)), way_out)
             };
             sizes.into_iter().map(write).collect()
         },
@@ -373,8 +348,12 @@ fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
     sizes.iter().map(|size| file_of(*size, sizes)).gather()
 }
 
+fn name_of(size: u64) -> String {
+    format!("fs-read-{size}")
+}
+
 fn path_of(dir: &Path, size: u64) -> PathBuf {
-    dir.join(format!("fs-read-{size}"))
+    dir.join(name_of(size))
 }
 
 /// The sizes whose files may not all be written, the first taken first, and what is wrong with
@@ -384,9 +363,6 @@ fn unaffordable(site: &Site, sizes: impl Iterator<Item = u64>) -> BTreeMap<u64, 
     let mut taken = BTreeSet::new();
     let mut skipped = BTreeMap::new();
     for size in sizes {
-        if taken.contains(&size) || skipped.contains_key(&size) {
-            continue;
-        }
         if !size.is_multiple_of(BLOCK_BYTES as u64) {
             skipped.insert(size, Skip::because("the size is not a multiple of 4 KiB"));
             continue;

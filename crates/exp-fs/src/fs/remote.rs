@@ -104,26 +104,9 @@ mod target;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
-use anyhow::{Context, Result, anyhow};
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{case, metrics, params, settings, symbols};
-use laws::Law;
+use crate::fs::prelude::*;
+use laws::fs::Mode;
 use laws::fs::remote::{self as law, Client, Reading};
-use laws::fs::{Mode, Pattern};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::metric::Metric;
-use record::order::Gather;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 use target::{Target, Url};
 
 bench::experiment!(Remote);

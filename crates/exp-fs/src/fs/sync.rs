@@ -105,28 +105,9 @@ mod counted;
 
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
-    unknown,
-};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{device, metrics, params, settings};
-use laws::Law;
+use crate::fs::prelude::*;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::{Put, Value};
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::order::Gather;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 bench::experiment!(Sync);
 

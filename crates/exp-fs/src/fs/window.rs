@@ -1,7 +1,6 @@
 //! Windows of rates and bursts: the window of a device's rate lasts until the rate has settled.
 
-use record::case::Case;
-use record::key::{Put, Value};
+use bench::prelude::*;
 use stats::steady::{BLOCKS, Log, Steady, steady};
 
 /// A window of at least this length reports the rate of a device, or of a configured limit.
@@ -124,7 +123,7 @@ impl Window {
 }
 
 /// The steady part of the windows of all threads, in operations.
-pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
+pub(super) fn settled(windows: Vec<Window>) -> Result<Steady> {
     let last_ns = windows.iter().map(|window| window.log.last_ns()).min();
     let (last_ns, first) = (last_ns.unwrap_or(0), windows.first());
     let (least_ns, block_ns) = first.map_or((0, 0), |window| (window.least_ns, window.block_ns));
@@ -150,9 +149,8 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
 #[cfg(test)]
 mod tests {
     use super::{BURSTS, RATES, Window, in_law, put, settled};
-    use record::case::Case;
+    use bench::prelude::*;
     use record::event::{Raw, Samples};
-    use record::key::CaseId;
 
     const MS: u64 = 1_000_000;
 

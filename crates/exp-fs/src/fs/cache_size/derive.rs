@@ -1,21 +1,15 @@
 //! What the sizes say together, and what the cases should come to.
 
 use super::{Found, ID, Limit, Swept};
-use bench::experiment::contract::Facts;
-use bench::experiment::{DerivedValue, Fields, Known, Site, unknown};
+use crate::fs::prelude::*;
 use laws::fs::cache_size::{hit, is_known, knee_in_group, knee_in_memory, miss, rate};
 use laws::fs::{BLOCK_BYTES, measured_stream};
-use laws::{Law, range};
-use record::case::Case;
-use record::event::{Prediction, Range};
-use record::key::CaseId;
-use record::order::{Gather, InOrder};
-use record::quantity::{digits, render};
-use record::unit::Unit;
+use laws::range;
+use record::event::Range;
+use record::quantity::digits;
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::{Step, step};
-use std::collections::BTreeSet;
 
 /// If the device delivered more than this share of a size, the size was not entirely in memory.
 const MISSED: f64 = 0.02;
@@ -32,6 +26,14 @@ struct Point {
 }
 
 impl Point {
+    fn of(values: &Known, case: &CaseId, bytes: f64) -> Option<Point> {
+        let of = |metric: &str| values.get(ID, case, metric);
+        let (missed, residency) = (of("missed"), of("residency"));
+        let (block_ns, bytes_per_s) = (of("latency_per_block")?, of("bandwidth")?);
+        let point = Point { bytes, block_ns, bytes_per_s, missed, residency };
+        missed.or(residency).map(|_| point)
+    }
+
     /// Share that came from elsewhere: what the device gave, or where that is not counted what was
     /// not in memory.
     fn away(&self) -> f64 {
@@ -46,107 +48,92 @@ impl Point {
     }
 }
 
+/// A size under a limit, with the bytes of its file.
+type Sized<'known> = (Swept, &'known CaseId, f64);
+
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
-    let limits: BTreeSet<Limit> = cases.map(|case| case.limit).gather();
-    limits.into_iter().flat_map(|limit| of_limit(site, known, values, limit)).collect()
+    let sizes = values.of(ID, "file");
+    let sizes = sizes.filter_map(|(case, bytes)| Some((Swept::of(case)?, case, bytes)));
+    let mut sizes: Vec<Sized> = sizes.collect();
+    sizes.order_by(|a, b| a.0.limit.cmp(&b.0.limit).then(a.2.total_cmp(&b.2)));
+    let read = measured_stream(Facts { site, known: Some(known) });
+    let limits = sizes.chunk_by(|a, b| a.0.limit == b.0.limit);
+    limits.flat_map(|sizes| of_limit(site, read, values, sizes)).collect()
 }
 
-fn points(values: &Known, limit: Limit) -> Vec<Point> {
-    let point = |case: &CaseId, bytes: f64| {
-        let of = |metric: &str| values.get(ID, case, metric);
-        let (missed, residency) = (of("missed"), of("residency"));
-        let is_known = missed.is_some() || residency.is_some();
-        is_known.then_some(Point {
-            bytes,
-            block_ns: of("latency_per_block")?,
-            bytes_per_s: of("bandwidth")?,
-            missed,
-            residency,
-        })
-    };
-    let mut points: Vec<Point> = values
-        .of(ID, "file")
-        .filter(|(case, _)| Swept::of(case).is_some_and(|case| case.limit == limit))
-        .filter_map(|(case, bytes)| point(case, bytes))
-        .collect();
-    points.order_by(|a, b| a.bytes.total_cmp(&b.bytes));
-    points
-}
-
-fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<DerivedValue> {
-    let points = points(values, limit);
+/// What the sizes of a limit, in ascending order, say together; `read` is fs.read's rate.
+fn of_limit(site: &Site, read: Option<f64>, values: &Known, sizes: &[Sized]) -> Vec<DerivedValue> {
+    let limit = sizes[0].0.limit;
+    let case = limit.found(sizes.iter().map(|(swept, ..)| swept.size));
+    let of = |metric, value| DerivedValue::new(case.clone(), metric, value);
+    let points = sizes.iter().filter_map(|(_, case, bytes)| Point::of(values, case, *bytes));
+    let points: Vec<Point> = points.collect();
     let rung = |point: &Point| Rung { size: point.bytes, value: point.block_ns };
     let found = step(&points.iter().map(rung).collect::<Vec<Rung>>());
-    let above = |step: &Step| {
-        let missed = points.iter().filter(|point| point.bytes >= step.high);
-        median(&missed.map(Point::away).collect::<Vec<f64>>()).unwrap_or(0.0)
-    };
-    let knee = found.filter(|step| above(step) > MISSED);
-    let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
-    let case = limit.found(cases.filter(|case| case.limit == limit).map(|case| case.size));
-    let cached = cached(&points, &case, knee.as_ref(), found.is_some()).into_iter();
+    let above = |step: &Step| points.partition_point(|point| point.bytes < step.high);
+    let knee = found.filter(|step| {
+        let away: Vec<f64> = points[above(step)..].iter().map(Point::away).collect();
+        median(&away).unwrap_or(0.0) > MISSED
+    });
+    let fits =
+        |point: &&Point| point.is_cached() && knee.is_none_or(|knee: Step| point.bytes <= knee.low);
+    let largest = points.iter().take_while(fits).last();
+    let cached = largest.map(|largest| DerivedValue {
+        // Between it and the smallest above the knee lies what would just fit.
+        cell: knee.map(|knee| (largest.bytes, knee.high)),
+        notes: match knee {
+            Some(_) => Vec::new(),
+            None => vec![no_knee(largest.bytes, found.is_some())],
+        },
+        ..of("cached", largest.bytes)
+    });
+    let mut all: Vec<DerivedValue> = cached.into_iter().collect();
     let Some(knee) = knee else {
-        return cached.collect();
+        return all;
+    };
+    let above = &points[above(&knee)..];
+    let position = |metric, scaled: &dyn Fn(f64) -> f64| DerivedValue {
+        cell: Some((scaled(knee.low), scaled(knee.high))),
+        ..of(metric, scaled(f64::midpoint(knee.low, knee.high)))
     };
     let memory = site.host.memory_ceiling_bytes();
-    let (limit_bytes, machine) = match limit {
+    let (limit_bytes, available) = match limit {
         Limit::Group(bytes) => (Some(bytes), memory),
         Limit::Memory => (memory, None),
     };
-    let machine = machine.zip(limit_bytes);
-    let machine = machine.map(|(all, limit)| estimate(site, &case, &knee, limit, all));
-    let read = measured_stream(Facts { site, known: Some(known) });
-    let of_knee = of_knee(&points, &case, limit_bytes, &knee);
-    cached.chain(of_knee).chain(machine).chain(rate_above(&points, read, &case, &knee)).collect()
-}
-
-/// The largest size that was in memory without misses; between it and the smallest above the knee
-/// lies what would just fit.
-fn cached(
-    points: &[Point],
-    case: &CaseId,
-    knee: Option<&Step>,
-    is_step: bool,
-) -> Option<DerivedValue> {
-    let largest = points
-        .iter()
-        .take_while(|point| point.is_cached() && knee.is_none_or(|knee| point.bytes <= knee.low))
-        .last()?;
-    let mut value = DerivedValue {
-        cell: knee.map(|knee| (largest.bytes, knee.high)),
-        ..DerivedValue::new(case.clone(), "cached", largest.bytes)
-    };
-    if knee.is_none() {
-        let most = render(largest.bytes, Unit::B);
-        value.notes.push(match is_step {
-            false => format!("the knee is above {most}, the largest size measured"),
-            true => {
-                "the time rises although no data came from the device, so this is not the cache's \
-                 knee"
-                    .to_owned()
-            }
-        });
+    all.push(told(&knee, above, position("knee", &|bytes| bytes)));
+    if let Some(limit) = limit_bytes.map(|bytes| bytes as f64) {
+        all.push(position("knee_over_limit", &|bytes| bytes / limit));
+        all.extend(available.map(|available| {
+            let scale = available as f64 / limit;
+            let estimate = position("machine_estimate", &|bytes| bytes * scale);
+            estimated(site, available, estimate)
+        }));
     }
-    Some(value)
+    // Read ahead twice is given once; nothing where it is not counted.
+    let rates = above.iter().filter_map(|point| Some(point.bytes_per_s * point.missed?.min(1.0)));
+    if let Some(rate) = median(&rates.collect::<Vec<f64>>()) {
+        all.push(of("rate_above", rate));
+        all.extend(read.map(|read| of("rate_over_read", rate / (read * 1e9))));
+    }
+    all
 }
 
-fn of_knee(
-    points: &[Point],
-    case: &CaseId,
-    limit_bytes: Option<u64>,
-    knee: &Step,
-) -> Vec<DerivedValue> {
-    let of = |metric, over: f64| DerivedValue {
-        cell: Some((knee.low / over, knee.high / over)),
-        ..DerivedValue::new(case.clone(), metric, f64::midpoint(knee.low, knee.high) / over)
-    };
-    let mut position = of("knee", 1.0);
-    position.at = [
-        ("largest_below".to_owned(), (knee.low as u64).into()),
-        ("smallest_above".to_owned(), (knee.high as u64).into()),
-    ]
-    .gather();
+/// Why the largest size that was cached has no knee above it.
+fn no_knee(largest_bytes: f64, is_step: bool) -> String {
+    if is_step {
+        return "the time rises although no data came from the device, so this is not the cache's \
+                knee"
+            .to_owned();
+    }
+    let most = render(largest_bytes, Unit::B);
+    format!("the knee is above {most}, the largest size measured")
+}
+
+/// The knee with what stands beside it.
+fn told(knee: &Step, above: &[Point], mut position: DerivedValue) -> DerivedValue {
+    position.at.put("largest_below", knee.low as u64);
+    position.at.put("smallest_above", knee.high as u64);
     position.notes.push(format!(
         "between {} and {}: the time per block rises from {} to {}",
         render(knee.low, Unit::B),
@@ -154,63 +141,30 @@ fn of_knee(
         render(knee.below, Unit::Ns),
         render(knee.above, Unit::Ns)
     ));
-    let is_partly =
-        |point: &&Point| point.bytes >= knee.high && point.missed.is_some_and(|share| share < 0.9);
-    let partly = points.iter().filter(is_partly).count();
+    let is_partly = |point: &&Point| point.missed.is_some_and(|share| share < 0.9);
+    let partly = above.iter().filter(is_partly).count();
     if partly > 0 {
         position.notes.push(format!(
             "at {partly} sizes above the knee part of the file stayed in memory: this kernel does \
              not evict the oldest page first"
         ));
     }
-    let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));
-    std::iter::once(position).chain(over_limit).collect()
+    position
 }
 
 /// What the knee of a group says of the machine: the same share of the available memory, as far from
 /// it as the law allows.
-fn estimate(
-    site: &Site,
-    case: &CaseId,
-    knee: &Step,
-    limit_bytes: u64,
-    available_bytes: u64,
-) -> DerivedValue {
-    let scale = available_bytes as f64 / limit_bytes as f64;
+fn estimated(site: &Site, available_bytes: u64, mut estimate: DerivedValue) -> DerivedValue {
     let Range { low, likely, high } = knee_in_memory(site, available_bytes as f64).range;
-    let value = f64::midpoint(knee.low, knee.high) * scale;
-    let share = digits(100.0 * value / available_bytes as f64);
+    estimate.cell = estimate.cell.map(|cell| (cell.0 * low / likely, cell.1 * high / likely));
+    let share = digits(100.0 * estimate.value / available_bytes as f64);
     let available = render(available_bytes as f64, Unit::B);
-    DerivedValue {
-        cell: Some((knee.low * scale * low / likely, knee.high * scale * high / likely)),
-        at: [("available_bytes".to_owned(), available_bytes.into())].gather(),
-        notes: vec![format!(
-            "an estimate: files got {share} % of the group's limit; {available} of memory are \
-             available (MemAvailable, or what a limit of plumb's own group leaves)"
-        )],
-        ..DerivedValue::new(case.clone(), "machine_estimate", value)
-    }
-}
-
-/// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.
-fn rate_above(
-    points: &[Point],
-    read: Option<f64>,
-    case: &CaseId,
-    knee: &Step,
-) -> Vec<DerivedValue> {
-    let rates: Vec<f64> = points
-        .iter()
-        .filter(|point| point.bytes >= knee.high)
-        // Read ahead twice is given once.
-        .filter_map(|point| Some(point.bytes_per_s * point.missed?.min(1.0)))
-        .collect();
-    let Some(rate) = median(&rates) else {
-        return Vec::new();
-    };
-    let over =
-        read.map(|read| DerivedValue::new(case.clone(), "rate_over_read", rate / (read * 1e9)));
-    std::iter::once(DerivedValue::new(case.clone(), "rate_above", rate)).chain(over).collect()
+    estimate.at.put("available_bytes", available_bytes);
+    estimate.notes.push(format!(
+        "an estimate: files got {share} % of the group's limit; {available} of memory are \
+         available (MemAvailable, or what a limit of plumb's own group leaves)"
+    ));
+    estimate
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +194,6 @@ fn knee(facts: Facts, limit: Limit, at: Option<u64>) -> (f64, Law) {
 }
 
 pub(super) fn measured(facts: Facts, id: &Swept, at: &Case, metric: &str) -> Option<Prediction> {
-    let limit = id.limit;
     let is_time = ["latency_per_block", "latency_per_byte", "bandwidth"].contains(&metric);
     if facts.known.is_some() && !(is_time && is_known(facts)) {
         return None;
@@ -248,18 +201,19 @@ pub(super) fn measured(facts: Facts, id: &Swept, at: &Case, metric: &str) -> Opt
     let swept = Read {
         // A case of another machine's sheet is not resolved, but its size follows from its limit.
         bytes: at.int("bytes").or_else(|| id.bytes()).map(|bytes| bytes as f64),
-        knee: knee(facts, limit, at.int("limit_bytes")).1,
+        knee: knee(facts, id.limit, at.int("limit_bytes")).1,
         // Others' files are counted with this one.
-        has_company: limit == Limit::Memory,
+        has_company: id.limit == Limit::Memory,
     };
+    if metric == "file" && swept.bytes.is_none() && swept.knee.range.high <= 0.0 {
+        let why = "unknown: the bisection converges to the knee, and the limit is unknown";
+        return Some(unknown(why));
+    }
     let law = match metric {
         "latency_per_block" => swept.block(facts),
         "latency_per_byte" => swept.block(facts).times(1.0 / BLOCK_BYTES),
         "bandwidth" => swept.block(facts).inverse(BLOCK_BYTES * 1e9),
-        "residency" => swept.residency(),
-        "missed" => swept.missed(),
-        "cache_growth" => swept.growth(),
-        _ => return Some(swept.file()),
+        _ => swept.counted(metric),
     };
     Some(law.prediction())
 }
@@ -330,11 +284,6 @@ impl Read {
         self.over(self.knee.range.likely) > 1.0
     }
 
-    /// An interval that follows from the knee.
-    fn law(&self, low: f64, likely: f64, high: f64, why: &str) -> Law {
-        Law::new(low, likely, high, why).with(&self.knee)
-    }
-
     fn block(&self, facts: Facts) -> Law {
         let (hit, miss) = (hit(facts), miss(facts));
         let Range { low, likely, high } = miss.range;
@@ -355,54 +304,40 @@ impl Read {
         }
     }
 
-    fn residency(&self) -> Law {
+    /// What is counted of a size: all of it follows from the knee, but a size that is planned.
+    fn counted(&self, metric: &str) -> Law {
         let Range { low, likely, high } = self.knee.range;
         let share = |cached: f64| (1.0 / self.over(cached)).min(1.0);
-        match self.side() {
-            Side::Below => self.law(0.97, 1.0, 1.0, "the file fits"),
-            _ => {
+        let (low, likely, high, why) = match (metric, self.side(), self.bytes) {
+            ("residency", Side::Below, _) => (0.97, 1.0, 1.0, "the file fits"),
+            ("residency", ..) => {
                 let why = "the part that stays in memory, divided by the size";
-                self.law(0.8 * share(low), share(likely), share(high), why)
+                (0.8 * share(low), share(likely), share(high), why)
             }
-        }
-    }
-
-    fn missed(&self) -> Law {
-        let least = match self.side() {
-            Side::Below => return self.law(0.0, 0.0, 0.02, "the file fits"),
-            Side::Above => 1.0 - KEPT.max(1.0 / self.over(self.knee.range.high)),
-            Side::Unsure => 0.0,
-        };
-        let likely = if self.is_likely_above() { 1.0 } else { 0.0 };
-        let why = "the kernel evicts the oldest page first, which is the next one to be read";
-        self.law(least, likely, 1.1, why)
-    }
-
-    fn growth(&self) -> Law {
-        let Range { low, likely, high } = self.knee.range;
-        let (low, likely, high) = match (self.side(), self.bytes) {
-            (_, None) => (0.8 * low, 0.98 * likely, 1.02 * high),
-            (Side::Below, Some(bytes)) => (0.95 * bytes, bytes, 1.06 * bytes),
-            (_, Some(bytes)) => (0.8 * low.min(bytes), likely.min(bytes), 1.02 * high.min(bytes)),
-        };
-        let company = match self.has_company {
-            true => (COMPANY.0 * likely).min(COMPANY.1),
-            false => 0.0,
-        };
-        self.law(low - company, likely, high + company, "the file's pages in memory")
-    }
-
-    fn file(&self) -> Prediction {
-        let Range { low, likely, high } = self.knee.range;
-        match self.bytes {
-            Some(bytes) => Law::new(bytes, bytes, bytes, "as planned").prediction(),
-            None if high > 0.0 => {
-                let why = "the bisection converges to the knee";
-                self.law(0.75 * low, likely, 1.25 * high, why).prediction()
+            ("missed", Side::Below, _) => (0.0, 0.0, 0.02, "the file fits"),
+            ("missed", side, _) => {
+                let kept = KEPT.max(1.0 / self.over(high));
+                let least = if side == Side::Above { 1.0 - kept } else { 0.0 };
+                let likely = if self.is_likely_above() { 1.0 } else { 0.0 };
+                let why =
+                    "the kernel evicts the oldest page first, which is the next one to be read";
+                (least, likely, 1.1, why)
             }
-            None => {
-                unknown("unknown: the bisection converges to the knee, and the limit is unknown")
+            ("cache_growth", side, bytes) => {
+                let (low, likely, high) = match (side, bytes) {
+                    (_, None) => (0.8 * low, 0.98 * likely, 1.02 * high),
+                    (Side::Below, Some(bytes)) => (0.95 * bytes, bytes, 1.06 * bytes),
+                    (_, Some(bytes)) => {
+                        (0.8 * low.min(bytes), likely.min(bytes), 1.02 * high.min(bytes))
+                    }
+                };
+                let company =
+                    if self.has_company { (COMPANY.0 * likely).min(COMPANY.1) } else { 0.0 };
+                (low - company, likely, high + company, "the file's pages in memory")
             }
-        }
+            (.., Some(bytes)) => return Law::new(bytes, bytes, bytes, "as planned"),
+            (.., None) => (0.75 * low, likely, 1.25 * high, "the bisection converges to the knee"),
+        };
+        Law::new(low, likely, high, why).with(&self.knee)
     }
 }

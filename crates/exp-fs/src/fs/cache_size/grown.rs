@@ -4,16 +4,12 @@
 //! memory.
 
 use crate::fs::file::{self, Mode, Opened};
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Declared};
+use crate::fs::prelude::*;
 use bench::prepared;
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 pub(super) const BLOCK_BYTES: u64 = prepared::BLOCK_BYTES as u64;
 /// Name of the file in the run's directory.

@@ -1,17 +1,8 @@
 //! Which sizes are measured here, and what they take.
 
 use super::{CARD, ID, Limit, Size, Swept};
-use bench::device;
-use bench::experiment::contract::Facts;
-use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
+use crate::fs::prelude::*;
 use laws::fs::cache_size::rate;
-use record::case::{Case, Order, Series};
-use record::key::{Put, Value};
-use record::order::{Gather, InOrder};
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Sizes in hundredths of the limit: five below it or at it, the last 1.25 of it.
 const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
@@ -100,15 +91,15 @@ pub(super) fn offer(
     };
     let refused = refused.into_iter();
     offer.skipped.extend(refused.map(|(size, skip)| (Swept { limit, size }.id(), skip)));
-    let case = |size: Size, bytes: Option<u64>| {
+    let sizes = sizes.into_iter().map(|(size, bytes)| (size, Some(bytes)));
+    let steps = BISECTIONS[..steps].iter().map(|step| (*step, None));
+    let cases = sizes.chain(steps).map(|(size, bytes)| {
         let mut case = Case::new(Swept { limit, size }.id());
         case.at.put("limit_bytes", limit_bytes);
         case.at.put_known("bytes", bytes);
         case
-    };
-    let sizes = sizes.into_iter().map(|(size, bytes)| (size, Some(bytes)));
-    let steps = BISECTIONS[..steps].iter().map(|step| (*step, None));
-    let cases: Vec<Case> = sizes.chain(steps).map(|(size, bytes)| case(size, bytes)).collect();
+    });
+    let cases: Vec<Case> = cases.collect();
     if !cases.is_empty() {
         let series = offer.of(&CARD, &limit.name(), Order::Fixed);
         (series.cases, series.settings) = (cases, settings(site, params, limit));
@@ -135,13 +126,14 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
 /// What a run that is continued must find as it was: how much memory is available is not (it stands
 /// in the cases' `at`).
 fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
-    let mut settings: BTreeMap<_, _> = [("time".to_owned(), time_ns(params).into())].gather();
+    let mut settings = BTreeMap::new();
+    settings.put("time", time_ns(params));
     if limit != Limit::Memory
         && let Some(place) = &site.host.limits.memory_place
     {
-        settings.insert("group_version".to_owned(), u64::from(place.version).into());
-        settings.insert("group_below".to_owned(), place.parent.as_str().into());
-        settings.insert("group_home".to_owned(), place.home.as_str().into());
+        settings.put("group_version", u64::from(place.version));
+        settings.put("group_below", place.parent.as_str());
+        settings.put("group_home", place.home.as_str());
     }
     settings
 }
@@ -159,6 +151,7 @@ pub(super) fn bytes_of(limit_bytes: u64, percent: u64) -> u64 {
 struct Budget {
     allowed_bytes: u64,
     time_ns: f64,
+    /// Bytes per ns that the device is taken to give and take.
     rate: f64,
     limit: Limit,
     limit_bytes: u64,
@@ -178,7 +171,7 @@ impl Budget {
         Budget {
             allowed_bytes: all.saturating_sub(group),
             time_ns: time_ns(params) as f64,
-            rate: stated_rate(site),
+            rate: rate(Facts::prior(site)).range.likely,
             limit,
             limit_bytes,
         }
@@ -199,24 +192,26 @@ impl Budget {
         })
     }
 
+    /// What has its bytes by itself, with them: all but the steps of the bisection.
+    fn sized(&self, sizes: impl Iterator<Item = Size>) -> impl Iterator<Item = (Size, u64)> {
+        sizes.filter_map(|size| match size {
+            Size::Percent(percent) => Some((size, bytes_of(self.limit_bytes, percent))),
+            Size::Largest => Some((size, self.largest(self.limit_bytes))),
+            _ => None,
+        })
+    }
+
     /// Sizes that the user named, and those that are refused; bisections, where both sides of the
     /// limit are among them.
     fn asked(&self, cases: &[Swept]) -> (Chosen, Vec<(Size, Skip)>) {
-        let (mut sizes, mut refused, mut steps) = (Vec::new(), Vec::new(), 0);
-        for size in cases.iter().map(|case| case.size) {
-            let bytes = match size {
-                Size::Percent(percent) => bytes_of(self.limit_bytes, percent),
-                Size::Largest => self.largest(self.limit_bytes),
-                _ => {
-                    steps += 1;
-                    continue;
-                }
-            };
+        let (mut sizes, mut refused) = (Vec::new(), Vec::new());
+        for (size, bytes) in self.sized(cases.iter().map(|case| case.size)) {
             match self.refuses(bytes) {
                 Some(skip) => refused.push((size, skip)),
                 None => sizes.push((size, bytes)),
             }
         }
+        let steps = cases.len() - sizes.len() - refused.len();
         sizes.order_by_key(|(_, bytes)| *bytes);
         sizes.dedup_by_key(|(_, bytes)| *bytes);
         ((sizes, steps.min(BISECTIONS.len())), refused)
@@ -228,11 +223,7 @@ impl Budget {
         if preset == Preset::Rehearsal {
             return ((vec![(Size::Largest, REHEARSAL_BYTES)], 0), Vec::new());
         }
-        let of = |size| match size {
-            Size::Percent(percent) => Some((size, bytes_of(self.limit_bytes, percent))),
-            _ => None,
-        };
-        let mut sizes: Vec<(Size, u64)> = all(preset, self.limit).filter_map(of).collect();
+        let mut sizes: Vec<(Size, u64)> = self.sized(all(preset, self.limit)).collect();
         let bytes: Vec<u64> = sizes.iter().map(|(_, bytes)| *bytes).collect();
         let most = bytes.last().copied().unwrap_or(0);
         let in_time = |steps: &usize| self.cost_ns(&bytes, *steps) <= self.time_ns;
@@ -283,11 +274,6 @@ impl Budget {
     }
 }
 
-/// Bytes per ns that the device is taken to give and take, for stated costs.
-fn stated_rate(site: &Site) -> f64 {
-    rate(Facts::prior(site)).range.likely
-}
-
 /// Time that a case's passes may take, in ns, and that a single pass may: a part of the file is
 /// enough of a whole memory.
 pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64) {
@@ -303,7 +289,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let budget = Budget {
         allowed_bytes: 0,
         time_ns: series.setting("time").unwrap_or(0) as f64,
-        rate: stated_rate(site),
+        rate: rate(Facts::prior(site)).range.likely,
         limit: Swept::of(&first.id).map_or(Limit::Memory, |case| case.limit),
         limit_bytes: first.int("limit_bytes").unwrap_or(0),
     };

@@ -6,20 +6,16 @@ use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use crate::fs::offered::text_at;
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Fields;
-use bench::measure::{Bench, Settled, Values, settle};
+use crate::fs::prelude::*;
+use bench::measure::{Settled, settle};
 use host::cgroup::{GroupPlace, cached_bytes};
-use record::case::{Case, Series};
-use record::key::Value;
+use host::text::{after, numbers};
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::step;
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+const BLOCK: f64 = BLOCK_BYTES as f64;
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
 const DEALT: usize = 8;
 /// Passes that are blocks by themselves.
@@ -40,7 +36,8 @@ pub(super) struct Sweep {
     /// Whether the kernel counts here what a device gives to this process: for FUSE it does not
     /// count reads, so its count proves nothing.
     counts: bool,
-    counter: Counter,
+    /// Where the group counts what it has in memory; `None` on the whole machine.
+    stat: Option<PathBuf>,
     /// Cached bytes when nothing of the file was.
     baseline: u64,
     rungs: Vec<Rung>,
@@ -66,13 +63,10 @@ impl Sweep {
             Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
             Limit::Memory => None,
         };
-        let counter = match (&group, text_at(first, "memory_stat")) {
-            (Some(group), _) => Counter::Group(group.memory_stat()),
-            (None, Some(stat)) => Counter::Group(PathBuf::from(stat)),
-            (None, None) => Counter::Machine,
-        };
+        let of_group = group.as_ref().map(|group| group.dir.join("memory.stat"));
+        let stat = of_group.or_else(|| text_at(first, "memory_stat").map(PathBuf::from));
         Ok(Sweep {
-            baseline: counter.cached_bytes()?,
+            baseline: in_memory(stat.as_deref())?,
             file,
             limit,
             case_ns,
@@ -81,7 +75,7 @@ impl Sweep {
             device: text_at(first, "device_number").map(str::to_owned),
             // Until the first that is read in after it was evicted.
             counts: text_at(first, "ground") == Some("device"),
-            counter,
+            stat,
             rungs: Vec::new(),
             settled,
             group,
@@ -131,15 +125,15 @@ impl Sweep {
             self.limit == Limit::Memory && before < bytes && self.file.residency(bytes)? >= 1.0;
         if !is_fresh {
             opened.make_cold(0, 0)?;
-            self.baseline = self.counter.cached_bytes()?;
+            self.baseline = in_memory(self.stat.as_deref())?;
             let account = Account::begin(self.device.as_deref());
             let fill = self.file.pass(&opened, bytes, whole, bench)?;
             self.counts = shows(fill.bytes, account.end(fill.bytes).by_device());
             let rate = fill.bytes as f64 / fill.ns * 1e9;
-            quantities.insert("first_read_bytes_per_s".to_owned(), rate);
+            quantities.put("first_read_bytes_per_s", rate);
         }
         let residency = self.file.residency(bytes)?;
-        let growth = self.counter.cached_bytes()? as f64 - self.baseline as f64;
+        let growth = in_memory(self.stat.as_deref())? as f64 - self.baseline as f64;
         let (passes, given) = self.passes(&opened, bytes, bench)?;
         self.settled.write(&mut quantities);
         let mut notes: Vec<String> = self.settled.note().into_iter().collect();
@@ -156,18 +150,14 @@ impl Sweep {
         if missed.is_none() {
             notes.push(NOT_COUNTED.to_owned());
         }
-        quantities.insert("passes".to_owned(), passes.len() as f64);
-        quantities.insert("file_bytes".to_owned(), bytes as f64);
+        quantities.put("passes", passes.len() as f64);
+        quantities.put("file_bytes", bytes as f64);
         let (blocks, how) = blocks_of(&passes);
         notes.extend(how);
-        let block = BLOCK_BYTES as f64;
-        for metric in ["latency_per_block", "latency_per_byte", "bandwidth"] {
-            let of = |ns: &f64| match metric {
-                "bandwidth" => block / ns * 1e9,
-                "latency_per_byte" => ns / block,
-                _ => *ns,
-            };
-            let values = blocks.iter().map(of).collect();
+        let scales: [fn(f64) -> f64; 3] = [|ns| ns, |ns| ns / BLOCK, |ns| BLOCK / ns * 1e9];
+        let metrics = ["latency_per_block", "latency_per_byte", "bandwidth"];
+        for (metric, of) in metrics.into_iter().zip(scales) {
+            let values = blocks.iter().map(|ns| of(*ns)).collect();
             let samples = bench.record(case, metric, Values::blocks(values))?;
             samples.quantities.extend(quantities.clone());
             // Beside the first alone.
@@ -247,13 +237,10 @@ fn place(series: &Series) -> Result<GroupPlace> {
 
 /// The group is named like the work directory: that name is in the journal.
 fn name(bench: &Bench) -> Result<String> {
-    let dir = bench.order().dir.as_deref();
-    let dir = match bench.order().apart() {
-        Some(_) => dir.and_then(Path::parent),
-        None => dir,
-    };
-    let name = dir.and_then(|dir| dir.file_name());
-    let name = name.and_then(|name| name.to_str());
+    let order = bench.order();
+    let is_apart = order.apart().is_some();
+    let dir = order.dir.as_deref().and_then(|dir| dir.ancestors().nth(usize::from(is_apart)));
+    let name = dir.and_then(|dir| dir.file_name()?.to_str());
     Ok(name.context("the work directory has no name")?.to_owned())
 }
 
@@ -294,13 +281,12 @@ impl OwnGroup {
     pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
         let root = Path::new("/");
         let dir = root.join(&place.parent).join(name);
+        let what = |doing: &str| format!("{doing} the control group {}", dir.display());
         // Only an empty directory, or a group without processes, is removed by this.
         if dir.is_dir() {
-            fs::remove_dir(&dir)
-                .with_context(|| format!("removing the control group {}", dir.display()))?;
+            fs::remove_dir(&dir).with_context(|| what("removing"))?;
         }
-        fs::create_dir(&dir)
-            .with_context(|| format!("creating the control group {}", dir.display()))?;
+        fs::create_dir(&dir).with_context(|| what("creating"))?;
         let group = OwnGroup { name: name.to_owned(), dir, home: root.join(&place.home) };
         let limit = group.dir.join(place.limit_file());
         fs::write(&limit, limit_bytes.to_string())
@@ -333,11 +319,6 @@ impl OwnGroup {
     pub(super) fn leave(&self) -> Result<()> {
         move_to(&self.home)
     }
-
-    /// Where the group counts what it has in memory.
-    pub(super) fn memory_stat(&self) -> PathBuf {
-        self.dir.join("memory.stat")
-    }
 }
 
 impl Drop for OwnGroup {
@@ -354,33 +335,25 @@ fn move_to(group: &Path) -> Result<()> {
         .with_context(|| format!("moving the worker by {}", procs.display()))
 }
 
-/// The counter of file pages in memory.
-pub(super) enum Counter {
-    Group(PathBuf),
-    /// `Cached` of /proc/meminfo.
-    Machine,
-}
-
-impl Counter {
-    pub(super) fn cached_bytes(&self) -> Result<u64> {
-        let (file, of): (&Path, fn(&str) -> Option<u64>) = match self {
-            Counter::Group(stat) => (stat, cached_bytes),
-            Counter::Machine => (Path::new("/proc/meminfo"), of_meminfo),
-        };
-        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        of(&text).with_context(|| format!("{} has no count of file pages", file.display()))
-    }
+/// Bytes of file pages in memory: of a group by its `stat`, else `Cached` of /proc/meminfo.
+fn in_memory(stat: Option<&Path>) -> Result<u64> {
+    let (file, of): (&Path, fn(&str) -> Option<u64>) = match stat {
+        Some(stat) => (stat, cached_bytes),
+        None => (Path::new("/proc/meminfo"), of_meminfo),
+    };
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    of(&text).with_context(|| format!("{} has no count of file pages", file.display()))
 }
 
 fn of_meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("Cached:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let kib: u64 = numbers(after(text, "Cached:")?).next()?;
     Some(kib << 10)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counter, OwnGroup, Pass, blocks_of, of_meminfo, shows};
+    use super::{OwnGroup, Pass, blocks_of, in_memory, of_meminfo, shows};
+    use host::cgroup::GroupPlace;
     use host::{Outside, Root};
     use std::fs;
 
@@ -417,16 +390,16 @@ mod tests {
         let text = "MemFree: 1 kB\nSwapCached:  7 kB\nCached:   12 kB\n";
         assert_eq!(of_meminfo(text), Some(12 << 10));
         assert_eq!(of_meminfo("SwapCached: 7 kB\n"), None);
-        assert!(Counter::Machine.cached_bytes().is_ok_and(|bytes| bytes > 0));
+        assert!(in_memory(None).is_ok_and(|bytes| bytes > 0));
+    }
+
+    fn place(version: u32, parent: &str) -> GroupPlace {
+        GroupPlace { version, parent: parent.to_owned(), home: "plumb-is-not-there".to_owned() }
     }
 
     #[test]
     fn a_place_that_is_not_there_is_told_and_leaves_nothing() {
-        let place = host::cgroup::GroupPlace {
-            version: 1,
-            parent: "sys/fs/cgroup/plumb-is-not-there".to_owned(),
-            home: String::new(),
-        };
+        let place = place(1, "sys/fs/cgroup/plumb-is-not-there");
         let refused = OwnGroup::make(&place, "plumb-test", 1 << 26).err();
         let text = format!("{:#}", refused.expect("no such group"));
         assert!(text.contains("plumb-is-not-there/plumb-test"), "{text}");
@@ -437,11 +410,7 @@ mod tests {
         let parent = tempfile::tempdir().expect("a directory");
         // An empty directory is to remove_dir what a group without processes is.
         fs::create_dir(parent.path().join("plumb-x")).expect("made");
-        let place = host::cgroup::GroupPlace {
-            version: 2,
-            parent: parent.path().to_str().expect("text")[1..].to_owned(),
-            home: "plumb-is-not-there".to_owned(),
-        };
+        let place = place(2, &parent.path().to_str().expect("text")[1..]);
         let group = OwnGroup::make(&place, "plumb-x", 1 << 26).expect("made anew");
         let limit = fs::read_to_string(group.dir.join("memory.max")).expect("written");
         assert_eq!(limit, "67108864");

@@ -3,20 +3,22 @@
 use super::derive::derive;
 use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, known, recorded};
-use bench::experiment::{AnyExperiment, DerivedValue, Field, Fields, Known, Preset, Site};
 use host::cgroup::GroupPlace;
-use record::case::{Case, Series};
-use record::key::Key;
-use session::fixtures::{check, here_with, offered, params, rehearse_in};
-use std::path::Path;
+use session::fixtures::{check, here_with, offered, refused, rehearse_in};
 
 const GIB: u64 = 1 << 30;
 const REFUSED: &str = "/x may not be written";
 
 fn with_dir(site: Site, allowance_bytes: u64) -> Site {
     in_dir(site, "/", allowance_bytes)
+}
+
+/// A guest whose files may take so much.
+fn guest(allowance_bytes: u64) -> Site {
+    with_dir(recorded("vm-granite-rapids"), allowance_bytes)
 }
 
 fn with_group(mut site: Site) -> Site {
@@ -50,28 +52,25 @@ fn put(values: &mut Known, limit: Limit, size: Size, figures: &[(&str, f64)]) {
 
 #[test]
 fn a_size_is_predicted_alike_whether_its_bytes_are_resolved_or_not() {
-    let site = with_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let site = with_group(guest(2 * GIB));
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     let metric = CARD.metrics.iter().find(|metric| metric.name == "latency_per_block");
     let likely = |case: &Case| {
         let found = EXPERIMENT.unscaled(&site, None, case, metric.expect("the card has it"));
         found.and_then(|found| found.range).expect("a range").likely
     };
-    let cases = &offer.series[0].cases;
-    let percent = |case: &&Case| case.id.int("size").is_some();
-    for case in cases.iter().filter(percent) {
+    let cases = offer.series[0].cases.iter().filter(|case| case.id.int("size").is_some());
+    for case in cases.clone() {
         assert!(case.int("bytes").is_some(), "{}", case.id);
         assert_eq!(likely(case), likely(&Case::new(case.id.clone())), "{}", case.id);
     }
-    let [below, above] = ["25", "125"].map(|size| {
-        cases.iter().find(|case| case.id.get("size").is_some_and(|of| of.to_string() == size))
-    });
-    assert!(likely(above.expect("offered")) > likely(below.expect("offered")));
+    let of = |size| likely(cases.clone().find(|case| case.int("size") == size).expect("offered"));
+    assert!(of(Some(125)) > of(Some(25)));
 }
 
 #[test]
 fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhere() {
-    let site = with_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let site = with_group(guest(2 * GIB));
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     let [series] = offer.series.as_slice() else {
         panic!("{:?}", offer.series);
@@ -84,7 +83,7 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     let below = EXPERIMENT.group_below(&site, series);
     assert_eq!(below.as_deref(), Some(Path::new("/sys/fs/cgroup/user")));
 
-    let site = without_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let site = without_group(guest(2 * GIB));
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     assert_eq!(sizes(&offer.series[0]), ["largest"]);
     let bytes = offer.series[0].cases[0].int("bytes").expect("a size");
@@ -107,11 +106,10 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
 
 #[test]
 fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
-    let site = || with_group(recorded("vm-granite-rapids"));
-    let small = check(&EXPERIMENT, &with_dir(site(), 2 * GIB), Preset::Thorough);
+    let small = check(&EXPERIMENT, &with_group(guest(2 * GIB)), Preset::Thorough);
     assert_eq!(small.series.len(), 2);
     assert_eq!(sizes(&small.series[1]), ["largest"]);
-    let site = with_dir(site(), 1 << 40);
+    let site = with_group(guest(1 << 40));
     let large = check(&EXPERIMENT, &site, Preset::Thorough);
     let memory = &large.series[1];
     assert!(sizes(memory).starts_with(&["50", "75", "90", "100", "125"].map(str::to_owned)));
@@ -131,7 +129,7 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
 
 #[test]
 fn nobody_is_swapped_out_unasked() {
-    let mut site = with_dir(recorded("vm-granite-rapids"), 1 << 40);
+    let mut site = guest(1 << 40);
     site.host.memory.swap_total_bytes = Some(4 * GIB);
     site.host.memory.available_bytes = Some(8 * GIB);
     site.host.limits.memory_left_bytes = None;
@@ -159,22 +157,21 @@ fn files_that_are_memory_are_not_grown_until_it_is_full() {
     let root = host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
     let mut site = with_dir(bare_site(), 1 << 40);
     site.host = host::Host::read(&root);
-    let asked = params(&CARD, Preset::Thorough, &[]);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("it is memory");
+    let skip = refused(&EXPERIMENT, &site, Preset::Thorough, &[]);
     assert!(skip.needed.is_some_and(|way| way.contains("--dir")));
 }
 
 #[test]
 fn without_a_place_a_named_group_is_refused_with_the_reason() {
     let site = without_group(with_dir(bare_site(), GIB));
-    let asked = params(&CARD, Preset::Standard, &[("limit", "32MiB")]);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("no group");
+    let asked = [("limit", "32MiB")];
+    let skip = refused(&EXPERIMENT, &site, Preset::Standard, &asked);
     assert!(skip.reason.contains(REFUSED), "{}", skip.reason);
     assert!(skip.needed.is_some_and(|way| way.contains("systemd-run")));
     // One that would not fit in plumb's own neither.
     let mut site = with_group(site);
     site.host.limits.memory_left_bytes = Some(36 << 20);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("too little is left");
+    let skip = refused(&EXPERIMENT, &site, Preset::Standard, &asked);
     assert!(skip.reason.contains("36 MiB"), "{}", skip.reason);
 }
 

@@ -1,12 +1,8 @@
 //! What the cases of one kind of readers say together.
 
 use super::ID;
-use bench::experiment::{DerivedValue, Known};
+use crate::fs::prelude::*;
 use laws::line::line;
-use record::case::Series;
-use record::key::{CaseId, Value};
-use record::order::InOrder;
-use std::collections::BTreeMap;
 
 const POINTS_MIN: usize = 3;
 
@@ -33,17 +29,14 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
             found.extend(line.linearity.map(|share| DerivedValue::new(curve, "linearity", share)));
         }
     }
-    for (curve, points) in curves(values, "bandwidth") {
-        let readers: Vec<(f64, f64)> =
-            points.iter().map(|(competitors, rate)| (competitors + 1.0, *rate)).collect();
-        if let Some(knee) = knee(&readers) {
-            let mut value = DerivedValue::new(curve, "saturation", knee.readers);
-            let most = Value::from(knee.plateau_from as u64);
-            value.at.insert("plateau_from".to_owned(), most);
-            let cell = (knee.last_rising, knee.plateau_from);
-            value.cell = Some((cell.0.min(knee.readers), cell.1.max(knee.readers)));
-            found.push(value);
-        }
+    for (curve, mut points) in curves(values, "bandwidth") {
+        points.iter_mut().for_each(|(competitors, _)| *competitors += 1.0);
+        found.extend(knee(&points).map(|Knee { readers, last_rising, plateau_from }| {
+            let mut value = DerivedValue::new(curve, "saturation", readers);
+            value.at.put("plateau_from", plateau_from as u64);
+            value.cell = Some((last_rising.min(readers), plateau_from.max(readers)));
+            value
+        }));
     }
     found
 }
@@ -52,71 +45,55 @@ fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
     let mut curves: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
     for (id, value) in values.of(ID, metric) {
         if let Some(competitors) = id.int("competitors") {
-            let points = curves.entry(curve_of(id)).or_default();
-            points.push((competitors as f64, value));
+            curves.entry(curve_of(id)).or_default().push((competitors as f64, value));
         }
     }
-    for points in curves.values_mut() {
-        points.order_by(|a, b| a.0.total_cmp(&b.0));
-    }
+    curves.values_mut().for_each(|points| points.order_by(|a, b| a.0.total_cmp(&b.0)));
     curves
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Knee {
+struct Knee {
     /// Readers at which the line through the origin meets the plateau.
-    pub(super) readers: f64,
+    readers: f64,
     /// Readers of the last point on that line, and of the first on the plateau.
-    pub(super) last_rising: f64,
-    pub(super) plateau_from: f64,
+    last_rising: f64,
+    plateau_from: f64,
 }
 
 /// Fits `min(a readers, c)` by least squares of logarithms, at every way to part the points in two.
 /// `None` with fewer than three points, or where a plateau of two points or more fits no better
 /// than a line that rises to the end.
-pub(super) fn knee(points: &[(f64, f64)]) -> Option<Knee> {
+fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     if points.len() < POINTS_MIN || points.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;
     }
     let ratio = |(readers, rate): &(f64, f64)| (rate / readers).ln();
     let rate = |(_, rate): &(f64, f64)| rate.ln();
-    let rising = spread(points.iter().map(ratio))?;
-    let mut best: Option<(f64, Knee)> = None;
-    for parted in 1..points.len() - 1 {
+    let knees = (1..points.len() - 1).map(|parted| {
         let (first, rest) = points.split_at(parted);
-        let (slope, plateau) = (spread(first.iter().map(ratio))?, spread(rest.iter().map(rate))?);
-        let knee = Knee {
-            readers: (plateau.mean - slope.mean).exp(),
-            last_rising: first[parted - 1].0,
-            plateau_from: rest[0].0,
-        };
-        let error = slope.squares + plateau.squares;
-        if best.is_none_or(|(least, _)| error < least) {
-            best = Some((error, knee));
-        }
-    }
-    best.filter(|(error, _)| *error < rising.squares).map(|(_, knee)| knee)
-}
-
-struct Spread {
-    mean: f64,
-    squares: f64,
+        let (slope, of_slope) = spread(first.iter().map(ratio));
+        let (plateau, of_plateau) = spread(rest.iter().map(rate));
+        let readers = (plateau - slope).exp();
+        let (last_rising, plateau_from) = (first[parted - 1].0, rest[0].0);
+        (of_slope + of_plateau, Knee { readers, last_rising, plateau_from })
+    });
+    let (error, knee) = knees.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (_, rising) = spread(points.iter().map(ratio));
+    (error < rising).then_some(knee)
 }
 
 /// Mean of some numbers and the sum of their squared deviations.
-fn spread(values: impl Iterator<Item = f64> + Clone) -> Option<Spread> {
-    let count = values.clone().count();
-    let mean = values.clone().sum::<f64>() / count as f64;
-    (count > 0).then(|| Spread { mean, squares: values.map(|value| (value - mean).powi(2)).sum() })
+fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, f64) {
+    let mean = values.clone().sum::<f64>() / values.len() as f64;
+    (mean, values.map(|value| (value - mean).powi(2)).sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{As, Competing};
     use super::{derive, knee};
-    use bench::experiment::{Fields, Known};
-    use laws::fs::Pattern;
-    use record::key::Key;
+    use crate::fs::prelude::*;
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()

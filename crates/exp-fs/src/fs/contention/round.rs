@@ -4,19 +4,11 @@
 use super::readers::{Errand, Had, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::offered::{common_clock, describe_place, text_at};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::Facts;
-use bench::experiment::{Fields, Site};
-use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
+use crate::fs::offered::{common_clock, cost, describe_place, text_at};
+use crate::fs::prelude::*;
+use bench::measure::{Settled, settle};
 use host::format_cpus;
-use laws::fs::{Pattern, contention as law};
-use record::case::{Case, Series};
-use record::event::Samples;
-use record::key::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use laws::fs::contention as law;
 
 /// A window lasts until the measured reader has had so many reads and each other one …
 pub(super) const READS_LEAST: u64 = 8;
@@ -50,18 +42,13 @@ pub(super) fn cpus(allowed: &[usize], readers: usize) -> Vec<usize> {
 /// The readers' CPUs, with each case.
 pub(super) fn placed(site: &Site, mut series: Series) -> Series {
     for case in &mut series.cases {
-        let readers = case.int("competitors").unwrap_or(0) as usize + 1;
-        let cpus = cpus(&site.cpus, readers);
-        let Some((own, others)) = cpus.split_first() else {
-            continue;
-        };
-        case.at.insert("reader_cpu".to_owned(), Value::from(*own as u64));
-        let mut shared = others.to_vec();
+        let cpus = cpus(&site.cpus, case.int("competitors").unwrap_or(0) as usize + 1);
+        case.at.put_known("reader_cpu", cpus.first().map(|own| *own as u64));
+        let mut shared = cpus.get(1..).unwrap_or_default().to_vec();
         shared.sort_unstable();
         shared.dedup();
-        if !shared.is_empty() {
-            case.at.insert("competitor_cpus".to_owned(), Value::Text(format_cpus(&shared)));
-        }
+        let shared = Some(shared).filter(|shared| !shared.is_empty());
+        case.at.put_known("competitor_cpus", shared.map(|shared| format_cpus(&shared)));
     }
     series
 }
@@ -71,7 +58,8 @@ pub(super) fn placed(site: &Site, mut series: Series) -> Series {
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = series.setting("window").unwrap_or(0) as f64;
     let files: u64 = sizes(&series.cases).values().sum();
-    let of = |case: Competing| {
+    cost(WORKER_NS + files as f64 * FILE_NS, series, |case| {
+        let Some(case) = Competing::of(&case.id) else { return 0.0 };
         let read_ns = law::latency(Facts::prior(site), case.readers()).range.likely;
         let reads_ns = (READS_LEAST as f64 * read_ns).min(WINDOW_MOST_NS);
         let making_ns = match case.readers {
@@ -80,10 +68,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         };
         let each_ns = (making_ns + FILE_NS) * (case.competitors + 1) as f64;
         CASE_NS + window_ns.max(reads_ns) + WARM_READS as f64 * read_ns + each_ns
-    };
-    let cases = series.cases.iter().filter_map(|case| Competing::of(&case.id));
-    let ns = WORKER_NS + files as f64 * FILE_NS + cases.map(of).sum::<f64>();
-    Duration::from_nanos(ns as u64)
+    })
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -96,7 +81,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
     bench.each_of::<Competing>(series, |bench, case, competing| {
         let count = competing.competitors as usize + 1;
-        let files = files.cold(&dir, competing.size, count)?;
+        let files = cold(&mut files, &dir, competing.size, count)?;
         // Once a round, before its first case.
         let settled = match settled {
             Some(settled) => settled,
@@ -266,34 +251,33 @@ pub(super) struct Prepared {
     pub(super) seed: u64,
 }
 
-/// Files that are open, from the first case that needs them to the round's end.
-#[derive(Default)]
-pub(super) struct Files(BTreeMap<u64, Vec<Prepared>>);
+/// Files of each size that are open, from the first case that needs them to the round's end.
+pub(super) type Files = BTreeMap<u64, Vec<Prepared>>;
 
-impl Files {
-    /// The first `count` files of a size, open for direct reads and nowhere in the page cache.
-    pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Prepared]> {
-        let files = self.0.entry(size).or_default();
-        while files.len() < count {
-            let name = name(size, files.len() as u64);
-            let path = dir.join(&name);
-            let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
-            ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
-            let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
-            ensure!(
-                memory.max(offset) <= BLOCK_BYTES as u64,
-                "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
-                 bytes ({memory} bytes in memory)"
-            );
-            let seed = seed_of(&path);
-            files.push(Prepared { opened, seed });
-        }
-        let files = &files[..count];
-        for file in files {
-            file.opened.make_cold(0, 0)?;
-        }
-        Ok(files)
+/// The first `count` files of a size, open for direct reads and nowhere in the page cache.
+pub(super) fn cold<'file>(
+    files: &'file mut Files,
+    dir: &Path,
+    size: u64,
+    count: usize,
+) -> Result<&'file [Prepared]> {
+    let files = files.entry(size).or_default();
+    while files.len() < count {
+        let name = name(size, files.len() as u64);
+        let path = dir.join(&name);
+        let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
+        ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
+        let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
+        ensure!(
+            memory.max(offset) <= BLOCK_BYTES as u64,
+            "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
+             bytes ({memory} bytes in memory)"
+        );
+        files.push(Prepared { opened, seed: seed_of(&path) });
     }
+    let files = &files[..count];
+    files.iter().try_for_each(|file| file.opened.make_cold(0, 0))?;
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -302,8 +286,7 @@ mod tests {
     use crate::fs::contention::readers::{Had, Shared};
     use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
-    use laws::fs::Pattern;
-    use std::collections::BTreeSet;
+    use crate::fs::prelude::*;
 
     fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
         Had {

@@ -1,14 +1,9 @@
-use super::round::{Files, cpus, sizes};
-use super::{As, CARD, Competing, EXPERIMENT};
+use super::round::{Files, cold, cpus, sizes};
+use super::{As, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
-use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
-use laws::fs::Pattern;
-use record::case::Case;
-use record::key::{CaseId, Value};
-use session::fixtures::{check, is_plain, offered, params};
-use std::collections::BTreeSet;
-use std::time::Duration;
+use session::fixtures::{check, is_plain, offered, refused};
 
 /// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;
@@ -50,15 +45,13 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
 
 #[test]
 fn nothing_may_be_written_and_memory_are_reasons() {
-    let quick = params(&CARD, Preset::Quick, &[]);
-    let none = with(bare_site(), 0);
-    let skip = EXPERIMENT.series(&none, &quick).expect_err("no room");
+    let skip = refused(&EXPERIMENT, &with(bare_site(), 0), Preset::Quick, &[]);
     assert!(skip.needed.is_some_and(|needed| needed.contains("competitors")));
     let mut memory = with(bare_site(), NAMED_BYTES);
     if let Some(dir) = &mut memory.dir {
         dir.file_system = "tmpfs".to_owned();
     }
-    let skip = EXPERIMENT.series(&memory, &quick).expect_err("memory");
+    let skip = refused(&EXPERIMENT, &memory, Preset::Quick, &[]);
     assert!(skip.reason.contains("tmpfs"), "{}", skip.reason);
 }
 
@@ -166,15 +159,15 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     std::fs::remove_file(&paths[1]).expect("was there");
     let mut files = Files::default();
-    if let Err(error) = files.cold(dir.path(), 64 << 10, 1) {
+    if let Err(error) = cold(&mut files, dir.path(), 64 << 10, 1) {
         // Where O_DIRECT is missing or faked.
         let told = format!("{error:#}");
         assert!(!is_plain(dir.path()) && told.contains("cache:"), "{told}");
         return skips::part("file-system", told);
     }
-    let error = files.cold(dir.path(), 64 << 10, 2).err().expect("one is gone");
+    let error = cold(&mut files, dir.path(), 64 << 10, 2).err().expect("one is gone");
     assert!(format!("{error:#}").contains("contention-65536-1"), "{error:#}");
-    files.cold(dir.path(), 64 << 10, 1).expect("the first is there");
+    cold(&mut files, dir.path(), 64 << 10, 1).expect("the first is there");
 }
 
 #[test]

@@ -1,13 +1,10 @@
 //! Where bytes came from and went to: what the kernel counted.
 
+use crate::fs::prelude::*;
 use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };
-use record::event::Samples;
 use record::note::Note;
-use record::quantity::render;
-use record::unit::Unit;
-use std::time::{Duration, Instant};
 
 /// A device counts what it has answered, the process what it asked for: so long it is waited for …
 const ANSWER_MOST: Duration = Duration::from_secs(1);

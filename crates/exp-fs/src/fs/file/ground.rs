@@ -1,14 +1,9 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
 use crate::fs::offered::text_at;
+use crate::fs::prelude::*;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
-use bench::experiment::{Field, Site, Skip};
-use bench::symbols;
 use host::block::{Disk, Mount};
-use record::case::{Case, Series};
-use record::key::{Put, Value};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 symbols! {
     pub(in crate::fs) enum Kind {
@@ -167,13 +162,9 @@ impl Ground<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, below, ground, ground_note, only_memory};
-    use bench::experiment::Site;
+    use crate::fs::prelude::*;
     use bench::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
-    use record::case::Case;
-    use record::key::CaseId;
-    use std::collections::BTreeMap;
-    use std::path::Path;
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
         == sys/block/sdb/device/model\nX\n== sys/block/sdb/queue/read_ahead_kb\n128\n\

@@ -5,16 +5,13 @@ use super::workloads::{KIB, Sizes, file_of, least, most_written, region_of};
 use super::written::{Seen, Watch, demand_written_down};
 use crate::fs::file::{self, Mode as ReadMode, Opened};
 use crate::fs::offered::LISTED;
+use crate::fs::prelude::*;
 use crate::fs::window::Window;
-use anyhow::{Context, Result, anyhow, ensure};
-use bench::measure::{Clock, WrongResult};
 use laws::fs::io::{Mode, Work};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
 use metal::memory::base_page_bytes;
 use metal::place;
 use metal::storage::Way;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -57,16 +54,16 @@ pub(super) struct Task<'round> {
 /// Where the threads of a case meet. It is no `bench::measure::Crew`, whose members spin at their
 /// gates and all work until the last is past the end: here each ends with its own window, and a
 /// thread that spun meanwhile would take the CPU from what the kernel does for the others.
-struct Meeting {
+struct Meeting<'round> {
     ready: Barrier,
     start: AtomicU64,
     failed: AtomicBool,
     /// Bytes that all have moved.
     moved: AtomicU64,
-    watch: Mutex<Option<Watch>>,
+    watch: Mutex<Option<Watch<'round>>>,
 }
 
-impl Task<'_> {
+impl<'round> Task<'round> {
     /// Runs the case by the calling thread, and says what the kernel and the device did for it.
     pub(super) fn alone(&self) -> Result<(Vec<Did>, Seen)> {
         let mut member = Member::enlist(self, 0)?;
@@ -112,7 +109,7 @@ impl Task<'_> {
         Ok((did.into_iter().flatten().collect(), watch.end(meeting.moved.into_inner())))
     }
 
-    fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
+    fn member(&self, index: u64, cpu: usize, meeting: &Meeting<'round>) -> Result<Did> {
         let placed = match self.is_free {
             true => Ok(()),
             false => place::pin(cpu).map(drop).with_context(|| format!("pinning to CPU {cpu}")),
@@ -160,8 +157,8 @@ impl Task<'_> {
     }
 }
 
-impl Meeting {
-    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+impl<'round> Meeting<'round> {
+    fn watch(&self) -> MutexGuard<'_, Option<Watch<'round>>> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

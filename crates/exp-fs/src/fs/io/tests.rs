@@ -1,17 +1,12 @@
 use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
-use super::{CARD, EXPERIMENT, ID, is_written_through};
+use super::{EXPERIMENT, ID, is_written_through};
+use crate::fs::prelude::*;
 use crate::fs::window;
-use bench::experiment::contract::Facts;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
-use bench::experiment::{AnyExperiment, Fields, Known, Offer, Preset, Site};
-use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
-use record::case::Case;
 use record::event::Range;
-use record::key::CaseId;
-use session::fixtures::{here_with, is_plain, params, rehearse_in};
-use std::path::Path;
+use session::fixtures::{here_with, is_plain, refused, rehearse_in};
 
 /// A guest whose files may take so much.
 fn guest(bytes: u64) -> Site {
@@ -63,7 +58,7 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
         let rounds = u64::from(*preset.looks().last().expect("some"));
         let each = series.setting("written").expect("so much");
         let written: u64 = works.iter().map(|work| workloads::most_written(*work, each)).sum();
-        let may = bench::device::allowance(&site, ID);
+        let may = device::allowance(&site, ID);
         assert!(made + rounds * written <= may, "{made} {written} {may}");
         // With the default directory standard has all of its cases.
         if preset == Preset::Standard && allowed == 2 << 30 {
@@ -134,8 +129,8 @@ fn a_choice_takes_the_place_of_the_presets_values_and_leaves_what_exists() {
     let two = of(Preset::Quick, &[("threads", "2")]);
     assert!(two.iter().all(|work| work.files == Some(Files::Own)), "{two:?}");
     let none = [("engine", "psync"), ("depth", "4")];
-    let none = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &none));
-    assert!(none.is_err_and(|skip| skip.needed.is_some_and(|way| way.contains("io_uring"))));
+    let none = refused(&EXPERIMENT, &site, Preset::Quick, &none);
+    assert!(none.needed.is_some_and(|way| way.contains("io_uring")));
 }
 
 #[test]
@@ -222,7 +217,7 @@ fn task(dir: &Path, work: Work) -> crew::Task<'_> {
         work,
         sizes: workloads::Sizes { size: MIB, written: MIB },
         seed: 1,
-        clock: bench::measure::Clock::Monotonic,
+        clock: Clock::Monotonic,
         window_ns: 1e5,
         is_rate: false,
         number: None,
@@ -316,7 +311,7 @@ fn data_that_is_not_what_was_prepared_fails_the_case() {
     std::fs::write(dir.path().join("read"), vec![7; 1 << 20]).expect("room");
     let task = task(dir.path(), one(Op::Read, Pattern::Sequential, Mode::Cached, 4 * KIB));
     let error = task.alone().err().expect("other data");
-    assert!(error.is::<bench::measure::WrongResult>(), "{error:#}");
+    assert!(error.is::<WrongResult>(), "{error:#}");
     // Nor are figures had of a file that is not there, by one thread or two.
     std::fs::remove_file(dir.path().join("read")).expect("it is there");
     assert!(task.alone().is_err());

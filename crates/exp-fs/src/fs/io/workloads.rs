@@ -3,14 +3,9 @@
 use super::chosen;
 use crate::fs::file::{below, only_memory};
 use crate::fs::offered::{Offered, rounds};
+use crate::fs::prelude::*;
 use crate::fs::window::{self, RATE_CASES, SETTLED_NS};
-use bench::device;
-use bench::experiment::contract::Facts;
-use bench::experiment::{Fields, Params, Preset, Site, Skip};
-use laws::fs::Pattern;
 use laws::fs::io::{self as law, Engine, Files, Mode, Op, Request, Work};
-use record::case::Case;
-use record::key::{CaseId, Value};
 
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;

@@ -4,18 +4,13 @@
 use super::crew::{Did, Task};
 use crate::fs::file::{Account, Moved};
 use crate::fs::offered::{describe_place, in_ns};
+use crate::fs::prelude::*;
 use crate::fs::window;
-use anyhow::{Context, Result, ensure};
 use bench::device::device_waited_ns;
-use bench::measure::{Bench, Clock, Settled, Values};
+use bench::measure::Settled;
 use laws::fs::io::{Mode, Work};
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
-use record::case::Case;
-use record::event::Samples;
-use record::order::Gather;
-use std::collections::BTreeSet;
-use std::fs::File;
 
 /// Threads should have worked at the same time for this share of the longest of their stretches.
 const OVERLAP: f64 = 0.8;
@@ -195,9 +190,9 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
 /// Below this share, bytes that no device took are not mentioned.
 const SHARE_IGNORED: f64 = 0.01;
 
-pub(super) struct Watch {
+pub(super) struct Watch<'round> {
     work: Work,
-    number: Option<String>,
+    number: Option<&'round str>,
     account: Option<Account>,
     /// Of writes that are to be on the device when they have returned.
     moved: Option<Moved>,
@@ -214,18 +209,16 @@ pub(super) struct Seen {
     pub(super) waited_ns: Option<f64>,
 }
 
-impl Watch {
+impl<'round> Watch<'round> {
     /// Counts from now on; `number` is that of the device below.
-    pub(super) fn begin(work: Work, number: Option<&str>) -> Watch {
+    pub(super) fn begin(work: Work, number: Option<&'round str>) -> Watch<'round> {
+        let begin = if work.is_read() { Account::begin } else { Account::begin_writes };
         Watch {
             work,
+            number,
             workers_ns: workers_ns(work),
             waited_ns: number.and_then(device_waited_ns),
-            account: Some(match work.is_read() {
-                true => Account::begin(number),
-                false => Account::begin_writes(number),
-            }),
-            number: number.map(str::to_owned),
+            account: Some(begin(number)),
             moved: None,
         }
     }
@@ -235,7 +228,7 @@ impl Watch {
     pub(super) fn operations_are_over(&mut self, asked: u64) {
         let workers = workers_ns(self.work).zip(self.workers_ns);
         self.workers_ns = workers.map(|(now, then)| now.saturating_sub(then));
-        let waited = self.number.as_deref().and_then(device_waited_ns);
+        let waited = self.number.and_then(device_waited_ns);
         self.waited_ns = waited.zip(self.waited_ns).map(|(now, then)| now - then);
         if self.work.mode != Mode::Buffered {
             self.moved = self.account.take().map(|account| account.end(asked));
@@ -313,14 +306,12 @@ mod tests {
     use super::super::workloads::{self, one};
     use super::{Seen, Watch, at_device, demand_written_down, queue_note, shared_rate, workers_ns};
     use crate::fs::file::Account;
+    use crate::fs::prelude::*;
     use bench::measure::Clock;
-    use laws::fs::Pattern;
     use laws::fs::io::{Mode, Op};
     use metal::clock::monotonic_ns;
     use metal::fault::evict;
     use metal::io::{Buffers, Latencies, Op as IoOp, Ran, Steady, Stop, Uring, UringSetup};
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
 
     fn did(latencies: &[u64], begin: u64) -> Did {
         let mut log = Latencies::new(100);

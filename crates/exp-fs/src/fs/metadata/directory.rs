@@ -2,8 +2,8 @@
 //! one call in it: names put into place before, traces removed after, both outside of the window.
 
 use super::ENTRY_BYTES;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Timer, Values, abba};
+use crate::fs::prelude::*;
+use bench::measure::{Timer, abba};
 use bench::prepared::demand_space;
 use laws::fs::metadata::Call;
 use metal::metadata::{
@@ -11,17 +11,12 @@ use metal::metadata::{
 };
 use metal::raw;
 use metal::storage::sync_file_system;
-use record::case::Case;
-use record::event::Samples;
-use record::order::Gather;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
 
 /// Bytes of a name at least: its number, a dash, and a little of its key.
 pub(super) const NAME_BYTES_MIN: u64 = 12;

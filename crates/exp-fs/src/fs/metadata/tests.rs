@@ -1,10 +1,10 @@
-use super::{CARD, EXPERIMENT};
+use super::EXPERIMENT;
 use crate::fs::fixtures::rehearsed;
 use bench::experiment::fixtures::{bare_site, case, known, predicted, with_dir};
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
+use bench::experiment::{Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
-use session::fixtures::{check, offered, params};
+use session::fixtures::{check, offered, refused};
 
 fn site(allowance_bytes: u64) -> Site {
     with_dir(bare_site(), "/x", allowance_bytes)
@@ -22,8 +22,7 @@ fn directories_that_would_write_too_much_are_skipped_with_a_way_out() {
     assert!(kept.clone().all(|case| case.int("entries") < Some(100_000)));
     let (_, skip) = offer.skipped.last().expect("the largest");
     assert!(skip.needed.as_ref().is_some_and(|needed| needed.contains("entries")));
-    let all = params(&CARD, Preset::Standard, &set);
-    EXPERIMENT.series(&site(1 << 20), &all).expect_err("nothing fits");
+    refused(&EXPERIMENT, &site(1 << 20), Preset::Standard, &set);
 }
 
 #[test]

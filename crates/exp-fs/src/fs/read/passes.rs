@@ -3,20 +3,13 @@
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::offered::{LISTED, describe_place, in_ns, text_at};
+use crate::fs::prelude::*;
 use crate::fs::window::{self, Window};
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
+use bench::measure::Settled;
 use bench::prepared::demand_written_extents;
-use laws::fs::Pattern;
 use laws::fs::read::{CACHED_BYTES, Read};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
-use record::case::Case;
-use record::event::Samples;
-use record::quantity::render;
-use record::unit::Unit;
 use stats::steady::Steady;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Blocks of a pass over a file that is larger …
 const PASS_BLOCKS: usize = 4096;

@@ -1,19 +1,10 @@
 use super::{BLOCK_BYTES, CARD, EXPERIMENT, GroundKind, Look, Read, below, path_of};
 use crate::fs::file::Mode;
 use crate::fs::fixtures::{on_disk, place, rehearsed};
-use bench::experiment::contract::{self, Facts};
+use crate::fs::prelude::*;
 use bench::experiment::fixtures::{bare_site, known};
-use bench::experiment::{AnyExperiment, Card, Fields, Known, Preset, Site};
-use bench::measure::Bench;
-use laws::fs::Pattern;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::CaseId;
-use record::metric::Metric;
-use session::fixtures::{check, here_with, offered, params, rehearse_in};
+use session::fixtures::{check, here_with, offered, refused, rehearse_in};
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 fn case(pattern: Pattern, mode: Mode, size: u64) -> CaseId {
     Look { pattern, mode, size }.id()
@@ -40,8 +31,7 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_those_of_standard_last()
     let (_, skip) = &thorough.skipped[0];
     assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
     let nothing = on_disk("sda", false, 1 << 20);
-    let skip =
-        EXPERIMENT.series(&nothing, &params(&CARD, Preset::Quick, &[])).expect_err("no room");
+    let skip = refused(&EXPERIMENT, &nothing, Preset::Quick, &[]);
     assert!(skip.reason.contains("64 MiB"), "{}", skip.reason);
 }
 
@@ -188,21 +178,21 @@ fn blocks_that_are_not_what_was_written_are_no_figure() {
 /// The experiment with files that are there already.
 struct Prepared;
 
-impl contract::Experiment for Prepared {
+impl Experiment for Prepared {
     type Case = Look;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = "";
 
     fn cases(site: &Site, preset: Preset) -> Vec<Look> {
-        <Read as contract::Experiment>::cases(site, preset)
+        <Read as Experiment>::cases(site, preset)
     }
 
     fn law(_: Facts, _: &Look, _: &Case, _: &Metric) -> Option<Prediction> {
         None
     }
 
-    fn measure(series: &Series, bench: &mut Bench) -> anyhow::Result<()> {
-        <Read as contract::Experiment>::measure(series, bench)
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        <Read as Experiment>::measure(series, bench)
     }
 }
 

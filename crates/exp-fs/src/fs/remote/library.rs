@@ -5,17 +5,13 @@ use super::Look;
 use super::mounted::{cache_note, share_from_cache};
 use super::passes::{Reader, drive};
 use super::target::{Protocol, Url};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Bench;
+use crate::fs::prelude::*;
 use metal::nfs::{self, Address, NfsFile};
 use metal::smb::{self, SmbFile};
 use metal::tcp;
-use record::case::{Case, Series};
 use record::note::Note;
-use record::quantity::render;
-use record::unit::Unit;
 use std::io;
-use std::time::{Duration, Instant};
+use std::slice;
 
 /// So long an answer of the server is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -109,37 +105,31 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
 fn open(url: &Url) -> Result<Remote> {
     let Url { text, server, protocol } = url;
     match protocol {
-        Protocol::Nfs { export, file, version: Some(version) } => {
-            open_nfs(&[Address { server, export, file, url: text, version: *version }])
-        }
-        // The newer one first: it needs one port only.
-        Protocol::Nfs { export, file, version: None } => {
-            open_nfs(&[4, 3].map(|version| Address { server, export, file, url: text, version }))
+        Protocol::Nfs { export, file, version } => {
+            // The newer one first: it needs one port only.
+            let versions = version.as_ref().map_or(&[4, 3][..], slice::from_ref);
+            let address = |&version| Address { server, export, file, url: text, version };
+            open_nfs(server, versions.iter().map(address))
         }
         Protocol::Smb { port } => {
             let library = smb::Library::load().context("loading libsmbclient")?;
-            let file = library.open(text, server, *port, PATIENCE);
+            let file = library.open(text, server, *port, PATIENCE).map(Open::Smb);
             let file = file.with_context(|| format!("{server}: SMB"))?;
-            Ok(Remote { file: Open::Smb(file), soname: library.soname(), version: None })
+            Ok(Remote { file, soname: library.soname(), version: None })
         }
     }
 }
 
 /// Opens the file by the first version of the protocol that the server speaks. One that does not
 /// answer at all is not asked a second time.
-fn open_nfs(addresses: &[Address]) -> Result<Remote> {
+fn open_nfs<'url>(server: &str, addresses: impl Iterator<Item = Address<'url>>) -> Result<Remote> {
     let library = nfs::Library::load().context("loading libnfs")?;
-    let (mut reasons, mut server) = (Vec::new(), "");
-    let begin = Instant::now();
+    let (mut reasons, begin) = (Vec::new(), Instant::now());
     for address in addresses {
-        server = address.server;
-        let version = address.version;
-        match library.open(address, PATIENCE) {
-            Ok(file) => {
-                let (file, soname) = (Open::Nfs(file), library.soname());
-                return Ok(Remote { file, soname, version: Some(version) });
-            }
-            Err(error) => reasons.push(format!("NFS {version}: {error}")),
+        let version = Some(address.version);
+        match library.open(&address, PATIENCE).map(Open::Nfs) {
+            Ok(file) => return Ok(Remote { file, soname: library.soname(), version }),
+            Err(error) => reasons.push(format!("NFS {}: {error}", address.version)),
         }
         if begin.elapsed() >= PATIENCE {
             break;

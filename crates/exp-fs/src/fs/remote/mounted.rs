@@ -10,22 +10,13 @@ use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
 use crate::fs::offered::text_at;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Values};
+use crate::fs::prelude::*;
 use host::block::{is_mounted, mount_with_id};
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use metal::storage::file_system;
-use record::case::{Case, Series};
-use record::event::Samples;
 use record::note::Note;
-use record::order::Gather;
-use record::quantity::render;
-use record::unit::Unit;
-use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 /// Every file's data is of this seed and its size.
 const SEED: u64 = 0x7265_6d6f_7465;
@@ -39,10 +30,8 @@ pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let opened = std::fs::File::open(dir).context("opening the directory")?;
     place_of(&opened, first).with_context(|| dir.display().to_string())?;
     let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).gather();
-    let written = sizes
-        .into_iter()
-        .map(|bytes| write(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE"));
-    written.collect()
+    let made = |bytes| write(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE");
+    sizes.into_iter().map(made).collect()
 }
 
 /// A file in one of the ways to read it.
@@ -93,13 +82,12 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     ensure!(opened.bytes == bytes, "the size of the prepared file changed");
     let place = place_of(&opened.file, case).with_context(|| dir.display().to_string())?;
     let facts = file_system(&opened.file).context("statfs")?;
-    let mut notes = opened.notes.clone();
-    notes.extend(place.note);
+    let mut notes: Vec<String> = opened.notes.iter().cloned().chain(place.note).collect();
     let mut file = File { opened, mode, seed: SEED ^ bytes, is_warm: false };
     file.begin_pass()?;
-    let counters = Before::of(place.target);
+    let before = counters(&place.target);
     let passes = drive(bench, look.pattern, bytes, &mut file)?;
-    let counted = counters.and_then(Before::end);
+    let counted = before.and_then(|before| since(&before, &counters(&place.target)?));
     let asked = passes.bytes();
     if mode == Mode::Cached {
         notes.push("read from the local page cache, which was filled first".to_owned());
@@ -116,8 +104,10 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
         counted.record(bench, case)?;
     }
     let samples = passes.record(bench, case)?;
-    samples.quantities.insert("statfs_magic".to_owned(), facts.magic as f64);
-    samples.quantities.insert("statfs_block_bytes".to_owned(), facts.block_bytes as f64);
+    samples.set_quantities([
+        ("statfs_magic", facts.magic as f64),
+        ("statfs_block_bytes", facts.block_bytes as f64),
+    ]);
     if let Some(counted) = &counted {
         counted.describe(samples, asked, mode == Mode::Cached);
     }
@@ -193,27 +183,9 @@ const READ: &str = "READ";
 const RESOLVED_MS: u64 = 10;
 const NS_PER_MS: f64 = 1e6;
 
-pub(super) struct Before {
-    target: String,
-    stats: MountStats,
-}
-
-pub(super) struct Since {
+struct Since {
     read: Operation,
     bytes: Option<Bytes>,
-}
-
-impl Before {
-    /// Reads the counters of what is mounted at a place; `None` where that is not of NFS.
-    pub(super) fn of(target: String) -> Option<Before> {
-        let stats = of(&mountstats()?, &target)?;
-        Some(Before { target, stats })
-    }
-
-    /// What was counted since; `None` where it was mounted anew meanwhile.
-    pub(super) fn end(self) -> Option<Since> {
-        since(&self.stats, &of(&mountstats()?, &self.target)?)
-    }
 }
 
 /// Share of what was asked for that did not come from the server.
@@ -231,10 +203,12 @@ pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
     })
 }
 
-fn mountstats() -> Option<String> {
-    read_to_string("/proc/self/mountstats").ok()
+/// The counters of what is mounted at a place; `None` where that is not of NFS.
+fn counters(target: &str) -> Option<MountStats> {
+    of(&read_to_string("/proc/self/mountstats").ok()?, target)
 }
 
+/// What was counted between; `None` where it was mounted anew meanwhile.
 fn since(before: &MountStats, now: &MountStats) -> Option<Since> {
     let read = |stats: &MountStats| stats.operations.get(READ).copied().unwrap_or_default();
     let bytes = match (now.bytes, before.bytes) {
@@ -252,7 +226,7 @@ impl Since {
 
     /// Puts what was counted beside a case's figure, and a note beginning `cache:` if the server
     /// sent less than was requested although no local cache held the data.
-    pub(super) fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
+    fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
         let (again, share) = (self.read.retransmissions(), self.cache_share(asked));
         let quantities = [
             ("asked_bytes", Some(asked as f64)),
@@ -278,7 +252,7 @@ impl Since {
     }
 
     /// Records the times of one read, where there were enough for the counters' milliseconds.
-    pub(super) fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
+    fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
         for (metric, value_ns) in self.times() {
             bench.record(case, metric, Values::batches(self.read.count, vec![value_ns]))?;
         }
@@ -303,10 +277,8 @@ impl Since {
 #[cfg(test)]
 mod tests {
     use super::{Place, decide, mount_id, place_of, since};
-    use anyhow::Result;
+    use bench::prelude::*;
     use host::mountstats::of;
-    use record::case::Case;
-    use record::key::{CaseId, Value};
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
         31 22 0:50 / /far rw - nfs4 files:/exp rw,vers=4.2,addr=10.0.0.2\n\

@@ -1,13 +1,9 @@
 //! Reads of blocks, one after another until the case's time is over, whoever answers them.
 
 use crate::fs::file::BLOCK_BYTES;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Values};
-use laws::fs::Pattern;
+use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::io::Buffers;
-use record::case::Case;
-use record::event::Samples;
 
 /// Blocks that are read in a case, at least and at most.
 const BLOCKS_MIN: usize = 8;

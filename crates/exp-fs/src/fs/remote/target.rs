@@ -3,12 +3,9 @@
 
 use crate::fs::file::{Ground, Kind, ground};
 use crate::fs::offered::text_at;
-use bench::experiment::{Field, Site, Skip};
+use bench::prelude::*;
 use host::block::Mount;
 use laws::fs::remote::{Client, Link, Way};
-use record::case::Case;
-use record::key::{Put, Value};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Component, Path};
@@ -86,27 +83,23 @@ impl Target<'_> {
     /// `mount_point`, `server`, and of the link that leads there `interface`, `link` (`loopback`,
     /// `virtual`, `wireless`, `wired`), `link_bits_per_second`, `mtu_bytes` and `gateway`.
     pub(super) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
-        let mount = match self {
+        match self {
+            Target::File(url) => {
+                at.put("file_system", url.library().name);
+                at.put("source", url.text.as_str());
+            }
             Target::Directory(ground) => {
                 ground.put(site, at);
-                ground.mount
+                at.put_known("source", ground.mount.map(|mount| mount.source.as_str()));
+                at.put_known("mount_point", ground.mount.map(|mount| mount.target.as_str()));
             }
-            Target::File(_) => None,
-        };
-        if let Target::File(url) = self {
-            at.put("file_system", url.library().name);
-            at.put("source", url.text.as_str());
         }
-        at.put_known("source", mount.map(|mount| mount.source.as_str()));
-        at.put_known("mount_point", mount.map(|mount| mount.target.as_str()));
         let Some(server) = self.server() else {
             return;
         };
         at.put("server", server.as_str());
-        let address = match server.as_str() {
-            "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
-            other => other.parse().ok(),
-        };
+        let address = if server == "localhost" { "127.0.0.1" } else { &server };
+        let address: Option<IpAddr> = address.parse().ok();
         let Some((interface, has_gateway)) = address.and_then(|to| site.host.net.way_to(to)) else {
             return;
         };
@@ -127,30 +120,29 @@ impl Target<'_> {
 /// The server of a mount: the address that its options state, else the name in its source.
 pub(super) fn server_of(mount: &Mount) -> Option<String> {
     let stated = mount.options.split(',').find_map(|option| option.strip_prefix("addr="));
-    if let Some(address) = stated {
-        return Some(address.to_owned());
-    }
-    let source = mount.source.as_str();
-    let host = match source.strip_prefix("//") {
-        Some(share) => share.split('/').next()?,
-        None => source.rsplit_once(":/").or_else(|| source.split_once(':'))?.0,
+    let named = || {
+        let source = mount.source.as_str();
+        let host = match source.strip_prefix("//") {
+            Some(share) => share.split('/').next()?,
+            None => source.rsplit_once(":/").or_else(|| source.split_once(':'))?.0,
+        };
+        let host = host.rsplit('@').next()?.trim_start_matches('[').trim_end_matches(']');
+        Some(host).filter(|host| !host.is_empty())
     };
-    let host = host.rsplit('@').next().unwrap_or(host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    (!host.is_empty()).then(|| host.to_owned())
+    stated.or_else(named).map(str::to_owned)
 }
 
 /// What lies between this machine's reader and the server, as the case's facts say.
 pub(super) fn way(case: &Case) -> Way<'_> {
     let text = |name| text_at(case, name);
     let file_system = text("file_system").unwrap_or("an unknown file system");
-    let library = LIBRARIES.iter().find(|library| library.name == file_system);
-    let client = match file_system {
-        _ if library.is_some() => library.map_or(Client::Other, |library| library.client),
-        fs if fs.starts_with("nfs") => Client::Nfs,
-        fs if fs.starts_with("cifs") || fs.starts_with("smb") => Client::Smb,
-        fs if fs.starts_with("fuse") => Client::Fuse,
-        _ => Client::Other,
+    let is_of = |names: &[&str]| names.iter().any(|name| file_system.starts_with(name));
+    let client = match LIBRARIES.iter().find(|library| library.name == file_system) {
+        Some(library) => library.client,
+        None if is_of(&["nfs"]) => Client::Nfs,
+        None if is_of(&["cifs", "smb"]) => Client::Smb,
+        None if is_of(&["fuse"]) => Client::Fuse,
+        None => Client::Other,
     };
     Way {
         client,
@@ -167,33 +159,27 @@ pub(super) fn way(case: &Case) -> Way<'_> {
 /// What reads the files of one protocol.
 #[derive(Debug)]
 pub(super) struct ClientLibrary {
-    scheme: &'static str,
     /// What stands among a case's facts as the file system of a file that nothing mounts.
     pub(super) name: &'static str,
     pub(super) client: Client,
     pub(super) look: fn() -> io::Result<()>,
     pub(super) package: &'static str,
-    parse: fn(&str) -> Result<Url, String>,
 }
 
 pub(super) static LIBRARIES: [ClientLibrary; 2] = [
     ClientLibrary {
-        scheme: "nfs://",
         name: "libnfs",
         client: Client::NfsLibrary,
         look: metal::nfs::Library::look,
         package: "the libnfs package: `apt install libnfs13` (libnfs14 or libnfs16 on newer systems), `dnf install \
                   libnfs`, `zypper install libnfs16`",
-        parse: nfs,
     },
     ClientLibrary {
-        scheme: "smb://",
         name: "libsmbclient",
         client: Client::SmbLibrary,
         look: metal::smb::Library::look,
         package: "the libsmbclient package: `apt install libsmbclient` (libsmbclient0 on newer systems), `dnf \
                   install libsmbclient`, `zypper install libsmbclient0`",
-        parse: smb,
     },
 ];
 
@@ -225,10 +211,10 @@ pub(super) enum Protocol {
 
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Url, String> {
-        let library = LIBRARIES.iter().find(|library| text.starts_with(library.scheme));
-        match library {
-            Some(library) => (library.parse)(text),
-            None => Err(format!(
+        match text.split_once("://") {
+            Some(("nfs", rest)) => nfs(text, rest),
+            Some(("smb", rest)) => smb(text, rest),
+            _ => Err(format!(
                 "{text}: without a mount plumb only reads nfs:// and smb://; mount it and give the directory"
             )),
         }
@@ -242,8 +228,7 @@ impl Url {
     }
 }
 
-fn nfs(text: &str) -> Result<Url, String> {
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+fn nfs(text: &str, rest: &str) -> Result<Url, String> {
     let (place, arguments) = rest.split_once('?').unwrap_or((rest, ""));
     let (server, path) = place.split_once('/').unwrap_or((place, ""));
     let (export, file) = path.rsplit_once('/').unwrap_or(("", path));
@@ -294,8 +279,7 @@ fn nfs(text: &str) -> Result<Url, String> {
 }
 
 /// libsmbclient takes the text as it is, with its escapes.
-fn smb(text: &str) -> Result<Url, String> {
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+fn smb(text: &str, rest: &str) -> Result<Url, String> {
     let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, server) = place.rsplit_once('@').unwrap_or(("", place));
     // It would stand in the record.
@@ -306,17 +290,12 @@ fn smb(text: &str) -> Result<Url, String> {
     if text.contains('?') {
         return Err(format!("{text}: smb:// takes no arguments (%3F is a question mark)"));
     }
-    let (server, port) = match server.split_once(':') {
-        None => (server, None),
-        Some((server, port)) => match port.parse() {
-            Ok(port) => (server, Some(port)),
-            Err(_) => {
-                return Err(format!(
-                    "{text}: {port} is not a port number (write an IPv6 server by its host name)"
-                ));
-            }
-        },
+    let (server, port) = server.split_once(':').map_or((server, None), |(a, b)| (a, Some(b)));
+    let number = |port: &str| {
+        let why = "is not a port number (write an IPv6 server by its host name)";
+        port.parse().map_err(|_| format!("{text}: {port} {why}"))
     };
+    let port = port.map(number).transpose()?;
     let is_whole = path
         .split_once('/')
         .is_some_and(|(share, file)| !share.is_empty() && !file.is_empty() && !file.ends_with('/'));
@@ -333,13 +312,10 @@ fn unescaped(text: &str) -> Result<String, String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
-        let digits = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let digits = digits.filter(|_| !part.starts_with('+'));
-        bytes.push(
-            digits.ok_or_else(|| {
-                format!("{text} has a % without two hexadecimal digits (%25 is %)")
-            })?,
-        );
+        let digits = part.get(..2).filter(|digits| !digits.starts_with('+'));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let why = || format!("{text} has a % without two hexadecimal digits (%25 is %)");
+        bytes.push(byte.ok_or_else(why)?);
         bytes.extend(part[2..].bytes());
     }
     String::from_utf8(bytes).map_err(|_| format!("{text} is not UTF-8"))
@@ -407,10 +383,10 @@ mod tests {
 
     #[test]
     fn each_scheme_has_its_library() {
-        for library in &LIBRARIES {
-            let url = Url::parse(&format!("{}server/share/file", library.scheme)).expect("a file");
-            assert_eq!(url.library().name, library.name);
-        }
+        let of = |text| Url::parse(text).expect("a file").library().name;
+        let names = ["nfs://server/share/file", "smb://server/share/file"].map(of);
+        assert_eq!(names, ["libnfs", "libsmbclient"]);
+        assert_eq!(names, LIBRARIES.each_ref().map(|library| library.name));
     }
 
     #[test]

@@ -1,13 +1,11 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, place};
+use crate::fs::prelude::*;
+use bench::experiment::Peer;
 use bench::experiment::fixtures::{self, bare_site};
-use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
 use host::{Host, Root};
-use record::case::Case;
 use record::event::Side;
-use record::key::{CaseId, Key, Value};
-use session::fixtures::{params, rehearse_in};
-use std::path::PathBuf;
+use session::fixtures::{params, refused, rehearse_in};
 
 /// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a
 /// disk.
@@ -29,7 +27,7 @@ fn site() -> Site {
     Site { host: Host::read(&Root::tree(MACHINE)), ..bare_site() }
 }
 
-fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
+fn offer(path: &str, preset: Preset) -> Result<Offer, Skip> {
     let params = params(&CARD, preset, &[("path", path)]);
     EXPERIMENT.series(&site(), &params)
 }
@@ -37,8 +35,7 @@ fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::
 #[test]
 fn nothing_is_measured_unless_something_remote_is_named() {
     for site in fixtures::sites() {
-        let params = params(&CARD, Preset::Standard, &[]);
-        let skip = EXPERIMENT.series(&site, &params).expect_err("no path");
+        let skip = refused(&EXPERIMENT, &site, Preset::Standard, &[]);
         assert!(skip.needed.expect("a way out").contains("--set fs.remote.path="));
     }
     for path in [
@@ -104,11 +101,11 @@ fn a_file_of_a_server_is_read_by_the_library_only() {
     assert_eq!((&at["server"], &at["interface"]), (&"10.0.0.2".into(), &"eth0".into()));
     assert_eq!(at["file_system"], Value::from("libsmbclient"));
     let set = [("path", "nfs://10.0.0.2/exp/file"), ("mode", "direct,library")];
-    let mixed = EXPERIMENT.series(&site(), &params(&CARD, Preset::Quick, &set)).expect("one mode");
+    let mixed = session::fixtures::offered(&EXPERIMENT, &site(), Preset::Quick, &set);
     assert_eq!((mixed.series[0].cases.len(), mixed.skipped.len()), (2, 2));
     let set = [("path", "/far"), ("mode", "library")];
-    let skip = EXPERIMENT.series(&site(), &params(&CARD, Preset::Quick, &set));
-    assert!(skip.expect_err("a directory").needed.is_some_and(|way| way.contains("nfs://")));
+    let skip = refused(&EXPERIMENT, &site(), Preset::Quick, &set);
+    assert!(skip.needed.is_some_and(|way| way.contains("nfs://")));
 }
 
 #[test]

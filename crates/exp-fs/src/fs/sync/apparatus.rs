@@ -3,23 +3,18 @@
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::{describe_place, text_at};
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Field;
-use bench::measure::{Bench, Clock, Settled, Values};
+use crate::fs::prelude::*;
+use bench::measure::Settled;
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
 use laws::fs::journal::Medium;
 use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
 use metal::metadata::reserve;
 use metal::storage::Way;
-use record::case::Case;
-use record::event::Samples;
 use record::note::Note;
 use stats::quantile::median;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 use super::{SYNCS_MIN, pool_blocks};
 
@@ -106,15 +101,12 @@ impl Party {
         let scratch =
             Scratch(dir.join(format!("fs-sync-{}-{}-{block}", write.text(), call.text())));
         let path = &scratch.0;
-        let directory = match write {
-            Write::Create => {
-                std::fs::create_dir(path).with_context(|| format!("making {}", path.display()))?;
-                Some(File::open(path).context("opening the directory")?)
-            }
-            _ => {
-                make(path, *write, block, bytes, seed)?;
-                None
-            }
+        let directory = if *write == Write::Create {
+            std::fs::create_dir(path).with_context(|| format!("making {}", path.display()))?;
+            Some(File::open(path).context("opening the directory")?)
+        } else {
+            make(path, *write, block, bytes, seed)?;
+            None
         };
         // A file's own name must not be what its first sync is about.
         File::open(dir)
@@ -150,13 +142,14 @@ impl Party {
         })
     }
 
-    fn offset(&self) -> u64 {
-        self.block * self.pool.map_or(self.done, |pool| self.done % pool)
+    /// Where the write of this number goes, and with which place its data is stamped.
+    fn offset(&self, number: u64) -> u64 {
+        self.block * self.pool.map_or(number, |pool| number % pool)
     }
 
     /// One durable write. Its data is put into place before.
     fn sync(&mut self, clock: Clock) -> Result<Timed> {
-        let offset = self.offset();
+        let offset = self.offset(self.done);
         let data = &mut self.buffer.as_mut_slice()[..self.block as usize];
         // Unique in every turn of the pool.
         fill(data, self.seed.wrapping_add(self.done), offset);
@@ -239,8 +232,10 @@ impl Party {
     /// What was written must be there, as it was written last.
     fn verify(&self) -> Result<()> {
         let last = self.done.checked_sub(1).context("nothing was written")?;
-        let (path, offset) = match self.write {
+        let stamped = self.offset(last);
+        let (path, offset, expected) = match self.write {
             Write::Nothing => return Ok(()),
+            // A file of its own has its block at its beginning.
             Write::Create => {
                 let found = std::fs::read_dir(&self.scratch.0)?.count() as u64;
                 ensure!(
@@ -248,33 +243,23 @@ impl Party {
                     "{} files were created, but the directory has {found}",
                     self.done
                 );
-                (self.created(last), 0)
+                (self.created(last), 0, Some(self.block))
             }
-            _ => {
-                let at = self.pool.map_or(last, |pool| last % pool);
-                (self.scratch.0.clone(), at * self.block)
-            }
+            Write::Append => (self.scratch.0.clone(), stamped, Some(self.done * self.block)),
+            _ => (self.scratch.0.clone(), stamped, None),
         };
         let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
         let mut found = vec![0; self.block as usize];
         file.read_exact_at(&mut found, offset)
             .with_context(|| format!("reading {} back", path.display()))?;
-        // A file of its own has its block at its beginning, stamped with where it would be in all.
-        let stamped = match self.write {
-            Write::Create => last * self.block,
-            _ => offset,
-        };
         ensure!(
             right(&found, self.seed.wrapping_add(last), stamped),
             "the data read back differs from what was written last"
         );
         let length = file.metadata()?.len();
-        let expected = match self.write {
-            Write::Append => self.done * self.block,
-            Write::Create => self.block,
-            _ => return Ok(()),
-        };
-        ensure!(length == expected, "the file has {length} bytes instead of {expected}");
+        if let Some(expected) = expected {
+            ensure!(length == expected, "the file has {length} bytes instead of {expected}");
+        }
         Ok(())
     }
 }
@@ -332,9 +317,8 @@ impl Seen {
         let samples = bench.record(case, "latency", self.latencies)?;
         describe_place(samples, case, plan.settled);
         describe(case, party, samples);
-        samples
-            .notes
-            .extend(power(case, party.write, party.call, median_ns, flushes).map(Note::power));
+        let power = power(case, party.write, party.call, median_ns, flushes);
+        samples.notes.extend(power.map(Note::power));
         samples.notes.extend(crowd(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
         if !self.calls.is_empty() {
             bench.record(case, "sync", self.calls)?;
@@ -369,8 +353,7 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     {
         samples.notes.push(NO_JOURNAL.to_owned());
     }
-    let notes = party.opened.iter().flat_map(|opened| opened.notes.clone());
-    samples.notes.extend(notes);
+    samples.notes.extend(party.opened.iter().flat_map(|opened| opened.notes.clone()));
 }
 
 const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes data and inode in place, and a \
@@ -438,8 +421,7 @@ fn power(
 #[cfg(test)]
 mod tests {
     use super::{Call, Medium, Write, crowd, is_without_journal};
-    use record::case::Case;
-    use record::key::{CaseId, Value};
+    use bench::prelude::*;
 
     /// What is said of syncs of a write, with these facts.
     fn power(write: Write, at: &[(&str, Value)], ns: f64, flushes: Option<f64>) -> Option<String> {

@@ -1,11 +1,8 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
 use crate::fs::offered::text_at;
+use crate::fs::prelude::*;
 use bench::device::{Written, device_written, process_written_bytes};
-use record::case::Case;
-use record::event::Samples;
-use record::quantity::render;
-use record::unit::Unit;
 
 /// Name among a case's facts of the bytes that the kind of file system writes beside the data of a
 /// sync, at most.
@@ -86,8 +83,7 @@ impl Counted {
 #[cfg(test)]
 mod tests {
     use super::{BESIDE, Count, Counted};
-    use record::case::Case;
-    use record::key::CaseId;
+    use bench::prelude::*;
 
     #[test]
     fn what_others_wrote_is_told_with_what_was_own() {

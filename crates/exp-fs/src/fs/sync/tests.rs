@@ -5,7 +5,7 @@ use bench::experiment::fixtures::{case, set};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::event::Samples;
 use record::key::Value;
-use session::fixtures::{check, offered, params, rehearse_in};
+use session::fixtures::{check, offered, refused, rehearse_in};
 use session::plan::case_ns;
 
 fn with_disk(spins: bool, allowance_bytes: u64) -> Site {
@@ -15,13 +15,12 @@ fn with_disk(spins: bool, allowance_bytes: u64) -> Site {
 #[test]
 fn what_makes_no_sense_together_is_no_case() {
     let site = with_disk(false, 1 << 40);
-    let chosen =
-        |set: &[(&str, &str)]| EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, set));
-    let skip = chosen(&[("write", "create")]).expect_err("quick's call is fdatasync");
+    // Quick's call is fdatasync.
+    let skip = refused(&EXPERIMENT, &site, Preset::Quick, &[("write", "create")]);
     assert!(skip.needed.is_none());
-    chosen(&[("write", "create"), ("call", "fsync")]).expect("together they are");
+    offered(&EXPERIMENT, &site, Preset::Quick, &[("write", "create"), ("call", "fsync")]);
     let odd = [("call", "direct_dsync,dsync"), ("block", "1000B"), ("write", "append")];
-    let offer = chosen(&odd).expect("one is left");
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &odd);
     let left: Vec<_> = offer.series[0].cases.iter().map(|case| case.text("call")).collect();
     assert_eq!(left, [Some("dsync")]);
 }
@@ -48,13 +47,10 @@ fn rounds_stay_within_what_may_be_written() {
             assert!(rounds * written <= allowance(&site, CARD.id), "{gib} GiB");
         }
     }
-    let little = with_disk(false, 1 << 20);
-    let skip = EXPERIMENT.series(&little, &params(&CARD, Preset::Quick, &[]));
-    let skip = skip.expect_err("a mebibyte");
+    let skip = refused(&EXPERIMENT, &with_disk(false, 1 << 20), Preset::Quick, &[]);
     assert!(skip.needed.is_some_and(|needed| needed.contains("--dir")));
-    let asked = params(&CARD, Preset::Quick, &[("most", "1000000")]);
-    let site = with_disk(false, 2 << 30);
-    let skip = EXPERIMENT.series(&site, &asked).expect_err("too many");
+    let many = [("most", "1000000")];
+    let skip = refused(&EXPERIMENT, &with_disk(false, 2 << 30), Preset::Quick, &many);
     assert!(skip.reason.contains("may write"), "{}", skip.reason);
 }
 

@@ -2,11 +2,10 @@
 
 use super::Reader;
 use crate::fs::file::BLOCK_BYTES;
+use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::process::rusage_thread;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// What a thread had used of its CPU.
 #[derive(Clone, Copy, Default)]

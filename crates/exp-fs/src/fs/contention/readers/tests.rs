@@ -1,10 +1,8 @@
 use super::{As, EACH, End, Errand, Meeting, Reader, SHARED, read};
 use crate::fs::file::{BLOCK_BYTES, write};
-use anyhow::anyhow;
-use bench::measure::{Clock, WrongResult};
+use crate::fs::prelude::*;
 use metal::memory::SharedWords;
-use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::fs::OpenOptions;
 
 const BLOCKS: u64 = 16;
 
@@ -125,7 +123,7 @@ fn what_nobody_wrote_is_a_wrong_result() {
 fn whose_fault_it_was_is_told_and_not_who_waited() {
     let words = SharedWords::new(SHARED + 3 * EACH).expect("shared memory");
     let meeting = Meeting { words: &words, errand: errand(As::Processes), readers: 3, begun: 0 };
-    let told = |ends: [anyhow::Result<End>; 3]| {
+    let told = |ends: [Result<End>; 3]| {
         let judged = meeting.judge(&ends);
         judged.map_err(|error| format!("{error:#}"))
     };
