@@ -135,9 +135,9 @@ pub(super) struct Sent {
 pub(super) struct Connections {
     /// How they meet congestion.
     pub(super) congestion: String,
-    /// Time with something to send, in µs; `None` if the kernel does not report it.
-    pub(super) busy_us: Option<u64>,
-    /// The whole time by the ticks in which the kernel counts those, in µs.
+    /// Time with something to send, in µs.
+    pub(super) busy_us: u64,
+    /// The whole time by the ticks in which the kernel counts those, in µs; 0 if it reports none.
     pub(super) ticked_us: u64,
     pub(super) receive_window_us: u64,
     pub(super) send_buffer_us: u64,
@@ -174,6 +174,16 @@ pub(super) struct Datagrams {
     pub(super) strange: u64,
     /// Dropped at the socket, because its buffer was full.
     pub(super) dropped: u64,
+}
+
+impl Datagrams {
+    pub(super) fn add(&mut self, more: &Datagrams) {
+        self.unique += more.unique;
+        self.repeated += more.repeated;
+        self.reordered += more.reordered;
+        self.strange += more.strange;
+        self.dropped += more.dropped;
+    }
 }
 
 /// Numbers that are remembered below the highest.
@@ -256,15 +266,12 @@ pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socke
     Ok(sockets)
 }
 
-/// Bytes of the largest send buffer, as the kernel counts them.
-pub(super) fn send_buffer_bytes(sockets: &[Socket]) -> u64 {
-    let size = |socket| SockRef::from(socket).send_buffer_size().ok();
-    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
-}
-
-/// Bytes of the largest receive buffer, likewise.
-pub(super) fn receive_buffer_bytes(sockets: &[Socket]) -> u64 {
-    let size = |socket| SockRef::from(socket).recv_buffer_size().ok();
+/// Bytes of the largest buffer of a side, as the kernel counts them.
+pub(super) fn buffer_bytes(
+    sockets: &[Socket],
+    side: fn(&socket2::Socket) -> io::Result<usize>,
+) -> u64 {
+    let size = |socket| side(&SockRef::from(socket)).ok();
     sockets.iter().filter_map(size).max().unwrap_or(0) as u64
 }
 
