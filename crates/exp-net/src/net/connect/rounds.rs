@@ -98,33 +98,27 @@ pub(super) fn measure(
     let to = SocketAddr::new(far_address.ip(), port);
     let Round { dial, sources, .. } = round;
     let mut opener = Opener::new(clock, to, sources, LIMIT);
-    let mut ended = match of.listener {
+    match of.listener {
         Listener::Ready => {
             let pace = dial.connect()?;
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as
             // long.
             limited(&pace)?;
-            let mut ends =
-                TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
+            let (line, closer) = (&mut line, plan.of.closer);
+            let mut ends = TwoEnds { pace, dial, line, opener, closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.of.ends == Ends::SameCpu {
                 bench.declare(Declared::Switches(8 * gathered.events.count));
             }
             record(bench, case, &plan, gathered, used)?;
-            ends.line
         }
         Listener::Full => {
             let events = full(&mut opener, dial, &mut line, &plan)?;
             record_opened(bench, case, &events, used)?;
-            line
         }
-        Listener::Refusing => {
-            let events = refused(&mut opener, &plan)?;
-            record_opened(bench, case, &events, used)?;
-            line
-        }
-    };
-    ended.tell(&Wish::End)
+        Listener::Refusing => record_opened(bench, case, &refused(&mut opener, &plan)?, used)?,
+    }
+    line.tell(&Wish::End)
 }
 
 /// Ports that the host has in use towards a far end on the network; over loopback addresses rotate.
@@ -366,12 +360,13 @@ fn record(
     samples.notes.extend(notes);
     samples.set_quantities([("warm_up_connections", gathered.warm_up as f64)]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
-    let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
-    for (metric, cpu) in
-        of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 })
-    {
-        let each = cpu.each_ns().context("no connection was closed")?;
-        bench.record(case, metric, Values::batches(cpu.connections, vec![each]))?;
+    let ends = if plan.of.ends == Ends::OneThread { 1 } else { 2 };
+    let of_ends = [("cpu_near", &events.client), ("cpu_far", &events.server)];
+    for (metric, closes) in of_ends.into_iter().take(ends) {
+        let count = closes.close_ns.len();
+        ensure!(count > 0, "no connection was closed");
+        let each_ns = closes.cpu_ns as f64 / count as f64;
+        bench.record(case, metric, Values::batches(count as u64, vec![each_ns]))?;
     }
     Ok(())
 }
