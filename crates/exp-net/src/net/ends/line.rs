@@ -109,14 +109,13 @@ impl Line {
             "the other end announces a message of {length} B; at most {MESSAGE_BYTES_MAX} B are \
              allowed"
         );
-        let mut body = vec![0; length];
-        read_by(&mut self.stream, &mut body, until)?;
-        let mut code = [0; CODE_BYTES];
-        read_by(&mut self.stream, &mut code, until)?;
-        let right = self.codes.of(!self.is_near, self.heard, &body).verify_slice(&code);
+        let mut message = vec![0; length + CODE_BYTES];
+        read_by(&mut self.stream, &mut message, until)?;
+        let (body, code) = message.split_at(length);
+        let right = self.codes.of(!self.is_near, self.heard, body).verify_slice(code);
         ensure!(right.is_ok(), CHANGED);
         self.heard += 1;
-        match heard(&body).context("the other end sent an invalid message")? {
+        match heard(body).context("the other end sent an invalid message")? {
             Word::Said(value) => {
                 serde_json::from_value(value).context("the other end sent an unexpected message")
             }
@@ -220,20 +219,17 @@ pub(super) fn read_by(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::preamble::{Codes, Gate, Secret};
+    use super::super::preamble::Codes;
+    use super::super::preamble::tests::{TOKEN, gate};
     use super::{CHANGED, Line, framed};
     use std::io::Write;
     use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    fn secret() -> Secret {
-        Secret::of(&"5a".repeat(16)).expect("a token")
-    }
-
     /// Of line 1.
     pub(in super::super) fn codes() -> Codes {
-        Gate::new(secret()).codes(1)
+        gate(TOKEN).codes(1)
     }
 
     /// An attacker on the way without the secret: repeats, leaves out and changes messages.
@@ -248,7 +244,7 @@ pub(super) mod tests {
             [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
         };
         let said = |number: u32, from_near, nth, body: &str| {
-            framed(&Gate::new(secret()).codes(number), from_near, nth, body.as_bytes())
+            framed(&gate(TOKEN).codes(number), from_near, nth, body.as_bytes())
         };
         let (five, six) = (said(1, true, 0, r#"{"Said":5}"#), said(1, true, 1, r#"{"Said":6}"#));
         assert_eq!(hear(&[&five[..], &six].concat()), [Ok(5), Ok(6)]);

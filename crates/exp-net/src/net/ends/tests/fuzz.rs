@@ -5,20 +5,15 @@ use super::{TcpStream, UnixStream};
 use crate::net::ends::line::Asked;
 use crate::net::ends::line::framed;
 use crate::net::ends::line::tests::codes;
-use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
+use crate::net::ends::preamble::tests::{OTHER_TOKEN, TOKEN, gate};
+use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use crate::net::ends::{Line, PATIENCE};
 use session::fixtures::fuzz::{bytes, fuzz};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-const TOKEN: &str = "00112233445566778899aabbccddeeff";
-const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
 const PURPOSES: [Purpose; 4] = [Purpose::Line, Purpose::Data, Purpose::Datagram, Purpose::Answer];
-
-fn gate(token: &str) -> Gate {
-    Gate::new(Secret::of(token).expect("a token"))
-}
 
 #[test]
 fn only_preambles_of_the_secret_are_let_in_and_each_once() {
