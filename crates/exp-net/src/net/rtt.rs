@@ -320,32 +320,31 @@ fn exchanges(
     let cpus = of.ends.spread(&order.cpus, true, of.connections);
     bench.declare(Declared::Cpus(&cpus));
     let is_free = place::is_free(case);
-    if of.ends == OneThread {
+    let (ran, used, told) = if of.ends == OneThread {
         let usage = Usage::begin(&cpus);
-        let mut trips = [alone(of, plan)?];
-        let ran = trip::all(&mut trips, (&cpus, is_free), plan)?;
-        let counts = Counts { ran: &ran, used: &usage.end(), told: None };
-        return counts.write(bench, case, of);
-    }
-    let ask = Ask { window_ns: plan.window_ns as u64 };
-    let mut line = dial.call(case, &ask)?;
-    let (ran, used) = if of.is_fresh() {
-        let name: Option<String> = line.hear(PATIENCE)?;
-        let _: String = line.hear(PATIENCE)?;
-        let usage = Usage::begin(&cpus);
-        (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
+        let ran = trip::all(&mut [alone(of, plan)?], (&cpus, is_free), plan)?;
+        (ran, usage.end(), None)
     } else {
-        let mut trips = connect(dial, &mut line, of, plan)?;
-        let _: String = line.hear(PATIENCE)?;
-        let usage = Usage::begin(&cpus);
-        let ran = trip::all(&mut trips, (&cpus, is_free), plan);
-        trips.iter().for_each(Trip::finish);
-        (ran?, usage.end())
+        let ask = Ask { window_ns: plan.window_ns as u64 };
+        let mut line = dial.call(case, &ask)?;
+        let (ran, used) = if of.is_fresh() {
+            let name: Option<String> = line.hear(PATIENCE)?;
+            let _: String = line.hear(PATIENCE)?;
+            let usage = Usage::begin(&cpus);
+            (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
+        } else {
+            let mut trips = connect(dial, &mut line, of, plan)?;
+            let _: String = line.hear(PATIENCE)?;
+            let usage = Usage::begin(&cpus);
+            let ran = trip::all(&mut trips, (&cpus, is_free), plan);
+            trips.iter().for_each(Trip::finish);
+            (ran?, usage.end())
+        };
+        line.tell(&"enough")?;
+        let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
+        (ran, used, Some(told))
     };
-    line.tell(&"enough")?;
-    let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
-    let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
-    counts.write(bench, case, of)
+    Counts { ran: &ran, used: &used, told: told.as_ref() }.write(bench, case, of)
 }
 
 /// The largest datagram of IPv4: what R3 sent.

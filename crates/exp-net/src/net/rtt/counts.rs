@@ -10,6 +10,7 @@ use laws::net::Ends;
 use laws::net::rtt::{Exchange, Protocol};
 use record::case::Case;
 use record::event::Samples;
+use record::key::Put;
 
 pub(super) struct Counts<'case> {
     /// Each connection's thread at the near end.
@@ -48,11 +49,8 @@ impl Counts<'_> {
         let near = each(self.sum(|ran| ran.cpu_ns), timed);
         bench.record(case, "cpu_near", Values::batches(timed, near))?;
         if let Some(told) = self.told {
-            bench.record(
-                case,
-                "cpu_far",
-                Values::blocks(each(told.cpu_ns, told.messages)).apart(),
-            )?;
+            let far = Values::blocks(each(told.cpu_ns, told.messages));
+            bench.record(case, "cpu_far", far.apart())?;
         }
         Ok(())
     }
@@ -117,7 +115,7 @@ impl Counts<'_> {
             ("far_softirq_cpu", listed(far)),
             ("far_cpu", listed(self.told.and_then(|told| told.cpu))),
         ] {
-            samples.at.extend(cpus.map(|cpus| (name.to_owned(), cpus)));
+            samples.at.put_known(name, cpus);
         }
     }
 }
