@@ -112,12 +112,12 @@ mod rounds;
 mod sources;
 
 use crate::net::ends::{Dial, Door};
-use crate::net::place;
+use crate::net::{foretold, place};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd, WrongResult};
@@ -281,11 +281,7 @@ impl Experiment for Connect {
     }
 
     fn law(facts: Facts, case: &Connections, _: &Case, metric: &Metric) -> Option<Prediction> {
-        match law::figure(facts, case, &metric.name) {
-            Ok(law) if facts.known.is_none() || law::adds(facts) => Some(law.prediction()),
-            Ok(_) => None,
-            Err(why) => facts.known.is_none().then(|| unknown(format!("unknown: {why}"))),
-        }
+        foretold(facts, || law::adds(facts), law::figure(facts, case, &metric.name))
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

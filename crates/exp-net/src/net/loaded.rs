@@ -65,7 +65,7 @@ mod near;
 #[cfg(test)]
 mod tests;
 
-use super::tell;
+use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -73,7 +73,7 @@ use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer,
-    Params, Preset, Site, Skip, ViewCard, unknown,
+    Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
@@ -219,26 +219,17 @@ impl Experiment for Loaded {
 
     fn law(facts: Facts, case: &Beside, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        let why = match (name, case.direction) {
-            ("bandwidth_up", Direction::Down) => Some("unknown: no traffic goes up"),
-            ("bandwidth_down", Direction::Up) => Some("unknown: no traffic goes down"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            return facts.known.is_none().then(|| unknown(why));
-        }
-        let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
-        if facts.known.is_some() && (!is_of_trips || !law::adds(facts, case)) {
-            return None;
-        }
         let timeout_ns = at.int("timeout_ns").unwrap_or(TIMEOUT_NS) as f64;
-        let law = match name {
-            "idle_round_trip" => law::idle(facts, case),
-            "round_trip" => law::beside(facts, case, timeout_ns),
-            "bandwidth_up" | "bandwidth_down" => law::rate(facts.site, case),
-            _ => law::cpu_per_byte(facts.site, case),
+        let law = match (name, case.direction) {
+            ("bandwidth_up", Direction::Down) => Err("no traffic goes up"),
+            ("bandwidth_down", Direction::Up) => Err("no traffic goes down"),
+            ("idle_round_trip", _) => Ok(law::idle(facts, case)),
+            ("round_trip", _) => Ok(law::beside(facts, case, timeout_ns)),
+            ("bandwidth_up" | "bandwidth_down", _) => Ok(law::rate(facts.site, case)),
+            _ => Ok(law::cpu_per_byte(facts.site, case)),
         };
-        Some(law.prediction())
+        let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
+        foretold(facts, || is_of_trips && law::adds(facts, case), law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

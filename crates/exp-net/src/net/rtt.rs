@@ -78,14 +78,14 @@ mod echo;
 mod fresh;
 mod trip;
 
-use super::tell;
+use super::{foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::measure::{Bench, Declared, FarEnd};
 use bench::{metrics, params, settings};
@@ -254,21 +254,16 @@ impl Experiment for Rtt {
     }
 
     fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
-        let name = &*metric.name;
-        if name == "cpu_far" && case.ends == OneThread {
-            let why = "unknown: one thread runs both ends, so cpu_near covers both";
-            return facts.known.is_none().then(|| unknown(why));
-        }
-        if facts.known.is_some_and(|known| !law::adds(known)) {
-            return None;
-        }
         let pause_ns = at.int("pause_ns").unwrap_or(PAUSE_NS) as f64;
-        let law = match name {
-            "round_trip" => law::round_trip(facts, case),
-            "cpu_near" => law::cpu(facts, case, End::Near, pause_ns),
-            _ => law::cpu(facts, case, End::Far, pause_ns),
+        let law = match &*metric.name {
+            "round_trip" => Ok(law::round_trip(facts, case)),
+            "cpu_near" => Ok(law::cpu(facts, case, End::Near, pause_ns)),
+            _ if case.ends == OneThread => {
+                Err("one thread runs both ends, so cpu_near covers both")
+            }
+            _ => Ok(law::cpu(facts, case, End::Far, pause_ns)),
         };
-        Some(law.prediction())
+        foretold(facts, || facts.known.is_some_and(law::adds), law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
