@@ -201,8 +201,7 @@ fn echo(
 /// A connection both of whose ends this thread holds.
 pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
     let (near, far) = own_pair(of.protocol).context("two sockets of one thread")?;
-    let trip = Trip::new(near, of.protocol, of.message, false, plan.clock)?;
-    trip.holding(far)
+    Trip::new(near, Some(far), of.protocol, of.message, false, plan.clock)
 }
 
 /// Two connected sockets on loopback, which accept only each other.
@@ -264,7 +263,7 @@ pub(super) fn connect(
             (0..count).map(connect).collect::<Result<_>>()?
         }
     };
-    let trip = |socket| Trip::new(socket, of.protocol, of.message, of.polls(), plan.clock);
+    let trip = |socket| Trip::new(socket, None, of.protocol, of.message, of.polls(), plan.clock);
     sockets.into_iter().map(trip).collect()
 }
 

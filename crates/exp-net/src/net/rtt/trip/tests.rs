@@ -62,7 +62,7 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::
                 far.send(&message[..bytes]).expect("sends");
             }
         });
-        let mut trip = Trip::new(near, Protocol::Udp, 64, polls, plan.clock)?;
+        let mut trip = Trip::new(near, None, Protocol::Udp, 64, polls, plan.clock)?;
         // Else three lost ones of the warm-up take as many seconds.
         trip.wait_at_most(5e7)?;
         let mut trips = [trip];
@@ -143,7 +143,7 @@ fn another_message_of_a_stream_fails() {
                 let _ = far.write_all(&message);
             }
         });
-        let trip = Trip::new(near.into(), Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
+        let trip = Trip::new(near.into(), None, Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
         all(&mut [trip], (&cpus[..1], false), PLAN)
     });
     told.expect_err("is seen");
