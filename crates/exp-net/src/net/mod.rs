@@ -13,6 +13,9 @@ use record::case::Case;
 use record::event::{Prediction, Samples};
 use stats::histogram::Histogram as Distribution;
 
+/// The largest datagram by IPv4, which R3 sent: 65,535 less both heads.
+const DATAGRAM_BYTES_MAX: u64 = 65_507;
+
 /// Has a setting stand in the facts of the cases that it is for: a law sees cases only.
 fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) -> bool) {
     for series in &mut offer.series {

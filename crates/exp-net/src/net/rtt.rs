@@ -78,7 +78,7 @@ mod echo;
 mod fresh;
 mod trip;
 
-use super::{foretold, tell};
+use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
 use anyhow::{Context, Result};
@@ -342,8 +342,6 @@ fn exchanges(
     Counts { ran: &ran, used: &used, told: told.as_ref() }.write(bench, case, of)
 }
 
-/// The largest datagram of IPv4: what R3 sent.
-const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX
 /// sockets have 208 KiB, TCP's more.
 const ONE_THREAD_BYTES_MAX: u64 = 65_536;

@@ -2,8 +2,7 @@
 
 use super::Bandwidth;
 use super::ends::RUN_AT;
-use super::shape::DATAGRAM_BYTES_MAX;
-use crate::net::{place, tell};
+use crate::net::{DATAGRAM_BYTES_MAX, place, tell};
 use Count::{All, Doubling, One, OneAndTwo};
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};

@@ -161,6 +161,8 @@ impl Plan {
     /// Waits until the streams are steady and were so for half of the run, or as long as there is
     /// patience.
     fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
+        let half_ns = self.run.as_nanos() as f64 / 2.0;
+        let is_enough = |steady: &Steady| steady.settled && steady.window_ns >= half_ns;
         let mut sleep = self.run;
         loop {
             std::thread::sleep(sleep);
@@ -177,12 +179,7 @@ impl Plan {
             let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
-                Some(steady) if is_over => return Ok(steady),
-                Some(steady)
-                    if steady.settled && steady.window_ns >= self.run.as_nanos() as f64 / 2.0 =>
-                {
-                    return Ok(steady);
-                }
+                Some(steady) if is_over || is_enough(&steady) => return Ok(steady),
                 // One that has to share its CPU may begin late.
                 None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
                     "a stream delivered no data, or too little for a rate, in {:.1} s",

@@ -143,7 +143,8 @@ fn another_message_of_a_stream_fails() {
                 let _ = far.write_all(&message);
             }
         });
-        let trip = Trip::new(near.into(), None, Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
+        let trip =
+            Trip::new(near.into(), None, Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
         all(&mut [trip], (&cpus[..1], false), PLAN)
     });
     told.expect_err("is seen");
