@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use blake2::digest::Mac;
 use metal::wait::readable;
 use record::order::Gather;
-use record::plain::steers;
+use record::plain::line;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,17 +47,12 @@ fn heard(body: &[u8]) -> serde_json::Result<Word> {
     serde_json::from_value(plain(serde_json::from_slice(body)?))
 }
 
-/// The same with spaces for what steers terminals, or the direction of writing.
 fn plain(value: Value) -> Value {
-    let of_text = |text: String| match text.contains(steers) {
-        true => text.replace(steers, " "),
-        false => text,
-    };
     match value {
-        Value::String(text) => Value::String(of_text(text)),
+        Value::String(text) => Value::String(line(&text)),
         Value::Array(values) => values.into_iter().map(plain).collect(),
         Value::Object(values) => {
-            let values = values.into_iter().map(|(name, value)| (of_text(name), plain(value)));
+            let values = values.into_iter().map(|(name, value)| (line(&name), plain(value)));
             Value::Object(values.gather())
         }
         other => other,
@@ -224,6 +219,7 @@ pub(super) mod tests {
     use super::{CHANGED, Line, framed};
     use std::io::Write;
     use std::net::TcpStream;
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
@@ -232,14 +228,18 @@ pub(super) mod tests {
         gate(TOKEN).codes(1)
     }
 
+    /// A far end's line whose near end has said this; and that end.
+    pub(in super::super) fn after(said: &[u8]) -> (Line, UnixStream) {
+        let (far, mut near) = UnixStream::pair().expect("two ends");
+        near.write_all(said).expect("it has room");
+        (Line::new(TcpStream::from(OwnedFd::from(far)), codes(), false), near)
+    }
+
     /// An attacker on the way without the secret: repeats, leaves out and changes messages.
     #[test]
     fn a_message_that_is_not_the_other_ends_next_one_is_told() {
         let hear = |said: &[u8]| {
-            let (near, far) = UnixStream::pair().expect("two ends");
-            (&far).write_all(said).expect("says");
-            let stream = TcpStream::from(std::os::fd::OwnedFd::from(near));
-            let mut line = Line::new(stream, codes(), false);
+            let (mut line, _near) = after(said);
             let mut heard = || line.hear::<u64>(Duration::from_millis(30));
             [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
         };
