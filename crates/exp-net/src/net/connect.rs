@@ -223,23 +223,20 @@ impl Experiment for Connect {
 
     fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
         let present = Ends::present(site);
-        let farthest = present.last().copied();
+        let farthest = &present[present.len() - 1..];
         let is_whole = preset == Preset::Thorough;
         let closers = if is_whole { Closer::ALL } else { &[Closer::Client] };
-        let ready =
-            present.into_iter().filter(|ends| preset != Preset::Quick || Some(*ends) == farthest);
-        let listener = Listener::Ready;
-        let mut cases: Vec<Connections> = ready
-            .flat_map(|ends| {
-                closers.iter().map(move |closer| Connections {
-                    ends,
-                    listener,
-                    closer: Some(*closer),
-                })
-            })
-            .collect();
-        for listener in [Listener::Full, Listener::Refusing].into_iter().filter(|_| is_whole) {
-            cases.extend(farthest.map(|ends| Connections { ends, listener, closer: None }));
+        let ready = if preset == Preset::Quick { farthest } else { &present };
+        let mut cases = Vec::new();
+        for &ends in ready {
+            let of =
+                |&closer| Connections { ends, listener: Listener::Ready, closer: Some(closer) };
+            cases.extend(closers.iter().map(of));
+        }
+        if is_whole {
+            let ends = farthest[0];
+            let of = |listener| Connections { ends, listener, closer: None };
+            cases.extend([Listener::Full, Listener::Refusing].map(of));
         }
         cases
     }

@@ -142,16 +142,11 @@ fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<
 /// The clock of both ends: the counter where they can be compared at all.
 fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Result<Clock> {
     let far = placement::far_cpu(case).filter(|_| plan.of.ends != Ends::TwoHosts);
-    let (Some(far), [near]) = (far, near) else {
-        return Ok(bench.order().clock());
+    let can_compare = match (far, near) {
+        (Some(far), [near]) if far != *near => bench.offset(*near, far)?.allows(WINDOW_NS),
+        _ => true,
     };
-    if far == *near {
-        return Ok(bench.order().clock());
-    }
-    match bench.offset(*near, far)?.allows(WINDOW_NS) {
-        true => Ok(bench.order().clock()),
-        false => Ok(Clock::Monotonic),
-    }
+    Ok(if can_compare { bench.order().clock() } else { Clock::Monotonic })
 }
 
 struct Gathered {
