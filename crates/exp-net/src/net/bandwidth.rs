@@ -130,7 +130,7 @@ use laws::net::Protocol;
 use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Streams, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::Put;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
@@ -257,8 +257,7 @@ impl Experiment for Bandwidth {
         let mut series = place::place_all(site, series, |case: &Bytes| case.ends);
         let is_of_all = |case: &&mut Case| case.id.text("streams").is_some();
         for case in series.cases.iter_mut().filter(is_of_all) {
-            let all = Value::Int(Streams::All.at(site));
-            case.at.insert("streams".to_owned(), all);
+            case.at.put("streams", Streams::All.at(site));
         }
         Ok(series)
     }
