@@ -89,7 +89,6 @@ use bench::experiment::{
 };
 use bench::measure::{Bench, Declared, FarEnd};
 use bench::{metrics, params, settings};
-use counts::Counts;
 use echo::{Ask, Told, alone, connect};
 use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
@@ -339,7 +338,7 @@ fn exchanges(
         let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
         (ran, used, Some(told))
     };
-    Counts { ran: &ran, used: &used, told: told.as_ref() }.write(bench, case, of)
+    counts::write(bench, case, of, &ran, &used, told.as_ref())
 }
 
 /// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX
