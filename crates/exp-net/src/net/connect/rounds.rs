@@ -335,25 +335,30 @@ fn record(
         "every SYN was retransmitted: the path loses packets, or the accept queue is full"
     );
     record_opened(bench, case, events, used)?;
-    let of = |name: &'static str, values: &[f64]| (name, values.to_vec());
-    let mut lists = vec![
-        of("socket_connect", &events.socket_connect),
-        of("client_close", &events.client.close_ns),
-        of("client_fin", &events.client.fin_ns),
-        of("server_close", &events.server.close_ns),
-        of("server_fin", &events.server.fin_ns),
+    let lists = [
+        ("socket_connect", &events.socket_connect),
+        ("client_close", &events.client.close_ns),
+        ("client_fin", &events.client.fin_ns),
+        ("server_close", &events.server.close_ns),
+        ("server_fin", &events.server.fin_ns),
+        ("accepted", &events.accepted),
     ];
-    if plan.of.ends != Ends::TwoHosts {
-        lists.push(of("accepted", &events.accepted));
+    // Two hosts have two clocks.
+    let has = |metric| metric != "accepted" || plan.of.ends != Ends::TwoHosts;
+    for (metric, values) in lists.into_iter().filter(|(metric, _)| has(*metric)) {
+        bench.record(case, metric, values.clone())?;
     }
-    for (metric, values) in lists {
-        bench.record(case, metric, values)?;
-    }
-    let notes = fewer_note(plan, &gathered);
+    let (count, warm_up) = (events.count, gathered.warm_up);
     let samples =
         bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
-    samples.notes.extend(notes);
-    samples.set_quantities([("warm_up_connections", gathered.warm_up as f64)]);
+    if count < plan.asked || warm_up < plan.warm_up_asked {
+        samples.notes.push(format!(
+            "{count} connections after a warm-up of {warm_up}, instead of {} and {}: ports, the \
+             TIME_WAIT table or the case's time allow no more",
+            plan.asked, plan.warm_up_asked
+        ));
+    }
+    samples.set_quantities([("warm_up_connections", warm_up as f64)]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
     let ends = if plan.of.ends == Ends::OneThread { 1 } else { 2 };
     let of_ends = [("cpu_near", &events.client), ("cpu_far", &events.server)];
@@ -364,16 +369,4 @@ fn record(
         bench.record(case, metric, Values::batches(count as u64, vec![each_ns]))?;
     }
     Ok(())
-}
-
-fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
-    let (count, warm_up) = (gathered.events.count, gathered.warm_up);
-    let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
-    is_fewer.then(|| {
-        format!(
-            "{count} connections after a warm-up of {warm_up}, instead of {} and {}: ports, the \
-             TIME_WAIT table or the case's time allow no more",
-            plan.asked, plan.warm_up_asked
-        )
-    })
 }
