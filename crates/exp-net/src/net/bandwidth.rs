@@ -114,13 +114,13 @@ mod send;
 mod shape;
 
 use crate::net::ends::{Dial, Door};
-use crate::net::place;
+use crate::net::{foretold, place};
 use anyhow::{Result, bail};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard, unknown,
+    Skip, ViewCard,
 };
 use bench::measure::{Bench, FarEnd};
 use bench::{metrics, params, settings};
@@ -130,7 +130,7 @@ use laws::net::Protocol;
 use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Streams, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::Put;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
@@ -257,34 +257,17 @@ impl Experiment for Bandwidth {
         let mut series = place::place_all(site, series, |case: &Bytes| case.ends);
         let is_of_all = |case: &&mut Case| case.id.text("streams").is_some();
         for case in series.cases.iter_mut().filter(is_of_all) {
-            let all = Value::Int(Streams::All.at(site));
-            case.at.insert("streams".to_owned(), all);
+            case.at.put("streams", Streams::All.at(site));
         }
         Ok(series)
     }
 
     fn law(facts: Facts, of: &Bytes, at: &Case, metric: &Metric) -> Option<Prediction> {
-        let metric = &*metric.name;
-        let is_prior = facts.known.is_none();
-        let of_window = matches!(metric, "bandwidth" | "burst") && of.transfer == Transfer::Steady;
-        let why = match untold(of, metric) {
-            None if of_window && is_rate(of, at) != (metric == "bandwidth") => {
-                Some("unknown: the window length decides whether the figure is a rate or a burst")
-            }
-            why => why,
-        };
-        if let Some(why) = why {
-            return is_prior.then(|| unknown(why));
-        }
         let (site, flow) = (facts.site, flow(facts.site, of, at));
-        if let Some(share) = law::share(site, &flow, metric) {
-            return is_prior.then(|| share.prediction());
-        }
-        if !is_prior && !law::adds(facts) {
-            return None;
-        }
         let near_sends = of.direction == Direction::Up;
-        let law = match metric {
+        let share = law::share(site, &flow, &metric.name);
+        let adds = share.is_none() && law::adds(facts);
+        let whole = || match &*metric.name {
             "bandwidth" => law::bandwidth(facts, &flow).bounded(law::bound(site, &flow)),
             "burst" => law::bandwidth(facts, &flow),
             "peak" => law::peak(facts, &flow),
@@ -295,7 +278,8 @@ impl Experiment for Bandwidth {
             "message_cpu_near" => law::message_cpu(facts, &flow, near_sends),
             _ => law::message_cpu(facts, &flow, !near_sends),
         };
-        Some(law.prediction())
+        let law = told(of, at, &metric.name).map(|()| share.unwrap_or_else(whole));
+        foretold(facts, || adds, law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -350,25 +334,26 @@ fn flow(site: &Site, of: &Bytes, at: &Case) -> Flow {
     Flow { streams: of.streams.at(site), interval_ns, of: of.clone() }
 }
 
-/// Why a case has no such figure.
-fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
+/// Whether a case has such a figure. Errors: why it has none.
+fn told(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
     use Transfer::{AlreadyThere, Steady};
     let is_udp = of.protocol == Protocol::Udp;
-    match (metric, of.transfer) {
-        ("copy_rate", AlreadyThere) => None,
-        ("copy_rate", _) => Some("unknown: only for transfer=already_there"),
-        (_, AlreadyThere) => Some("unknown: transfer=already_there only has a copy rate"),
-        ("transfer_time", Steady) => Some("unknown: a steady stream has no transfer time"),
-        ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
-        (name, _) if name.contains("cpu") => None,
-        ("loss" | "loss_sender" | "loss_path" | "loss_receiver", Steady) if is_udp => None,
-        (name, _) if name.starts_with("loss") => {
-            Some("unknown: only for steady streams of datagrams")
+    let why = match (metric, of.transfer) {
+        ("bandwidth" | "burst", Steady) if is_rate(of, at) != (metric == "bandwidth") => {
+            "the window length decides whether the figure is a rate or a burst"
         }
-        ("efficiency", Steady) => None,
-        (_, Steady) if !is_udp => None,
-        _ => Some("unknown: only for steady streams"),
-    }
+        ("copy_rate", AlreadyThere) => return Ok(()),
+        ("copy_rate", _) => "only for transfer=already_there",
+        (_, AlreadyThere) => "transfer=already_there only has a copy rate",
+        ("transfer_time", Steady) => "a steady stream has no transfer time",
+        ("burst" | "efficiency", Steady) => return Ok(()),
+        ("transfer_time" | "bandwidth" | "peak", _) => return Ok(()),
+        (name, _) if name.contains("cpu") => return Ok(()),
+        (name, Steady) if is_udp == name.starts_with("loss") => return Ok(()),
+        (name, _) if name.starts_with("loss") => "only for steady streams of datagrams",
+        _ => "only for steady streams",
+    };
+    Err(why)
 }
 
 /// The efficiency of a steady transfer, if there is a reference.

@@ -112,12 +112,12 @@ mod rounds;
 mod sources;
 
 use crate::net::ends::{Dial, Door};
-use crate::net::place;
+use crate::net::{foretold, place};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd, WrongResult};
@@ -128,12 +128,13 @@ use laws::net::connect::{self as law, Closer, Connections, Listener};
 use opening::Unanswered;
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::Put;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use rounds::Round;
 use sources::{Sources, is_no_port, most_in_round};
+use std::io;
 use std::time::Duration;
 
 bench::experiment!(Connect);
@@ -222,23 +223,20 @@ impl Experiment for Connect {
 
     fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
         let present = Ends::present(site);
-        let farthest = present.last().copied();
+        let farthest = &present[present.len() - 1..];
         let is_whole = preset == Preset::Thorough;
         let closers = if is_whole { Closer::ALL } else { &[Closer::Client] };
-        let ready =
-            present.into_iter().filter(|ends| preset != Preset::Quick || Some(*ends) == farthest);
-        let listener = Listener::Ready;
-        let mut cases: Vec<Connections> = ready
-            .flat_map(|ends| {
-                closers.iter().map(move |closer| Connections {
-                    ends,
-                    listener,
-                    closer: Some(*closer),
-                })
-            })
-            .collect();
-        for listener in [Listener::Full, Listener::Refusing].into_iter().filter(|_| is_whole) {
-            cases.extend(farthest.map(|ends| Connections { ends, listener, closer: None }));
+        let ready = if preset == Preset::Quick { farthest } else { &present };
+        let mut cases = Vec::new();
+        for &ends in ready {
+            let of =
+                |&closer| Connections { ends, listener: Listener::Ready, closer: Some(closer) };
+            cases.extend(closers.iter().map(of));
+        }
+        if is_whole {
+            let ends = farthest[0];
+            let of = |listener| Connections { ends, listener, closer: None };
+            cases.extend([Listener::Full, Listener::Refusing].map(of));
         }
         cases
     }
@@ -265,10 +263,11 @@ impl Experiment for Connect {
         for series in &mut offer.series {
             // As the runs before this one have it.
             series.settings.entry("connections".to_owned()).or_insert_with(|| "auto".into());
-            let counts = counts(site, params, series.cases.len() as u64)?;
+            let count = series.cases.len() as u64;
             for case in &mut series.cases {
-                let of_case = counts.into_iter().chain(of_case(site, params, case));
-                case.at.extend(of_case.map(|(name, count)| (name.to_owned(), Value::Int(count))));
+                for (name, bound) in bounds(site, params, case, count)? {
+                    case.at.put_known(name, bound);
+                }
             }
         }
         offer.or_reason()
@@ -279,11 +278,7 @@ impl Experiment for Connect {
     }
 
     fn law(facts: Facts, case: &Connections, _: &Case, metric: &Metric) -> Option<Prediction> {
-        match law::figure(facts, case, &metric.name) {
-            Ok(law) if facts.known.is_none() || law::adds(facts) => Some(law.prediction()),
-            Ok(_) => None,
-            Err(why) => facts.known.is_none().then(|| unknown(format!("unknown: {why}"))),
-        }
+        foretold(facts, || law::adds(facts), law::figure(facts, case, &metric.name))
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -292,8 +287,7 @@ impl Experiment for Connect {
         let ports = ports::here();
         let sources = Sources::new(dial.address.ip(), &ports, bench.order().seed);
         let mut round = Round { dial, sources, ports };
-        let mut no_port = None;
-        let mut nobody: Option<String> = None;
+        let (mut no_port, mut nobody): (_, Option<String>) = (None, None);
         bench.each_of::<Connections>(series, |bench, case, of| {
             if let Some(reason) = &nobody {
                 return Err(WrongResult(reason.clone()).into());
@@ -315,44 +309,34 @@ impl Experiment for Connect {
             Err(WrongResult(reason).into())
         });
         // What else was measured in a round without ports was measured beside a search for them.
-        match no_port {
-            Some(error) => Err(sources::void(error)),
-            None => Ok(()),
-        }
+        no_port.map_or(Ok(()), |error| Err(sources::void(error)))
     }
 }
 
 /// Whether an error is that no connection could be opened at all.
 fn nobody_answers(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind;
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+    let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut];
     error.chain().any(|cause| {
-        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-        cause.is::<Unanswered>()
-            || matches!(
-                io,
-                Some(
-                    ErrorKind::TimedOut
-                        | ErrorKind::ConnectionRefused
-                        | ErrorKind::HostUnreachable
-                        | ErrorKind::NetworkUnreachable
-                )
-            )
+        let io = cause.downcast_ref::<io::Error>();
+        cause.is::<Unanswered>() || io.is_some_and(|error| kinds.contains(&error.kind()))
     })
 }
 
 /// Fewer connections of a case in a round make no figure.
 const CONNECTIONS_MIN: u64 = 6;
-/// Connections of a case in a round by preset, those of the warm-up not among them.
-const CONNECTIONS: [(Preset, u64); 4] = [
-    (Preset::Rehearsal, CONNECTIONS_MIN),
-    (Preset::Quick, 200),
-    (Preset::Standard, 500),
-    (Preset::Thorough, 2000),
-];
-/// Time that the connections of a case may take, in times of a case, by preset: cases over loopback
-/// need about half of that, and cases to a peer get fewer connections.
-const WINDOW_CASES: [(Preset, u64); 4] =
-    [(Preset::Rehearsal, 50), (Preset::Quick, 2), (Preset::Standard, 6), (Preset::Thorough, 20)];
+/// Connections of a case in a round, those of the warm-up not among them, and the time that they may
+/// take, in times of a case: cases over loopback need about half of that, and cases to a peer get
+/// fewer connections.
+fn most(preset: Preset) -> (u64, u64) {
+    match preset {
+        Preset::Rehearsal => (CONNECTIONS_MIN, 50),
+        Preset::Quick => (200, 2),
+        Preset::Standard => (500, 6),
+        Preset::Thorough => (2000, 20),
+    }
+}
+
 /// A warm-up takes at most this part of what a case may make.
 const WARM_UP_PART: u64 = 3;
 /// In a rehearsal it is as short as everything.
@@ -362,16 +346,22 @@ const QUEUE_DEFAULT: u64 = 128;
 /// Connections that a full queue has: few, because each takes a system call.
 const FULL_BACKLOG: u64 = 8;
 
-/// How many connections each of so many cases may make.
-fn counts(site: &Site, params: &Params, cases: u64) -> Result<[(&'static str, u64); 5], Skip> {
+/// What bounds the connections of a case, one of so many, as far as it is known.
+fn bounds(
+    site: &Site,
+    params: &Params,
+    case: &Case,
+    cases: u64,
+) -> Result<[(&'static str, Option<u64>); 10], Skip> {
     let ports = &site.host.net.ports;
     let is_remote = site.peer.is_some();
     let rounds = params.preset.looks().last().copied().unwrap_or(1);
     let in_round = most_in_round(ports, is_remote, rounds);
     let each = in_round / cases.max(1);
-    let auto = by_preset(&CONNECTIONS, params.preset);
-    let asked = params.ints("connections").first().copied().unwrap_or(auto);
-    let warm_up_asked = match params.ints("warm_up").first().copied() {
+    let (auto, windows) = most(params.preset);
+    let told = |name: &str| params.ints(name).first().copied();
+    let asked = told("connections").unwrap_or(auto);
+    let warm_up_asked = match told("warm_up") {
         Some(count) if params.preset != Preset::Rehearsal => count,
         _ => WARM_UP_REHEARSAL,
     };
@@ -380,41 +370,23 @@ fn counts(site: &Site, params: &Params, cases: u64) -> Result<[(&'static str, u6
     if connections < CONNECTIONS_MIN.min(asked) {
         return Err(few(ports, is_remote, rounds, cases));
     }
-    Ok([
-        ("connections", connections),
-        ("warm_up", warm_up),
-        ("connections_asked", asked),
-        ("warm_up_asked", warm_up_asked),
-        ("most_in_round", in_round),
-    ])
-}
-
-/// What else bounds a case's connections, as far as it is known.
-fn of_case(
-    site: &Site,
-    params: &Params,
-    case: &Case,
-) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-    let far = site.peer.as_ref().map_or(&site.host, |peer| &peer.host);
-    let queue_max = far.net.ports.queue_max;
-    let asked = match case.text("listener") == Some(Listener::Full.text()) {
+    let queue_max = site.peer.as_ref().map_or(&site.host, |peer| &peer.host).net.ports.queue_max;
+    let backlog = match case.text("listener") == Some(Listener::Full.text()) {
         true => FULL_BACKLOG,
-        false => params.ints("backlog").first().copied().unwrap_or(BACKLOG),
+        false => told("backlog").unwrap_or(BACKLOG),
     };
-    let ports = &site.host.net.ports;
-    let all = [
-        ("window_ns", Some(site.case_ns * by_preset(&WINDOW_CASES, params.preset))),
+    Ok([
+        ("connections", Some(connections)),
+        ("warm_up", Some(warm_up)),
+        ("connections_asked", Some(asked)),
+        ("warm_up_asked", Some(warm_up_asked)),
+        ("most_in_round", Some(in_round)),
+        ("window_ns", Some(site.case_ns * windows)),
         ("ports", Some(ports.usable())),
-        ("backlog", Some(asked.min(queue_max.unwrap_or(QUEUE_DEFAULT)))),
+        ("backlog", Some(backlog.min(queue_max.unwrap_or(QUEUE_DEFAULT)))),
         ("somaxconn", queue_max),
         ("tw_reuse", ports.time_wait_reuse),
-    ];
-    all.into_iter().filter_map(|(name, count)| Some((name, count?)))
-}
-
-fn by_preset(all: &[(Preset, u64)], preset: Preset) -> u64 {
-    let found = all.iter().find(|(of, _)| *of == preset);
-    found.map_or(0, |(_, value)| *value)
+    ])
 }
 
 fn few(ports: &Ports, is_remote: bool, rounds: u32, cases: u64) -> Skip {

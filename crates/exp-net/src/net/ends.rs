@@ -24,7 +24,7 @@ use bench::experiment::Fields;
 use bench::measure::FarEnd;
 use line::Asked;
 use metal::wait::{readable, which_readable};
-use preamble::{Gate, Secret};
+use preamble::Gate;
 use record::case::Case;
 use serde::de::DeserializeOwned;
 use socket2::{Domain, Protocol, Type};
@@ -99,7 +99,7 @@ impl Door {
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
         Ok(Door {
             listener,
-            gate: Gate::new(Secret::of(&token)?),
+            gate: Gate::of(&token)?,
             pending: VecDeque::new(),
             lines: VecDeque::new(),
             data: VecDeque::new(),
@@ -247,38 +247,29 @@ impl Door {
             let Ok((stream, _)) = self.listener.accept() else {
                 break;
             };
-            if stream.set_nonblocking(true).is_err() {
-                continue;
+            if stream.set_nonblocking(true).is_ok() {
+                let until = Instant::now() + PREAMBLE_TIME;
+                self.sort(Pending { stream, said: [0; PREAMBLE_BYTES], have: 0, until });
             }
-            let mut pending = Pending {
-                stream,
-                said: [0; PREAMBLE_BYTES],
-                have: 0,
-                until: Instant::now() + PREAMBLE_TIME,
-            };
-            match pending.read() {
-                Heard::All => self.sort(pending),
-                Heard::Part => {
+        }
+        std::mem::take(&mut self.pending).into_iter().for_each(|pending| self.sort(pending));
+    }
+
+    /// Lets one in that said its preamble, keeps one that said a part of it, or drops it.
+    fn sort(&mut self, mut pending: Pending) {
+        match pending.read() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if pending.until > Instant::now() {
                     if self.pending.len() == PENDING_MAX {
                         self.pending.pop_front();
                     }
                     self.pending.push_back(pending);
                 }
-                Heard::Nobody => {}
+                return;
             }
+            Err(_) => return,
+            Ok(()) => {}
         }
-        let now = Instant::now();
-        for mut pending in std::mem::take(&mut self.pending) {
-            match pending.read() {
-                Heard::All => self.sort(pending),
-                Heard::Part if pending.until > now => self.pending.push_back(pending),
-                Heard::Part | Heard::Nobody => {}
-            }
-        }
-    }
-
-    /// Lets one in that said its preamble, or drops it.
-    fn sort(&mut self, pending: Pending) {
         let Pending { stream, said, .. } = pending;
         let ready = |stream: TcpStream| {
             stream.set_nonblocking(false).ok()?;
@@ -293,25 +284,18 @@ impl Door {
     }
 }
 
-enum Heard {
-    /// All of a preamble.
-    All,
-    Part,
-    Nobody,
-}
-
 impl Pending {
-    fn read(&mut self) -> Heard {
+    /// Reads the rest of a preamble. Errors: it is not there yet (`WouldBlock`), or nobody is.
+    fn read(&mut self) -> io::Result<()> {
         while self.have < PREAMBLE_BYTES {
             match self.stream.read(&mut self.said[self.have..]) {
-                Ok(0) => return Heard::Nobody,
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(more) => self.have += more,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Part,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Heard::Nobody,
+                Err(error) => return Err(error),
             }
         }
-        Heard::All
+        Ok(())
     }
 }
 

@@ -65,7 +65,7 @@ mod near;
 #[cfg(test)]
 mod tests;
 
-use super::tell;
+use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -73,7 +73,7 @@ use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer,
-    Params, Preset, Site, Skip, ViewCard, unknown,
+    Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
@@ -83,7 +83,7 @@ use laws::net::{Ends, Protocol};
 use near::Party;
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::Put;
 use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
@@ -207,11 +207,9 @@ impl Experiment for Loaded {
         let mut series = place::place_all(site, series, |case: &Beside| case.ends);
         for case in series.cases.iter_mut().filter(|case| !place::is_free(case)) {
             let traffic = Beside::of(&case.id).and_then(|of| of.traffic_cpus(site));
-            for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"]
-                .into_iter()
-                .zip(traffic.into_iter().flatten())
-            {
-                case.at.insert(name.to_owned(), Value::Int(cpu as u64));
+            if let Some([near, far]) = traffic {
+                case.at.put("near_traffic_cpu", near as u64);
+                case.at.put("far_traffic_cpu", far as u64);
             }
         }
         Ok(series)
@@ -219,26 +217,17 @@ impl Experiment for Loaded {
 
     fn law(facts: Facts, case: &Beside, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        let why = match (name, case.direction) {
-            ("bandwidth_up", Direction::Down) => Some("unknown: no traffic goes up"),
-            ("bandwidth_down", Direction::Up) => Some("unknown: no traffic goes down"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            return facts.known.is_none().then(|| unknown(why));
-        }
-        let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
-        if facts.known.is_some() && (!is_of_trips || !law::adds(facts, case)) {
-            return None;
-        }
         let timeout_ns = at.int("timeout_ns").unwrap_or(TIMEOUT_NS) as f64;
-        let law = match name {
-            "idle_round_trip" => law::idle(facts, case),
-            "round_trip" => law::beside(facts, case, timeout_ns),
-            "bandwidth_up" | "bandwidth_down" => law::rate(facts.site, case),
-            _ => law::cpu_per_byte(facts.site, case),
+        let law = match (name, case.direction) {
+            ("bandwidth_up", Direction::Down) => Err("no traffic goes up"),
+            ("bandwidth_down", Direction::Up) => Err("no traffic goes down"),
+            ("idle_round_trip", _) => Ok(law::idle(facts, case)),
+            ("round_trip", _) => Ok(law::beside(facts, case, timeout_ns)),
+            ("bandwidth_up" | "bandwidth_down", _) => Ok(law::rate(facts.site, case)),
+            _ => Ok(law::cpu_per_byte(facts.site, case)),
         };
-        Some(law.prediction())
+        let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
+        foretold(facts, || is_of_trips && law::adds(facts, case), law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -270,28 +259,28 @@ impl Experiment for Loaded {
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut found = Vec::new();
         for (id, beside_ns) in values.of(CARD.id, "round_trip") {
-            let Some(idle_ns) = values.get(CARD.id, id, "idle_round_trip") else {
+            let get = |metric| values.get(CARD.id, id, metric);
+            let Some(idle_ns) = get("idle_round_trip") else {
                 continue;
             };
             if idle_ns > 0.0 {
-                let ratio = beside_ns / idle_ns;
-                found.push(DerivedValue::new(id.clone(), "ratio", ratio));
+                found.push(DerivedValue::new(id.clone(), "ratio", beside_ns / idle_ns));
             }
             let rate = match id.text("direction") {
-                Some("up") => values.get(CARD.id, id, "bandwidth_up"),
-                Some("down") => values.get(CARD.id, id, "bandwidth_down"),
+                Some("up") => get("bandwidth_up"),
+                Some("down") => get("bandwidth_down"),
                 _ => None,
             };
-            if let Some(rate) = rate {
-                let bytes = rate * (beside_ns - idle_ns) / 1e9;
+            let bytes = rate.map(|rate| rate * (beside_ns - idle_ns) / 1e9);
+            found.extend(bytes.map(|bytes| {
                 let mut queue = DerivedValue::new(id.clone(), "queue", bytes);
                 if id.text(FAR) == Some(LOOPBACK) {
                     let note = "loopback: the bytes that CPUs moved meanwhile, not the queue of a \
                                 link";
                     queue.notes.push(note.to_owned());
                 }
-                found.push(queue);
-            }
+                queue
+            }));
         }
         found
     }

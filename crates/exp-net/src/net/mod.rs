@@ -5,11 +5,16 @@ pub(crate) mod ends;
 mod place;
 
 use anyhow::Result;
-use bench::experiment::Offer;
+use bench::experiment::contract::Facts;
+use bench::experiment::{Offer, unknown};
 use bench::measure::{Bench, Values};
+use laws::Law;
 use record::case::Case;
-use record::event::Samples;
+use record::event::{Prediction, Samples};
 use stats::histogram::Histogram as Distribution;
+
+/// The largest datagram by IPv4, which R3 sent: 65,535 less both heads.
+const DATAGRAM_BYTES_MAX: u64 = 65_507;
 
 /// Has a setting stand in the facts of the cases that it is for: a law sees cases only.
 fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) -> bool) {
@@ -18,6 +23,19 @@ fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) 
         for case in series.cases.iter_mut().filter(|case| is_for(case, value)) {
             case.at.insert(at.to_owned(), value.into());
         }
+    }
+}
+
+/// A law as a prediction: always before there are figures, and afterwards where these add to it.
+/// Errors of the law are why a case has no such figure, which is unknown beforehand only.
+fn foretold(
+    facts: Facts,
+    adds: impl FnOnce() -> bool,
+    law: Result<Law, &str>,
+) -> Option<Prediction> {
+    match law {
+        Ok(law) => (facts.known.is_none() || adds()).then(|| law.prediction()),
+        Err(why) => facts.known.is_none().then(|| unknown(format!("unknown: {why}"))),
     }
 }
 

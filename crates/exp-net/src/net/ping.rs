@@ -89,7 +89,7 @@ use laws::net::rtt::Arrivals;
 use laws::net::{Protocol, Transport, Way};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
+use record::key::Put;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::net::IpAddr;
@@ -205,8 +205,7 @@ impl Experiment for Ping {
         for case in &mut series.cases {
             let frames = way.frames(Transport::Icmp, case.int("message").unwrap_or(USUAL_BYTES));
             if frames.count > 1 {
-                let count = Value::Int(frames.count);
-                case.at.insert("fragments".to_owned(), count);
+                case.at.put("fragments", frames.count);
             }
         }
         Ok(series)
@@ -278,7 +277,7 @@ impl Experiment for Ping {
                 let told = law::measured_rtt(facts, far, protocol, case.arrivals);
                 derived.extend(told.map(|(ns, ends)| {
                     let mut value = DerivedValue::new(id.clone(), metric, ns - ping_ns);
-                    value.at.insert("ends".to_owned(), Value::from(ends.text()));
+                    value.at.put("ends", ends.text());
                     value
                 }));
             }

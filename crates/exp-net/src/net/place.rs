@@ -149,8 +149,7 @@ pub fn listed(cpus: impl IntoIterator<Item = usize>) -> Option<Value> {
 /// interrupts are not timed, by samples of the tick: beside the process's time, never added to it.
 pub struct Usage {
     cpus: Vec<usize>,
-    process_ns: u64,
-    before: Counts,
+    before: Used,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -164,23 +163,17 @@ pub struct Used {
     pub net_rx: Vec<(usize, u64)>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Counts {
-    softirq_ns: u64,
-    net_rx: Vec<(usize, u64)>,
-}
-
 impl Usage {
     /// Begins a window of this process, whose threads run on `cpus`. Not to be called in a timed
     /// loop: it reads files.
     pub fn begin(cpus: &[usize]) -> Usage {
-        let before = Counts::read(cpus);
-        Usage { cpus: cpus.to_vec(), before, process_ns: process_ns() }
+        let before = Used::of_kernel(cpus);
+        Usage { cpus: cpus.to_vec(), before: Used { process_ns: process_ns(), ..before } }
     }
 
     pub fn end(self) -> Used {
-        let process_ns = process_ns().saturating_sub(self.process_ns);
-        let after = Counts::read(&self.cpus);
+        let process_ns = process_ns().saturating_sub(self.before.process_ns);
+        let after = Used::of_kernel(&self.cpus);
         let earlier = |cpu: usize| {
             let mut all = self.before.net_rx.iter();
             all.find(|(of, _)| *of == cpu).map_or(0, |(_, count)| *count)
@@ -196,6 +189,16 @@ impl Usage {
 }
 
 impl Used {
+    /// What the kernel has counted for CPUs since it began.
+    fn of_kernel(cpus: &[usize]) -> Used {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Used {
+            process_ns: 0,
+            softirq_ns: softirq_ns(&read("/proc/stat"), cpus),
+            net_rx: net_rx(&read("/proc/softirqs")),
+        }
+    }
+
     /// CPU time of the process per item (message, byte), in ns.
     pub fn each_ns(&self, items: u64) -> f64 {
         self.process_ns as f64 / items.max(1) as f64
@@ -205,7 +208,7 @@ impl Used {
     /// last handled a packet.
     pub(super) fn describe(&self, softirq_cpu: Option<usize>, samples: &mut Samples) {
         samples.set_quantities([("softirq_ns", self.softirq_ns as f64)]);
-        samples.at.extend(listed(softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu)));
+        samples.at.put_known("softirq_cpu", listed(softirq_cpu));
     }
 
     /// Softirqs of received packets on all CPUs: other traffic's too.
@@ -235,16 +238,6 @@ impl Turns {
     /// Switches against a thread's will so far.
     pub(super) fn taken(&self) -> u64 {
         process::rusage_self().nivcsw.saturating_sub(self.0)
-    }
-}
-
-impl Counts {
-    fn read(cpus: &[usize]) -> Counts {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Counts {
-            softirq_ns: softirq_ns(&read("/proc/stat"), cpus),
-            net_rx: net_rx(&read("/proc/softirqs")),
-        }
     }
 }
 

@@ -71,7 +71,7 @@
 mod connection;
 mod loops;
 mod party;
-use super::tell;
+use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -79,7 +79,7 @@ use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, Domain, FAR_PARAM, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    chosen, unknown,
+    chosen,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
@@ -242,27 +242,22 @@ impl Experiment for Request {
 
     fn law(facts: Facts, case: &Requests, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        let is_closed = case.asked() == Asked::Closed;
-        if is_closed && matches!(name, "response" | "lateness" | "rate_ratio") {
-            let why = "unknown: in a closed loop no request is due before it is sent";
-            return facts.known.is_none().then(|| unknown(why));
-        }
-        let is_of_software = matches!(name, "lost" | "rate_ratio");
-        if facts.known.is_some() && (is_of_software || !law::adds(facts, case)) {
-            return None;
-        }
         let window_ns = at.int("window_ns").unwrap_or(4 * facts.site.case_ns) as f64;
         let law = match name {
-            "response" => law::response(facts, case, window_ns),
-            "service" => law::service(facts, case, window_ns),
-            "lateness" => law::lateness(facts, case, window_ns),
-            "rate" => law::rate(facts, case),
-            "rate_ratio" => law::rate_ratio(facts, case),
-            "lost" => law::lost(facts.site, case),
-            "cpu_near" => law::cpu_near(facts, case),
-            _ => law::cpu_far(facts, case),
+            "response" | "lateness" | "rate_ratio" if case.asked() == Asked::Closed => {
+                Err("in a closed loop no request is due before it is sent")
+            }
+            "response" => Ok(law::response(facts, case, window_ns)),
+            "service" => Ok(law::service(facts, case, window_ns)),
+            "lateness" => Ok(law::lateness(facts, case, window_ns)),
+            "rate" => Ok(law::rate(facts, case)),
+            "rate_ratio" => Ok(law::rate_ratio(facts, case)),
+            "lost" => Ok(law::lost(facts.site, case)),
+            "cpu_near" => Ok(law::cpu_near(facts, case)),
+            _ => Ok(law::cpu_far(facts, case)),
         };
-        Some(law.prediction())
+        let is_of_software = matches!(name, "lost" | "rate_ratio");
+        foretold(facts, || !is_of_software && law::adds(facts, case), law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

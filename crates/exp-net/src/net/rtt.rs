@@ -78,18 +78,17 @@ mod echo;
 mod fresh;
 mod trip;
 
-use super::tell;
+use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::measure::{Bench, Declared, FarEnd};
 use bench::{metrics, params, settings};
-use counts::Counts;
 use echo::{Ask, Told, alone, connect};
 use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
@@ -254,21 +253,16 @@ impl Experiment for Rtt {
     }
 
     fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
-        let name = &*metric.name;
-        if name == "cpu_far" && case.ends == OneThread {
-            let why = "unknown: one thread runs both ends, so cpu_near covers both";
-            return facts.known.is_none().then(|| unknown(why));
-        }
-        if facts.known.is_some_and(|known| !law::adds(known)) {
-            return None;
-        }
         let pause_ns = at.int("pause_ns").unwrap_or(PAUSE_NS) as f64;
-        let law = match name {
-            "round_trip" => law::round_trip(facts, case),
-            "cpu_near" => law::cpu(facts, case, End::Near, pause_ns),
-            _ => law::cpu(facts, case, End::Far, pause_ns),
+        let law = match &*metric.name {
+            "round_trip" => Ok(law::round_trip(facts, case)),
+            "cpu_near" => Ok(law::cpu(facts, case, End::Near, pause_ns)),
+            _ if case.ends == OneThread => {
+                Err("one thread runs both ends, so cpu_near covers both")
+            }
+            _ => Ok(law::cpu(facts, case, End::Far, pause_ns)),
         };
-        Some(law.prediction())
+        foretold(facts, || facts.known.is_some_and(law::adds), law)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -320,36 +314,33 @@ fn exchanges(
     let cpus = of.ends.spread(&order.cpus, true, of.connections);
     bench.declare(Declared::Cpus(&cpus));
     let is_free = place::is_free(case);
-    if of.ends == OneThread {
+    let (ran, used, told) = if of.ends == OneThread {
         let usage = Usage::begin(&cpus);
-        let mut trips = [alone(of, plan)?];
-        let ran = trip::all(&mut trips, (&cpus, is_free), plan)?;
-        let counts = Counts { ran: &ran, used: &usage.end(), told: None };
-        return counts.write(bench, case, of);
-    }
-    let ask = Ask { window_ns: plan.window_ns as u64 };
-    let mut line = dial.call(case, &ask)?;
-    let (ran, used) = if of.is_fresh() {
-        let name: Option<String> = line.hear(PATIENCE)?;
-        let _: String = line.hear(PATIENCE)?;
-        let usage = Usage::begin(&cpus);
-        (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
+        let ran = trip::all(&mut [alone(of, plan)?], (&cpus, is_free), plan)?;
+        (ran, usage.end(), None)
     } else {
-        let mut trips = connect(dial, &mut line, of, plan)?;
-        let _: String = line.hear(PATIENCE)?;
-        let usage = Usage::begin(&cpus);
-        let ran = trip::all(&mut trips, (&cpus, is_free), plan);
-        trips.iter().for_each(Trip::finish);
-        (ran?, usage.end())
+        let ask = Ask { window_ns: plan.window_ns as u64 };
+        let mut line = dial.call(case, &ask)?;
+        let (ran, used) = if of.is_fresh() {
+            let name: Option<String> = line.hear(PATIENCE)?;
+            let _: String = line.hear(PATIENCE)?;
+            let usage = Usage::begin(&cpus);
+            (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
+        } else {
+            let mut trips = connect(dial, &mut line, of, plan)?;
+            let _: String = line.hear(PATIENCE)?;
+            let usage = Usage::begin(&cpus);
+            let ran = trip::all(&mut trips, (&cpus, is_free), plan);
+            trips.iter().for_each(Trip::finish);
+            (ran?, usage.end())
+        };
+        line.tell(&"enough")?;
+        let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
+        (ran, used, Some(told))
     };
-    line.tell(&"enough")?;
-    let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
-    let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
-    counts.write(bench, case, of)
+    counts::write(bench, case, of, &ran, &used, told.as_ref())
 }
 
-/// The largest datagram of IPv4: what R3 sent.
-const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX
 /// sockets have 208 KiB, TCP's more.
 const ONE_THREAD_BYTES_MAX: u64 = 65_536;

@@ -3,15 +3,15 @@
 use super::receive::{quiet, receive};
 use super::reports;
 use super::send::send;
-use super::shape::{Ask, Datagrams, RUN_MAX, Received, Sent, Shape, limited};
-use crate::net::ends::{Call, Dial, Door, Line, PATIENCE};
+use super::shape::{Ask, Datagrams, NUMBER_BYTES, RUN_MAX, Received, Sent, Shape, limited};
+use crate::net::ends::{Call, Dial, Door, PATIENCE};
 use crate::net::place::{Turns, Used, listed, near_cpus, pin_far};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Declared, FarEnd, Values, WrongResult};
 use laws::net::bandwidth::{Bytes, Direction, Transfer};
 use laws::net::{Ends, Protocol};
 use record::case::Case;
-use record::key::Value;
+use record::key::{Put, Value};
 use record::note::Notes;
 use std::time::Duration;
 
@@ -75,34 +75,27 @@ pub(super) fn measure(
     let ask = Ask { run_ns, interval_ns };
     let mut line = dial.call(case, &ask).context(Unreachable)?;
     let turns = Turns::begin();
-    let measured = with_line(bench, dial, case, &shape, &ask, &cpus, &mut line);
+    let mut transfer = || {
+        let sockets = dial.sockets(&mut line, shape.of.protocol, shape.streams)?;
+        let sockets = limited(sockets, quiet(&line))?;
+        let counts = match (shape.of.transfer, shape.of.direction) {
+            (Transfer::Steady, Direction::Up) => {
+                let sent = send(&sockets, &shape, &ask, &cpus, &mut line)?;
+                let received = line.hear(PATIENCE).context("waiting for the receiver's counts")?;
+                Counts { sent, received }
+            }
+            (Transfer::Steady, Direction::Down) => {
+                receive(&sockets, &shape, &ask, &cpus, &mut line)?
+            }
+            _ => return reports::measure(bench, case, &shape, &ask, (&cpus, &sockets), &mut line),
+        };
+        counts.record(bench, case, &shape)
+    };
+    let measured = transfer();
     if shape.shares_cpus(bench.order().cpus.len()) {
         bench.declare(Declared::Switches(turns.taken()));
     }
     measured.map_err(|error| line.explained(error, WORDS_WITHIN))
-}
-
-fn with_line(
-    bench: &mut Bench,
-    dial: &mut Dial,
-    case: &Case,
-    shape: &Shape,
-    ask: &Ask,
-    cpus: &[usize],
-    line: &mut Line,
-) -> Result<()> {
-    let sockets = dial.sockets(line, shape.of.protocol, shape.streams)?;
-    let sockets = limited(sockets, quiet(line))?;
-    let counts = match (shape.of.transfer, shape.of.direction) {
-        (Transfer::Steady, Direction::Up) => {
-            let sent = send(&sockets, shape, ask, cpus, line)?;
-            let received = line.hear(PATIENCE).context("waiting for the receiver's counts")?;
-            Counts { sent, received }
-        }
-        (Transfer::Steady, Direction::Down) => receive(&sockets, shape, ask, cpus, line)?,
-        _ => return reports::measure(bench, case, shape, ask, (cpus, &sockets), line),
-    };
-    counts.record(bench, case, shape)
 }
 
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
@@ -166,7 +159,7 @@ impl Counts {
         processor(bench, case, &received.used, receiver, bytes, delivered)?;
         self.limits(bench, case)?;
         match &received.datagrams {
-            Some(datagrams) => self.losses(bench, case, shape, datagrams),
+            Some(datagrams) => self.losses(bench, case, shape.message, datagrams),
             None => Ok(()),
         }
     }
@@ -203,45 +196,30 @@ impl Counts {
                 ("retransmits", connections.retransmits as f64),
                 ("least_rtt_us", connections.least_rtt_us as f64),
             ]);
-            let congestion = Value::from(connections.congestion.as_str());
-            samples.at.insert("congestion".to_owned(), congestion);
+            samples.at.put("congestion", connections.congestion.as_str());
         }
-        for (name, cpus) in [
-            ("sender_softirq_cpu", &sent.softirq_cpus),
-            ("receiver_softirq_cpu", &received.softirq_cpus),
-        ] {
-            let cpus = listed(cpus.iter().copied());
-            samples.at.extend(cpus.map(|cpus| (name.to_owned(), cpus)));
-        }
+        let of_sender = listed(sent.softirq_cpus.iter().copied());
+        samples.at.put_known("sender_softirq_cpu", of_sender);
+        let of_receiver = listed(received.softirq_cpus.iter().copied());
+        samples.at.put_known("receiver_softirq_cpu", of_receiver);
         found.describe(samples, 1.0);
         remarks(&mut samples.notes, shape);
         Ok(())
     }
 
+    /// Shares of the senders' time and segments; a share of none is undefined.
     fn limits(&self, bench: &mut Bench, case: &Case) -> Result<()> {
-        let Some(connections) = &self.sent.connections else {
+        let Some(all) = &self.sent.connections else {
             return Ok(());
         };
-        if let Some(busy_us) = connections.busy_us {
-            // A window without a tick has no share.
-            if connections.ticked_us > 0 {
-                let share = busy_us as f64 / connections.ticked_us as f64;
-                bench.record(case, "busy", Values::block(share))?;
-            }
-            // A share of no time is undefined.
-            if busy_us > 0 {
-                for (metric, us) in [
-                    ("receive_window_limited", connections.receive_window_us),
-                    ("send_buffer_limited", connections.send_buffer_us),
-                ] {
-                    let share = us as f64 / busy_us as f64;
-                    bench.record(case, metric, Values::block(share))?;
-                }
-            }
-        }
-        if connections.segments > 0 {
-            let share = connections.retransmits as f64 / connections.segments as f64;
-            bench.record(case, "retransmitted", Values::block(share))?;
+        let shares = [
+            ("busy", all.busy_us, all.ticked_us),
+            ("receive_window_limited", all.receive_window_us, all.busy_us),
+            ("send_buffer_limited", all.send_buffer_us, all.busy_us),
+            ("retransmitted", all.retransmits, all.segments),
+        ];
+        for (metric, part, whole) in shares.into_iter().filter(|(_, _, whole)| *whole > 0) {
+            bench.record(case, metric, Values::block(part as f64 / whole as f64))?;
         }
         Ok(())
     }
@@ -250,35 +228,31 @@ impl Counts {
         &self,
         bench: &mut Bench,
         case: &Case,
-        shape: &Shape,
+        message: usize,
         datagrams: &Datagrams,
     ) -> Result<()> {
         let sent = &self.sent;
-        let tried = sent.messages + sent.refused;
-        ensure!(tried > 0, "no datagram was sent");
+        ensure!(sent.messages + sent.refused > 0, "no datagram was sent");
         agree(sent, datagrams)?;
-        for (metric, share) in shares(sent, datagrams) {
-            let samples = bench.record(case, metric, Values::block(share))?;
-            if metric != "loss" {
-                continue;
-            }
-            let counts = [
-                ("tried", tried),
-                ("refused", sent.refused),
-                ("unique", datagrams.unique),
-                ("dropped", datagrams.dropped),
-                ("repeated", datagrams.repeated),
-                ("reordered", datagrams.reordered),
-                ("strange", datagrams.strange),
-            ];
-            samples.set_quantities(counts.map(|(name, count)| (name, count as f64)));
-            if shape.message < super::shape::NUMBER_BYTES {
-                samples.notes.push(
-                    "the datagrams are too short for a sequence number, so duplicates count as \
-                 delivered"
-                        .to_owned(),
-                );
-            }
+        let [whole, parts @ ..] = shares(sent, datagrams);
+        let samples = bench.record(case, "loss", Values::block(whole))?;
+        let counts = [
+            ("tried", sent.messages + sent.refused),
+            ("refused", sent.refused),
+            ("unique", datagrams.unique),
+            ("dropped", datagrams.dropped),
+            ("repeated", datagrams.repeated),
+            ("reordered", datagrams.reordered),
+            ("strange", datagrams.strange),
+        ];
+        samples.set_quantities(counts.map(|(name, count)| (name, count as f64)));
+        if message < NUMBER_BYTES {
+            let note = "the datagrams are too short for a sequence number, so duplicates count as \
+                        delivered";
+            samples.notes.push(note.to_owned());
+        }
+        for (metric, part) in ["loss_sender", "loss_path", "loss_receiver"].into_iter().zip(parts) {
+            bench.record(case, metric, Values::block(part))?;
         }
         Ok(())
     }
@@ -309,22 +283,17 @@ pub(super) fn processor(
     Ok(())
 }
 
-/// Where datagrams were lost, as shares of all that were tried: what did not come is the sender's,
-/// the receiving socket's, or the path's.
-pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64); 4] {
+/// The share of all datagrams tried that were lost, and its parts: what did not come is the sender's,
+/// the path's, or the receiving socket's.
+fn shares(sent: &Sent, datagrams: &Datagrams) -> [f64; 4] {
     let tried = (sent.messages + sent.refused) as f64;
-    let path = sent.messages as f64 - datagrams.unique as f64 - datagrams.dropped as f64;
-    let parts = [sent.refused as f64, path, datagrams.dropped as f64];
-    [
-        ("loss", parts.iter().sum::<f64>() / tried),
-        ("loss_sender", parts[0] / tried),
-        ("loss_path", parts[1] / tried),
-        ("loss_receiver", parts[2] / tried),
-    ]
+    let [refused, dropped] = [sent.refused, datagrams.dropped].map(|count| count as f64);
+    let path = sent.messages as f64 - datagrams.unique as f64 - dropped;
+    [refused + path + dropped, refused, path, dropped].map(|count| count / tried)
 }
 
 /// Whether the counts of both ends belong to the same transfer.
-pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
+fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
     let ended = datagrams.unique + datagrams.dropped;
     let more = datagrams.repeated + datagrams.strange;
     if ended > sent.messages + more {
@@ -348,8 +317,7 @@ mod tests {
     #[test]
     fn each_loss_is_told_by_the_end_that_counted_it() {
         let sent = Sent { messages: 80, refused: 20, ..Sent::default() };
-        let told = shares(&sent, &counts(50, 25, 0)).map(|(_, share)| share);
-        assert_eq!(told, [0.5, 0.2, 0.05, 0.25]);
+        assert_eq!(shares(&sent, &counts(50, 25, 0)), [0.5, 0.2, 0.05, 0.25]);
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use super::Bandwidth;
 use super::ends::RUN_AT;
-use super::shape::DATAGRAM_BYTES_MAX;
-use crate::net::{place, tell};
-use At::{Apart, Both, Same};
+use crate::net::{DATAGRAM_BYTES_MAX, place, tell};
 use Count::{All, Doubling, One, OneAndTwo};
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
@@ -20,15 +18,11 @@ const MIB: u64 = 1 << 20;
 /// More is asked for only by hand.
 const STREAMS_LISTED_MAX: u64 = 512;
 
-/// Where the ends of a row run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// On two CPUs (on one where there is no other), or two hosts.
-    Apart,
-    /// On one CPU; of two hosts there is no such thing.
-    Same,
-    Both,
-}
+/// Where the ends of a row run: on two CPUs (on one where there is no other) or two hosts; on one
+/// CPU, of which two hosts have none; or both.
+const APART: &[Ends] = &[Ends::OtherCpu];
+const SAME: &[Ends] = &[Ends::SameCpu];
+const BOTH: &[Ends] = &[Ends::SameCpu, Ends::OtherCpu];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
@@ -42,7 +36,7 @@ enum Count {
 }
 
 /// Protocol, bytes of the messages, ends, streams, directions, transfer.
-type Row = (Protocol, &'static [u64], At, Count, &'static [Direction], Transfer);
+type Row = (Protocol, &'static [u64], &'static [Ends], Count, &'static [Direction], Transfer);
 
 const UP: &[Direction] = &[Direction::Up];
 const DOWN: &[Direction] = &[Direction::Down];
@@ -53,22 +47,22 @@ const R1_MESSAGE: &[u64] = &[4 * KIB];
 const R2_MESSAGE: &[u64] = &[MIB];
 
 const QUICK: &[Row] = &[
-    (Tcp, &[128 * KIB], Apart, One, UP, Steady),
-    (Tcp, R1_MESSAGE, Apart, One, UP, Fixed16M),
-    (Udp, &[KIB], Apart, One, UP, Steady),
+    (Tcp, &[128 * KIB], APART, One, UP, Steady),
+    (Tcp, R1_MESSAGE, APART, One, UP, Fixed16M),
+    (Udp, &[KIB], APART, One, UP, Steady),
 ];
 
 const STANDARD: &[Row] = &[
-    (Tcp, &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], Apart, One, UP, Steady),
-    (Tcp, &[128 * KIB], Apart, One, DOWN, Steady),
-    (Tcp, &[128 * KIB], Same, One, UP, Steady),
-    (Tcp, &[128 * KIB], Apart, All, UP, Steady),
-    (Udp, &[KIB, DATAGRAM_BYTES_MAX], Apart, One, UP, Steady),
-    (Udp, &[KIB], Apart, One, DOWN, Steady),
-    (Tcp, R1_MESSAGE, Apart, One, UP, Fixed16M),
-    (Tcp, R2_MESSAGE, Apart, One, UP, Fixed1M),
-    (Tcp, &[64 * KIB], Apart, One, UP, ThereAndBack),
-    (Tcp, &[32 * KIB], Apart, One, DOWN, AlreadyThere),
+    (Tcp, &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], APART, One, UP, Steady),
+    (Tcp, &[128 * KIB], APART, One, DOWN, Steady),
+    (Tcp, &[128 * KIB], SAME, One, UP, Steady),
+    (Tcp, &[128 * KIB], APART, All, UP, Steady),
+    (Udp, &[KIB, DATAGRAM_BYTES_MAX], APART, One, UP, Steady),
+    (Udp, &[KIB], APART, One, DOWN, Steady),
+    (Tcp, R1_MESSAGE, APART, One, UP, Fixed16M),
+    (Tcp, R2_MESSAGE, APART, One, UP, Fixed1M),
+    (Tcp, &[64 * KIB], APART, One, UP, ThereAndBack),
+    (Tcp, &[32 * KIB], APART, One, DOWN, AlreadyThere),
 ];
 
 /// Powers of four up to 4 MiB, with what iperf3 sends.
@@ -78,15 +72,15 @@ const TCP_SIZES: &[u64] =
 const UDP_SIZES: &[u64] = &[1, 16, 64, 256, KIB, 1472, 4 * KIB, 16 * KIB, DATAGRAM_BYTES_MAX];
 
 const THOROUGH: &[Row] = &[
-    (Tcp, TCP_SIZES, Both, One, BOTH_WAYS, Steady),
-    (Tcp, &[KIB, 128 * KIB], Apart, Doubling, BOTH_WAYS, Steady),
-    (Udp, UDP_SIZES, Both, One, BOTH_WAYS, Steady),
-    (Udp, &[KIB], Apart, Doubling, UP, Steady),
-    (Tcp, R1_MESSAGE, Both, One, BOTH_WAYS, Fixed16M),
-    (Tcp, R2_MESSAGE, Both, One, BOTH_WAYS, Fixed1M),
-    (Tcp, &[KIB, 32 * KIB, 64 * KIB], Apart, OneAndTwo, UP, ThereAndBack),
-    (Udp, &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX], Apart, OneAndTwo, UP, ThereAndBack),
-    (Tcp, &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], Both, One, DOWN, AlreadyThere),
+    (Tcp, TCP_SIZES, BOTH, One, BOTH_WAYS, Steady),
+    (Tcp, &[KIB, 128 * KIB], APART, Doubling, BOTH_WAYS, Steady),
+    (Udp, UDP_SIZES, BOTH, One, BOTH_WAYS, Steady),
+    (Udp, &[KIB], APART, Doubling, UP, Steady),
+    (Tcp, R1_MESSAGE, BOTH, One, BOTH_WAYS, Fixed16M),
+    (Tcp, R2_MESSAGE, BOTH, One, BOTH_WAYS, Fixed1M),
+    (Tcp, &[KIB, 32 * KIB, 64 * KIB], APART, OneAndTwo, UP, ThereAndBack),
+    (Udp, &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX], APART, OneAndTwo, UP, ThereAndBack),
+    (Tcp, &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], BOTH, One, DOWN, AlreadyThere),
 ];
 
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
@@ -96,9 +90,9 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
         Preset::Thorough => THOROUGH,
     };
     let mut cases = Vec::new();
-    for &(protocol, messages, at, count, directions, transfer) in rows {
+    for &(protocol, messages, ends, count, directions, transfer) in rows {
         for &message in messages {
-            for &ends in places(site, at) {
+            for &ends in places(site, ends) {
                 for streams in numbers(site, count) {
                     cases.extend(directions.iter().map(|&direction| Bytes {
                         protocol,
@@ -152,13 +146,12 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
 
 /// The places of a row's ends. Of two hosts there is only one, and on loopback without a second CPU
 /// the same one is named where another is wanted.
-fn places(site: &Site, at: At) -> &'static [Ends] {
-    match (&site.peer, at, site.cpus.len()) {
-        (Some(_), Same, _) => &[],
-        (Some(_), _, _) => &[Ends::TwoHosts],
-        (None, _, 0 | 1) | (None, Same, _) => &[Ends::SameCpu],
-        (None, Apart, _) => &[Ends::OtherCpu],
-        (None, Both, _) => &[Ends::SameCpu, Ends::OtherCpu],
+fn places(site: &Site, ends: &'static [Ends]) -> &'static [Ends] {
+    match (&site.peer, site.cpus.len()) {
+        (Some(_), _) if ends == SAME => &[],
+        (Some(_), _) => &[Ends::TwoHosts],
+        (None, 0 | 1) => SAME,
+        (None, _) => ends,
     }
 }
 

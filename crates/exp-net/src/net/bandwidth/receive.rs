@@ -2,8 +2,8 @@
 
 use super::ends::Counts;
 use super::shape::{
-    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, Numbers, RUN_MAX, Received, STALL, Sent, Shape,
-    filled, is_timeout, receive_buffer_bytes, softirq_cpus,
+    Ask, Begun, Enough, NUMBER_BYTES, Numbers, RUN_MAX, Received, STALL, Sent, Shape, buffer_bytes,
+    filled, is_timeout, softirq_cpus,
 };
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::place::Usage;
@@ -42,13 +42,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// queue on the way hands them out as slowly as it did then.
 const QUIET_GAPS: u32 = 8;
 const QUIET_MAX: Duration = Duration::from_secs(2);
-
-#[derive(Default)]
-struct Stream {
-    bytes: u64,
-    calls: u64,
-    datagrams: Option<Datagrams>,
-}
 
 /// What all threads of a receiving end see.
 struct Watch {
@@ -111,19 +104,25 @@ pub(super) fn receive(
     let members = members.map(|(stream, (place, socket))| (place, (stream, socket))).collect();
     let ((usage, conducted), streams) = beside(members, prepare, work, conduct)?;
     let used = usage.end();
-    let streams: Result<Vec<Stream>> = streams.into_iter().collect();
+    let streams: Result<Vec<Received>> = streams.into_iter().collect();
     let (steady, sent) = match conducted {
         Err(error) => return Err(streams.err().filter(|_| broke).unwrap_or(error)),
         Ok(conducted) => conducted,
     };
-    let streams = streams?;
-    let received = Received {
+    let mut received = Received {
         steady,
         used,
-        buffer_bytes: receive_buffer_bytes(sockets),
+        buffer_bytes: buffer_bytes(sockets, socket2::Socket::recv_buffer_size),
         softirq_cpus: softirq_cpus(sockets),
-        ..total(&streams)
+        ..Received::default()
     };
+    for stream in streams? {
+        received.bytes += stream.bytes;
+        received.calls += stream.calls;
+        if let Some(more) = &stream.datagrams {
+            received.datagrams.get_or_insert_default().add(more);
+        }
+    }
     Ok(Counts { sent, received })
 }
 
@@ -138,23 +137,6 @@ fn conduct(plan: &Plan, watch: &Watch, gate: &Gate, line: &mut Line) -> Result<(
     }
     watch.draining.store(true, Ordering::Release);
     Ok((steady, sent))
-}
-
-fn total(streams: &[Stream]) -> Received {
-    let mut received = Received::default();
-    for stream in streams {
-        received.bytes += stream.bytes;
-        received.calls += stream.calls;
-        if let Some(more) = &stream.datagrams {
-            let all = received.datagrams.get_or_insert_default();
-            all.unique += more.unique;
-            all.repeated += more.repeated;
-            all.reordered += more.reordered;
-            all.strange += more.strange;
-            all.dropped += more.dropped;
-        }
-    }
-    received
 }
 
 struct Plan {
@@ -179,6 +161,8 @@ impl Plan {
     /// Waits until the streams are steady and were so for half of the run, or as long as there is
     /// patience.
     fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
+        let half_ns = self.run.as_nanos() as f64 / 2.0;
+        let is_enough = |steady: &Steady| steady.settled && steady.window_ns >= half_ns;
         let mut sleep = self.run;
         loop {
             std::thread::sleep(sleep);
@@ -195,12 +179,7 @@ impl Plan {
             let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
-                Some(steady) if is_over => return Ok(steady),
-                Some(steady)
-                    if steady.settled && steady.window_ns >= self.run.as_nanos() as f64 / 2.0 =>
-                {
-                    return Ok(steady);
-                }
+                Some(steady) if is_over || is_enough(&steady) => return Ok(steady),
                 // One that has to share its CPU may begin late.
                 None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
                     "a stream delivered no data, or too little for a rate, in {:.1} s",
@@ -243,8 +222,13 @@ impl Watch {
     }
 }
 
-fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
-    let mut stream = Stream::default();
+fn pull(
+    socket: &TcpStream,
+    buffer: &mut [u8],
+    log: &Mutex<Log>,
+    watch: &Watch,
+) -> Result<Received> {
+    let mut stream = Received::default();
     let (mut next, mut wait) = (Duration::ZERO, Wait::Block);
     loop {
         match receive_bytes(socket.as_fd(), buffer, wait) {
@@ -279,7 +263,7 @@ fn catch(
     dropped_before: u32,
     number: usize,
     watch: &Watch,
-) -> Result<Stream> {
+) -> Result<Received> {
     let message = buffer.len() - 1;
     let log = &watch.logs[number];
     let dropped = || -> Result<u64> {
@@ -287,7 +271,7 @@ fn catch(
         Ok(u64::from(dropped.wrapping_sub(dropped_before)))
     };
     let mut longest = Duration::ZERO;
-    let mut stream = Stream::default();
+    let mut stream = Received::default();
     let mut numbers = Numbers::new();
     let (mut next, mut heard) = (Duration::ZERO, watch.now());
     let mut drain_until = None;

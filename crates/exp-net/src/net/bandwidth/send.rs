@@ -1,8 +1,8 @@
 //! The sending end of streams.
 
 use super::shape::{
-    Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape, filled, is_timeout,
-    send_buffer_bytes, softirq_cpus,
+    Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape, buffer_bytes,
+    filled, is_timeout, softirq_cpus,
 };
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::place::Usage;
@@ -21,26 +21,16 @@ use std::time::{Duration, Instant};
 /// How often a sender's end looks whether its own threads are still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-struct Stream {
-    sent: Sent,
-    /// The kernel's facts about the connection, before and after.
-    info: Option<(Told, Told)>,
+/// The kernel's facts about a connection, with the time of its own clock, in ns.
+type Told = (Info, u64);
+
+fn told(socket: &TcpStream) -> Result<Told> {
+    let tick_ns = || clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE);
+    Ok((tcp::info(socket.as_fd())?, tick_ns()))
 }
 
-/// The kernel's facts about a connection, with the time of its own clock.
-struct Told {
-    info: Info,
-    tick_ns: u64,
-}
-
-impl Told {
-    fn now(socket: &TcpStream) -> Result<Told> {
-        Ok(Told {
-            info: tcp::info(socket.as_fd())?,
-            tick_ns: clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE),
-        })
-    }
-}
+/// What a stream sent, and of a connection the kernel's facts before and after.
+type Stream = (Sent, Option<[Told; 2]>);
 
 /// Sends until the other end has enough, and reports what was sent.
 pub(super) fn send(
@@ -75,7 +65,7 @@ pub(super) fn send(
         // A stream that broke, and what the receiver has to say to it.
         (Err(ours), Err(theirs)) => return Err(ours.context(format!("{theirs:#}"))),
     };
-    let sent = with_sockets(Sent { used, ..total(&streams) }, sockets);
+    let sent = Sent { used, ..total(&streams, sockets) };
     line.tell(&sent)?;
     Ok(sent)
 }
@@ -97,7 +87,7 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
 
 fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
     let mut sent = Sent::default();
-    let before = Told::now(socket)?;
+    let before = told(socket)?;
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         match socket.write(buffer) {
@@ -113,9 +103,9 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
         }
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
-    let after = Told::now(socket)?;
+    let after = told(socket)?;
     socket.shutdown(Shutdown::Write).context("ending a stream")?;
-    Ok(Stream { sent, info: Some((before, after)) })
+    Ok((sent, Some([before, after])))
 }
 
 /// Datagrams with numbers, as fast as they go or at an interval.
@@ -153,31 +143,39 @@ fn throw(
         }
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
-    Ok(Stream { sent, info: None })
+    Ok((sent, None))
 }
 
-fn total(streams: &[Stream]) -> Sent {
-    let mut all = Sent::default();
-    for Stream { sent, info } in streams {
+fn total(streams: &[Stream], sockets: &[Socket]) -> Sent {
+    let mut all = Sent {
+        buffer_bytes: buffer_bytes(sockets, socket2::Socket::send_buffer_size),
+        softirq_cpus: softirq_cpus(sockets),
+        ..Sent::default()
+    };
+    for (sent, info) in streams {
         all.bytes += sent.bytes;
         all.messages += sent.messages;
         all.refused += sent.refused;
         all.streams.push(sent.messages);
         all.elapsed_ns = all.elapsed_ns.max(sent.elapsed_ns);
-        if let Some((before, after)) = info {
-            let connections = all.connections.get_or_insert_default();
-            add(connections, &before.info, &after.info);
-            connections.ticked_us += (after.tick_ns - before.tick_ns) / 1000;
+        if let Some([before, after]) = info {
+            add(all.connections.get_or_insert_default(), before, after);
         }
+    }
+    if let (Some(connections), [Socket::Stream(stream), ..]) = (&mut all.connections, sockets)
+        && let Ok(name) = SockRef::from(stream).tcp_congestion()
+    {
+        let name = String::from_utf8_lossy(&name);
+        name.trim_end_matches('\0').clone_into(&mut connections.congestion);
     }
     all
 }
 
 /// Adds what happened to a connection between two looks.
-fn add(all: &mut Connections, before: &Info, after: &Info) {
+fn add(all: &mut Connections, (before, before_ns): &Told, (after, after_ns): &Told) {
     if let (Some(before), Some(after)) = (before.limits, after.limits) {
-        let busy_us = after.busy_us.saturating_sub(before.busy_us);
-        *all.busy_us.get_or_insert(0) += busy_us;
+        all.busy_us += after.busy_us.saturating_sub(before.busy_us);
+        all.ticked_us += (after_ns - before_ns) / 1000;
         all.receive_window_us += after.receive_window_us - before.receive_window_us;
         all.send_buffer_us += after.send_buffer_us - before.send_buffer_us;
     }
@@ -193,17 +191,4 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
         0 => rtt_us,
         least => least.min(rtt_us),
     };
-}
-
-fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
-    sent.buffer_bytes = send_buffer_bytes(sockets);
-    sent.softirq_cpus = softirq_cpus(sockets);
-    if let (Some(connections), Some(Socket::Stream(stream))) =
-        (&mut sent.connections, sockets.first())
-        && let Ok(name) = SockRef::from(stream).tcp_congestion()
-    {
-        let name = String::from_utf8_lossy(&name);
-        name.trim_end_matches('\0').clone_into(&mut connections.congestion);
-    }
-    sent
 }

@@ -5,7 +5,7 @@
 use crate::net::ends::Socket;
 use crate::net::place::{Used, is_free, places};
 use anyhow::{Context, Result};
-use laws::net::bandwidth::{Bytes, Transfer};
+use laws::net::bandwidth::Bytes;
 use laws::net::{Ends, Protocol};
 use metal::backlog;
 use record::case::Case;
@@ -24,8 +24,6 @@ pub(super) const STALL: Duration = Duration::from_secs(if cfg!(test) { 1 } else 
 pub(super) const RUN_MAX: Duration = Duration::from_secs(10);
 /// A datagram begins with its number where there is room.
 pub(super) const NUMBER_BYTES: usize = 8;
-/// The largest datagram by IPv4: 65,535 less both heads.
-pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// A receiver of a stream offers room for so much at least: the sender reports the cost of small
 /// messages.
 const READ_BYTES: usize = 4 << 10;
@@ -87,12 +85,12 @@ impl Shape {
         self.of.transfer.fixed_bytes().unwrap_or(self.of.message)
     }
 
+    /// Room for what a call of a steady stream's receiver takes.
     pub(super) fn read_bytes(&self) -> usize {
-        match (self.of.protocol, self.of.transfer) {
-            (Protocol::Tcp, Transfer::Steady) => self.message.max(READ_BYTES),
+        match self.of.protocol {
+            Protocol::Tcp => self.message.max(READ_BYTES),
             // One byte more than is expected, so that a longer datagram is seen as one.
-            (Protocol::Udp, _) => self.message + 1,
-            (Protocol::Tcp, _) => self.message,
+            Protocol::Udp => self.message + 1,
         }
     }
 }
@@ -135,9 +133,9 @@ pub(super) struct Sent {
 pub(super) struct Connections {
     /// How they meet congestion.
     pub(super) congestion: String,
-    /// Time with something to send, in µs; `None` if the kernel does not report it.
-    pub(super) busy_us: Option<u64>,
-    /// The whole time by the ticks in which the kernel counts those, in µs.
+    /// Time with something to send, in µs.
+    pub(super) busy_us: u64,
+    /// The whole time by the ticks in which the kernel counts those, in µs; 0 if it reports none.
     pub(super) ticked_us: u64,
     pub(super) receive_window_us: u64,
     pub(super) send_buffer_us: u64,
@@ -174,6 +172,16 @@ pub(super) struct Datagrams {
     pub(super) strange: u64,
     /// Dropped at the socket, because its buffer was full.
     pub(super) dropped: u64,
+}
+
+impl Datagrams {
+    pub(super) fn add(&mut self, more: &Datagrams) {
+        self.unique += more.unique;
+        self.repeated += more.repeated;
+        self.reordered += more.reordered;
+        self.strange += more.strange;
+        self.dropped += more.dropped;
+    }
 }
 
 /// Numbers that are remembered below the highest.
@@ -256,15 +264,12 @@ pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socke
     Ok(sockets)
 }
 
-/// Bytes of the largest send buffer, as the kernel counts them.
-pub(super) fn send_buffer_bytes(sockets: &[Socket]) -> u64 {
-    let size = |socket| SockRef::from(socket).send_buffer_size().ok();
-    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
-}
-
-/// Bytes of the largest receive buffer, likewise.
-pub(super) fn receive_buffer_bytes(sockets: &[Socket]) -> u64 {
-    let size = |socket| SockRef::from(socket).recv_buffer_size().ok();
+/// Bytes of the largest buffer of a side, as the kernel counts them.
+pub(super) fn buffer_bytes(
+    sockets: &[Socket],
+    side: fn(&socket2::Socket) -> io::Result<usize>,
+) -> u64 {
+    let size = |socket| side(&SockRef::from(socket)).ok();
     sockets.iter().filter_map(size).max().unwrap_or(0) as u64
 }
 
@@ -338,44 +343,29 @@ mod tests {
         assert!(same.shares_cpus(64) && !apart.shares_cpus(64) && apart.shares_cpus(4));
     }
 
-    fn counted(numbers: impl IntoIterator<Item = u64>) -> Datagrams {
-        let mut all = Numbers::new();
-        for number in numbers {
-            all.count(number);
-        }
-        all.counts
-    }
-
+    /// Each counts once with its number, however late, as long as that is remembered; what is lost
+    /// leaves no trace of the numbers before.
     #[test]
-    fn in_order_all_count_once() {
-        let counts = counted(0..3 * WINDOW);
-        assert_eq!(counts.unique, 3 * WINDOW);
-        assert_eq!((counts.repeated, counts.reordered), (0, 0));
-    }
-
-    #[test]
-    fn late_and_repeated_ones_are_told_apart() {
-        let counts = counted([0, 1, 4, 2, 3, 3, 5, 4]);
-        assert_eq!(counts.unique, 6);
-        assert_eq!((counts.repeated, counts.reordered), (2, 4));
-    }
-
-    #[test]
-    fn what_is_lost_leaves_no_trace_of_the_numbers_before() {
-        // The places of 0 … are taken by numbers of the next window, and some of those did not
-        // arrive.
+    fn a_number_counts_once_whenever_it_comes() {
         let late = WINDOW + 3;
-        let counts = counted((0..10).chain([late + 5, late]));
-        assert_eq!((counts.unique, counts.repeated), (12, 0));
-        // All of the window passed at once.
-        let counts = counted((0..10).chain([9 * WINDOW, 9 * WINDOW - 5]));
-        assert_eq!((counts.unique, counts.repeated), (12, 0));
-    }
-
-    #[test]
-    fn one_older_than_what_is_remembered_is_no_delivery() {
-        let counts = counted((1..=WINDOW + 1).chain([0]));
-        assert_eq!((counts.unique, counts.repeated), (WINDOW + 1, 1));
+        for (numbers, unique, repeated, reordered) in [
+            ((0..3 * WINDOW).collect::<Vec<u64>>(), 3 * WINDOW, 0, 0),
+            (vec![0, 1, 4, 2, 3, 3, 5, 4], 6, 2, 4),
+            // The places of 0 … are taken by numbers of the next window, and some of those did not
+            // arrive.
+            ((0..10).chain([late + 5, late]).collect(), 12, 0, 1),
+            // All of the window passed at once.
+            ((0..10).chain([9 * WINDOW, 9 * WINDOW - 5]).collect(), 12, 0, 1),
+            // Older than what is remembered.
+            ((1..=WINDOW + 1).chain([0]).collect(), WINDOW + 1, 1, 1),
+        ] {
+            let mut all = Numbers::new();
+            for number in numbers {
+                all.count(number);
+            }
+            let expected = Datagrams { unique, repeated, reordered, ..Datagrams::default() };
+            assert_eq!(all.counts, expected);
+        }
     }
 
     #[test]

@@ -206,7 +206,8 @@ impl Acceptor<'_> {
             closes.end(stream, Ending::of(number), self.clock, LIMIT)?;
             meter.ended(number);
         }
-        Ok(Served { accepted, closes, cpu: meter.cpu })
+        closes.cpu_ns = meter.cpu_ns;
+        Ok(Served { accepted, closes })
     }
 
     /// Accepts the queued connections as quickly as possible, and checks their tokens afterwards.
@@ -288,28 +289,6 @@ pub(super) enum Wish {
 pub(super) struct Served {
     pub(super) accepted: Vec<u64>,
     pub(super) closes: Closes,
-    /// CPU time of the acceptor over the connections that were closed, and how many these are.
-    pub(super) cpu: CpuTime,
-}
-
-/// CPU time of a thread over some connections: those that end with close(2). Of the others the
-/// thread looks all the time whether the FIN was acknowledged, which no server does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct CpuTime {
-    pub(super) ns: u64,
-    pub(super) connections: u64,
-}
-
-impl CpuTime {
-    pub(super) fn add(&mut self, more: CpuTime) {
-        self.ns = self.ns.saturating_add(more.ns);
-        self.connections = self.connections.saturating_add(more.connections);
-    }
-
-    /// Of each connection, in ns; none where there is none.
-    pub(super) fn each_ns(self) -> Option<f64> {
-        (self.connections > 0).then(|| self.ns as f64 / self.connections as f64)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

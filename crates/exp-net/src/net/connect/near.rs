@@ -1,7 +1,7 @@
 //! The near end: it opens connections, one after the other, and what both ends took of each is
 //! gathered.
 
-use super::far::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish, limited, timed};
+use super::far::{ABOUT_TO_ACCEPT, ACCEPTED, Served, Took, Wish, limited, timed};
 use super::opening::{
     Closes, Ending, Meter, Opened, Opener, acknowledged, close, ended, finish, reset,
 };
@@ -24,9 +24,6 @@ pub(super) struct Events {
     pub(super) accepted: Vec<f64>,
     pub(super) client: Closes,
     pub(super) server: Closes,
-    /// CPU time of this end's thread, and of the far end's.
-    pub(super) near_cpu: CpuTime,
-    pub(super) far_cpu: CpuTime,
     pub(super) count: u64,
 }
 
@@ -130,7 +127,7 @@ impl Both for OneThread<'_> {
             self.end(number, opened.stream, far, events)?;
             meter.ended(number);
         }
-        events.near_cpu.add(meter.cpu);
+        events.client.cpu_ns += meter.cpu_ns;
         Ok(())
     }
 
@@ -153,7 +150,7 @@ impl Both for OneThread<'_> {
 
 pub(super) struct TwoEnds<'round> {
     pub(super) dial: &'round mut Dial,
-    pub(super) line: Line,
+    pub(super) line: &'round mut Line,
     /// Says when the far end is about to accept.
     pub(super) pace: TcpStream,
     pub(super) opener: Opener<'round>,
@@ -215,7 +212,7 @@ impl Both for TwoEnds<'_> {
             }
             meter.ended(number);
         }
-        events.near_cpu.add(meter.cpu);
+        events.client.cpu_ns += meter.cpu_ns;
         let served: Served = self.line.hear(PATIENCE)?;
         ensure!(
             served.accepted.len() == began.len(),
@@ -230,9 +227,7 @@ impl Both for TwoEnds<'_> {
             let times = times.map(|((began, _), at)| clock.between_ns(*began, *at));
             events.accepted.extend(times);
         }
-        events.server.close_ns.extend(served.closes.close_ns);
-        events.server.fin_ns.extend(served.closes.fin_ns);
-        events.far_cpu.add(served.cpu);
+        events.server.extend(served.closes);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! How a connection is opened and closed, and how long its calls took: close(2), and the time until
 //! the other end acknowledged the FIN.
 
-use super::far::CpuTime;
 use super::sources::{Sources, told};
 use crate::net::place::thread_cpu_ns;
 use anyhow::{Context, Result, bail, ensure};
@@ -201,35 +200,43 @@ impl Ending {
     }
 }
 
-/// Notes the calling thread's CPU time from one connection's end to the next one's, of those that
-/// are closed.
+/// Sums the calling thread's CPU time from one connection's end to the next one's, of those that end
+/// with close(2). Of the others the thread looks all the time whether the FIN was acknowledged, which
+/// no server does.
 pub(super) struct Meter {
-    pub(super) cpu: CpuTime,
+    pub(super) cpu_ns: u64,
     last_ns: u64,
 }
 
 impl Meter {
     pub(super) fn begin() -> Meter {
-        Meter { cpu: CpuTime::default(), last_ns: thread_cpu_ns() }
+        Meter { cpu_ns: 0, last_ns: thread_cpu_ns() }
     }
 
     pub(super) fn ended(&mut self, number: u64) {
         let now_ns = thread_cpu_ns();
         if Ending::of(number) == Ending::Close {
-            self.cpu.add(CpuTime { ns: now_ns.saturating_sub(self.last_ns), connections: 1 });
+            self.cpu_ns += now_ns.saturating_sub(self.last_ns);
         }
         self.last_ns = now_ns;
     }
 }
 
-/// Times of one end's closes, in ns.
+/// Times of one end's closes, and CPU time of its thread over the connections that it closed, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Closes {
     pub(super) close_ns: Vec<f64>,
     pub(super) fin_ns: Vec<f64>,
+    pub(super) cpu_ns: u64,
 }
 
 impl Closes {
+    pub(super) fn extend(&mut self, more: Closes) {
+        self.close_ns.extend(more.close_ns);
+        self.fin_ns.extend(more.fin_ns);
+        self.cpu_ns = self.cpu_ns.saturating_add(more.cpu_ns);
+    }
+
     pub(super) fn end(
         &mut self,
         stream: TcpStream,

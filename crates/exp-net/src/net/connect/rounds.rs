@@ -98,33 +98,27 @@ pub(super) fn measure(
     let to = SocketAddr::new(far_address.ip(), port);
     let Round { dial, sources, .. } = round;
     let mut opener = Opener::new(clock, to, sources, LIMIT);
-    let mut ended = match of.listener {
+    match of.listener {
         Listener::Ready => {
             let pace = dial.connect()?;
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as
             // long.
             limited(&pace)?;
-            let mut ends =
-                TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
+            let (line, closer) = (&mut line, plan.of.closer);
+            let mut ends = TwoEnds { pace, dial, line, opener, closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.of.ends == Ends::SameCpu {
                 bench.declare(Declared::Switches(8 * gathered.events.count));
             }
             record(bench, case, &plan, gathered, used)?;
-            ends.line
         }
         Listener::Full => {
             let events = full(&mut opener, dial, &mut line, &plan)?;
             record_opened(bench, case, &events, used)?;
-            line
         }
-        Listener::Refusing => {
-            let events = refused(&mut opener, &plan)?;
-            record_opened(bench, case, &events, used)?;
-            line
-        }
-    };
-    ended.tell(&Wish::End)
+        Listener::Refusing => record_opened(bench, case, &refused(&mut opener, &plan)?, used)?,
+    }
+    line.tell(&Wish::End)
 }
 
 /// Ports that the host has in use towards a far end on the network; over loopback addresses rotate.
@@ -148,16 +142,11 @@ fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<
 /// The clock of both ends: the counter where they can be compared at all.
 fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Result<Clock> {
     let far = placement::far_cpu(case).filter(|_| plan.of.ends != Ends::TwoHosts);
-    let (Some(far), [near]) = (far, near) else {
-        return Ok(bench.order().clock());
+    let can_compare = match (far, near) {
+        (Some(far), [near]) if far != *near => bench.offset(*near, far)?.allows(WINDOW_NS),
+        _ => true,
     };
-    if far == *near {
-        return Ok(bench.order().clock());
-    }
-    match bench.offset(*near, far)?.allows(WINDOW_NS) {
-        true => Ok(bench.order().clock()),
-        false => Ok(Clock::Monotonic),
-    }
+    Ok(if can_compare { bench.order().clock() } else { Clock::Monotonic })
 }
 
 struct Gathered {
@@ -346,44 +335,38 @@ fn record(
         "every SYN was retransmitted: the path loses packets, or the accept queue is full"
     );
     record_opened(bench, case, events, used)?;
-    let of = |name: &'static str, values: &[f64]| (name, values.to_vec());
-    let mut lists = vec![
-        of("socket_connect", &events.socket_connect),
-        of("client_close", &events.client.close_ns),
-        of("client_fin", &events.client.fin_ns),
-        of("server_close", &events.server.close_ns),
-        of("server_fin", &events.server.fin_ns),
+    let lists = [
+        ("socket_connect", &events.socket_connect),
+        ("client_close", &events.client.close_ns),
+        ("client_fin", &events.client.fin_ns),
+        ("server_close", &events.server.close_ns),
+        ("server_fin", &events.server.fin_ns),
+        ("accepted", &events.accepted),
     ];
-    if plan.of.ends != Ends::TwoHosts {
-        lists.push(of("accepted", &events.accepted));
+    // Two hosts have two clocks.
+    let has = |metric| metric != "accepted" || plan.of.ends != Ends::TwoHosts;
+    for (metric, values) in lists.into_iter().filter(|(metric, _)| has(*metric)) {
+        bench.record(case, metric, values.clone())?;
     }
-    for (metric, values) in lists {
-        bench.record(case, metric, values)?;
-    }
-    let notes = fewer_note(plan, &gathered);
+    let (count, warm_up) = (events.count, gathered.warm_up);
     let samples =
         bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
-    samples.notes.extend(notes);
-    samples.set_quantities([("warm_up_connections", gathered.warm_up as f64)]);
-    bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
-    let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
-    for (metric, cpu) in
-        of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 })
-    {
-        let each = cpu.each_ns().context("no connection was closed")?;
-        bench.record(case, metric, Values::batches(cpu.connections, vec![each]))?;
-    }
-    Ok(())
-}
-
-fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
-    let (count, warm_up) = (gathered.events.count, gathered.warm_up);
-    let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
-    is_fewer.then(|| {
-        format!(
+    if count < plan.asked || warm_up < plan.warm_up_asked {
+        samples.notes.push(format!(
             "{count} connections after a warm-up of {warm_up}, instead of {} and {}: ports, the \
              TIME_WAIT table or the case's time allow no more",
             plan.asked, plan.warm_up_asked
-        )
-    })
+        ));
+    }
+    samples.set_quantities([("warm_up_connections", warm_up as f64)]);
+    bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
+    let ends = if plan.of.ends == Ends::OneThread { 1 } else { 2 };
+    let of_ends = [("cpu_near", &events.client), ("cpu_far", &events.server)];
+    for (metric, closes) in of_ends.into_iter().take(ends) {
+        let count = closes.close_ns.len();
+        ensure!(count > 0, "no connection was closed");
+        let each_ns = closes.cpu_ns as f64 / count as f64;
+        bench.record(case, metric, Values::batches(count as u64, vec![each_ns]))?;
+    }
+    Ok(())
 }

@@ -146,8 +146,8 @@ pub(super) fn in_use(far: IpAddr) -> Result<(u64, IpAddr)> {
 /// Lines of a table as /proc/net/tcp is, whose ends these are.
 fn count_in_use(table: &str, near: IpAddr, far: IpAddr) -> u64 {
     let is_of = |line: &&str| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        words.next().and_then(address) == Some(near) && words.next().and_then(address) == Some(far)
+        let ends = line.split_ascii_whitespace().skip(1).take(2).map(address);
+        ends.eq([Some(near), Some(far)])
     };
     table.lines().skip(1).filter(is_of).count() as u64
 }
@@ -155,19 +155,11 @@ fn count_in_use(table: &str, near: IpAddr, far: IpAddr) -> u64 {
 /// `0100007F:0016`: an address as words of memory in hexadecimal, and a port.
 fn address(text: &str) -> Option<IpAddr> {
     let (address, _) = text.split_once(':')?;
-    let word = |at: usize| {
-        let digits = address.get(8 * at..8 * at + 8)?;
-        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
-    };
-    match address.len() {
-        8 => Some(Ipv4Addr::from(word(0)?).into()),
-        32 => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let bytes: [u8; 16] = words.concat().try_into().ok()?;
-            Some(Ipv6Addr::from(bytes).into())
-        }
-        _ => None,
-    }
+    let word = |at| u32::from_str_radix(address.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let words: Option<Vec<[u8; 4]>> = (0..address.len()).step_by(8).map(word).collect();
+    let bytes = words?.concat();
+    let v4 = <[u8; 4]>::try_from(&bytes[..]).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(&bytes[..]).map(IpAddr::from)).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use blake2::digest::Mac;
 use metal::wait::readable;
 use record::order::Gather;
-use record::plain::steers;
+use record::plain::line;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,17 +47,12 @@ fn heard(body: &[u8]) -> serde_json::Result<Word> {
     serde_json::from_value(plain(serde_json::from_slice(body)?))
 }
 
-/// The same with spaces for what steers terminals, or the direction of writing.
 fn plain(value: Value) -> Value {
-    let of_text = |text: String| match text.contains(steers) {
-        true => text.replace(steers, " "),
-        false => text,
-    };
     match value {
-        Value::String(text) => Value::String(of_text(text)),
+        Value::String(text) => Value::String(line(&text)),
         Value::Array(values) => values.into_iter().map(plain).collect(),
         Value::Object(values) => {
-            let values = values.into_iter().map(|(name, value)| (of_text(name), plain(value)));
+            let values = values.into_iter().map(|(name, value)| (line(&name), plain(value)));
             Value::Object(values.gather())
         }
         other => other,
@@ -109,14 +104,13 @@ impl Line {
             "the other end announces a message of {length} B; at most {MESSAGE_BYTES_MAX} B are \
              allowed"
         );
-        let mut body = vec![0; length];
-        read_by(&mut self.stream, &mut body, until)?;
-        let mut code = [0; CODE_BYTES];
-        read_by(&mut self.stream, &mut code, until)?;
-        let right = self.codes.of(!self.is_near, self.heard, &body).verify_slice(&code);
+        let mut message = vec![0; length + CODE_BYTES];
+        read_by(&mut self.stream, &mut message, until)?;
+        let (body, code) = message.split_at(length);
+        let right = self.codes.of(!self.is_near, self.heard, body).verify_slice(code);
         ensure!(right.is_ok(), CHANGED);
         self.heard += 1;
-        match heard(&body).context("the other end sent an invalid message")? {
+        match heard(body).context("the other end sent an invalid message")? {
             Word::Said(value) => {
                 serde_json::from_value(value).context("the other end sent an unexpected message")
             }
@@ -220,35 +214,37 @@ pub(super) fn read_by(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::preamble::{Codes, Gate, Secret};
+    use super::super::preamble::Codes;
+    use super::super::preamble::tests::{TOKEN, gate};
     use super::{CHANGED, Line, framed};
     use std::io::Write;
     use std::net::TcpStream;
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    fn secret() -> Secret {
-        Secret::of(&"5a".repeat(16)).expect("a token")
-    }
-
     /// Of line 1.
     pub(in super::super) fn codes() -> Codes {
-        Gate::new(secret()).codes(1)
+        gate(TOKEN).codes(1)
+    }
+
+    /// A far end's line whose near end has said this; and that end.
+    pub(in super::super) fn after(said: &[u8]) -> (Line, UnixStream) {
+        let (far, mut near) = UnixStream::pair().expect("two ends");
+        near.write_all(said).expect("it has room");
+        (Line::new(TcpStream::from(OwnedFd::from(far)), codes(), false), near)
     }
 
     /// An attacker on the way without the secret: repeats, leaves out and changes messages.
     #[test]
     fn a_message_that_is_not_the_other_ends_next_one_is_told() {
         let hear = |said: &[u8]| {
-            let (near, far) = UnixStream::pair().expect("two ends");
-            (&far).write_all(said).expect("says");
-            let stream = TcpStream::from(std::os::fd::OwnedFd::from(near));
-            let mut line = Line::new(stream, codes(), false);
+            let (mut line, _near) = after(said);
             let mut heard = || line.hear::<u64>(Duration::from_millis(30));
             [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
         };
         let said = |number: u32, from_near, nth, body: &str| {
-            framed(&Gate::new(secret()).codes(number), from_near, nth, body.as_bytes())
+            framed(&gate(TOKEN).codes(number), from_near, nth, body.as_bytes())
         };
         let (five, six) = (said(1, true, 0, r#"{"Said":5}"#), said(1, true, 1, r#"{"Said":6}"#));
         assert_eq!(hear(&[&five[..], &six].concat()), [Ok(5), Ok(6)]);

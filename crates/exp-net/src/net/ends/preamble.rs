@@ -41,22 +41,6 @@ pub(super) enum Stranger {
     Used,
 }
 
-pub(super) struct Secret(Vec<u8>);
-
-impl Secret {
-    /// From an endpoint's token, in hexadecimal.
-    pub(super) fn of(token: &str) -> Result<Secret> {
-        let digits = token.as_bytes().chunks(2).map(|two| {
-            let text = std::str::from_utf8(two).ok()?;
-            u8::from_str_radix(text, 16).ok()
-        });
-        let bytes: Option<Vec<u8>> = digits.collect();
-        let bytes = bytes.context("the far end's token is not hexadecimal")?;
-        ensure!((16..=32).contains(&bytes.len()), "the far end's token has {} bytes", bytes.len());
-        Ok(Secret(bytes))
-    }
-}
-
 /// What makes and checks the codes of one line's messages: with the round's secret over the line's
 /// number, the direction, how many messages went before, and the message, so that none is changed,
 /// left out, or said again on this line or another one.
@@ -83,13 +67,19 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(secret: Secret) -> Gate {
-        Gate {
-            keyed: <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret.0)
-                .expect("a secret fits BLAKE2s"),
-            used: Vec::new(),
-            expected: None,
-        }
+    /// Of the secret that an endpoint's token is, in hexadecimal.
+    pub(super) fn of(token: &str) -> Result<Gate> {
+        let digits = token.as_bytes().chunks(2).map(|two| {
+            let text = std::str::from_utf8(two).ok()?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        let secret: Option<Vec<u8>> = digits.collect();
+        let secret = secret.context("the far end's token is not hexadecimal")?;
+        let count = secret.len();
+        ensure!((16..=32).contains(&count), "the far end's token has {count} bytes");
+        let keyed =
+            <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret).expect("a secret fits BLAKE2s");
+        Ok(Gate { keyed, used: Vec::new(), expected: None })
     }
 
     pub(super) fn preamble(&self, purpose: Purpose, number: u32) -> [u8; PREAMBLE_BYTES] {
@@ -161,13 +151,14 @@ impl Gate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Gate, PREAMBLE_BYTES, Purpose, Secret, Stranger};
+pub(super) mod tests {
+    use super::{Gate, PREAMBLE_BYTES, Purpose, Stranger};
 
-    const TOKEN: &str = "00112233445566778899aabbccddeeff";
+    pub(in super::super) const TOKEN: &str = "00112233445566778899aabbccddeeff";
+    pub(in super::super) const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
 
-    fn gate(token: &str) -> Gate {
-        Gate::new(Secret::of(token).expect("a token"))
+    pub(in super::super) fn gate(token: &str) -> Gate {
+        Gate::of(token).expect("a token")
     }
 
     #[test]
@@ -218,7 +209,7 @@ mod tests {
     #[test]
     fn another_secret_or_purpose_is_a_stranger() {
         let mut far = gate(TOKEN);
-        let other = gate("ffeeddccbbaa99887766554433221100");
+        let other = gate(OTHER_TOKEN);
         let said = other.preamble(Purpose::Data, 1);
         assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Code));
         let said = gate(TOKEN).preamble(Purpose::Data, 1);
@@ -230,7 +221,7 @@ mod tests {
         for wrong in
             ["", "00", "zz112233445566778899aabbccddeeff", "é0112233445566778899aabbccddeef"]
         {
-            assert!(Secret::of(wrong).is_err(), "{wrong}");
+            assert!(Gate::of(wrong).is_err(), "{wrong}");
         }
     }
 }

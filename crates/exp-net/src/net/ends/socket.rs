@@ -1,7 +1,7 @@
 //! How the near end reaches the far end, and the data sockets of one line, as both ends make them.
 
 use super::line::Asked;
-use super::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
+use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use super::{DATAGRAM_AGAIN, Door, Line, PATIENCE, address, empty};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, FarEnd};
@@ -144,7 +144,7 @@ impl Dial {
         let address = far.addrs.first().context("the far end reported no address")?;
         Ok(Dial {
             address: address.parse().context("parsing the far end's address")?,
-            gate: Gate::new(Secret::of(&far.token)?),
+            gate: Gate::of(&far.token)?,
             next: 0,
         })
     }

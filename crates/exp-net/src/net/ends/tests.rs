@@ -3,8 +3,8 @@
 mod fuzz;
 
 use super::line::framed;
-use super::line::tests::codes;
-use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
+use super::line::tests::{after, codes};
+use super::{Dial, Door, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
 use bench::experiment::fixtures::{calibrated, rehearsal};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
@@ -356,12 +356,9 @@ fn a_door_waits_for_nobody_for_ever() {
 #[test]
 fn nothing_that_is_heard_steers_a_terminal() {
     let hear = |message: &serde_json::Value| {
-        let (near, far) = UnixStream::pair().expect("two ends");
-        let body = message.to_string();
-        (&far).write_all(&framed(&codes(), true, 0, body.as_bytes())).expect("says");
-        Line::new(TcpStream::from(std::os::fd::OwnedFd::from(near)), codes(), false)
-            .hear::<std::collections::BTreeMap<String, String>>(PATIENCE)
-            .map_err(|error| format!("{error:#}"))
+        let (mut line, _near) = after(&framed(&codes(), true, 0, message.to_string().as_bytes()));
+        let told = line.hear::<std::collections::BTreeMap<String, String>>(PATIENCE);
+        told.map_err(|error| format!("{error:#}"))
     };
     let bad = "x\u{1b}[2J\u{202e}y";
     let said = hear(&serde_json::json!({"Said": {bad: bad, "plain µ": "é"}})).expect("heard");
@@ -383,12 +380,8 @@ fn nothing_that_is_heard_steers_a_terminal() {
 /// Lines whose other end does wrong.
 #[test]
 fn a_line_takes_only_whole_messages_in_time() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listens");
-    let address = listener.local_addr().expect("an address");
     let hear = |said: &[u8], keep: bool| {
-        let mut other = TcpStream::connect(address).expect("connects");
-        let mut line = Line::new(listener.accept().expect("accepts").0, codes(), false);
-        other.write_all(said).expect("says");
+        let (mut line, other) = after(said);
         let held = keep.then_some(other);
         let told = line.hear::<u64>(Duration::from_millis(30));
         drop(held);
@@ -405,8 +398,7 @@ fn a_line_takes_only_whole_messages_in_time() {
     {
         hear(said, keep).expect_err("is wrong");
     }
-    let other = TcpStream::connect(address).expect("connects");
-    let mut line = Line::new(listener.accept().expect("accepts").0, codes(), false);
+    let (mut line, other) = after(&[]);
     line.tell(&vec![0_u8; 70_000]).expect_err("is too long");
     assert!(line.is_open() && line.is_quiet());
     drop(other);

@@ -10,7 +10,7 @@ use metal::deadline::Deadline;
 use metal::icmp::{Access, Answer, Echo};
 use metal::sleep;
 use record::case::Case;
-use record::key::Value;
+use record::key::Put;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -249,17 +249,14 @@ fn write(case: &Case, seen: Seen, access: Access, bench: &mut Bench) -> Result<(
         Access::Datagram => "datagram",
         Access::Raw => "raw",
     };
-    case.at.insert("access".to_owned(), Value::from(access));
+    case.at.put("access", access);
     let sent = seen.trips.len() as u64 + seen.lost;
     let notes = notes(&case, &seen);
-    for (metric, values) in [("round_trip", seen.trips), ("kernel_round_trip", seen.in_kernel)] {
-        let samples = record_with_lost(bench, &case, metric, values, seen.lost)?;
-        if metric == "round_trip" {
-            samples.notes.extend(notes.iter().cloned());
-            samples.set_quantities([("timeout_ns", seen.timeout_ns as f64)]);
-            samples.set_quantities(seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
-        }
-    }
+    let samples = record_with_lost(bench, &case, "round_trip", seen.trips, seen.lost)?;
+    samples.notes.extend(notes);
+    samples.set_quantities([("timeout_ns", seen.timeout_ns as f64)]);
+    samples.set_quantities(seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
+    record_with_lost(bench, &case, "kernel_round_trip", seen.in_kernel, seen.lost)?;
     bench.record(&case, "wake_up", seen.wake_ups)?;
     bench.record(&case, "loss", Values::batches(sent, vec![seen.lost as f64 / sent as f64]))?;
     Ok(())

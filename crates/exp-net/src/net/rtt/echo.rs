@@ -9,6 +9,7 @@ use laws::net::Protocol as Carrier;
 use laws::net::rtt::{Exchange, Protocol};
 use metal::deadline::Deadline;
 use metal::socket::{Wait, incoming_cpu, receive};
+use record::order::Gather;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::BTreeSet;
@@ -46,13 +47,6 @@ pub(super) struct Told {
     pub(super) softirq_cpus: BTreeSet<usize>,
 }
 
-/// What one connection's thread saw.
-struct Echoed {
-    messages: u64,
-    cpu_ns: u64,
-    softirq_cpu: Option<usize>,
-}
-
 /// Until then, and as long as the near end means to take, it is not looked for.
 const LOOK: Duration = Duration::from_millis(100);
 /// And one that polls, in questions.
@@ -83,13 +77,12 @@ pub(super) fn serve(
     let line = &call.line;
     let places = place::places(&cpus, place::is_free(&call.case));
     let echoed = place::at_once(&sockets, places, Ok, |socket| echo(socket, of, line, times))?;
-    let told = Told {
-        messages: echoed.iter().map(|one| one.messages).sum(),
-        cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
-        used: usage.end(),
-        cpu: place::only(&pinned),
-        softirq_cpus: echoed.iter().filter_map(|one| one.softirq_cpu).collect(),
-    };
+    let mut told = Told { used: usage.end(), cpu: place::only(&pinned), ..Told::default() };
+    for one in echoed {
+        told.messages += one.messages;
+        told.cpu_ns += one.cpu_ns;
+        told.softirq_cpus.extend(one.softirq_cpus);
+    }
     // Every message is a switch to this end and one from it.
     far.planned_switches(2 * told.messages);
     call.line.tell(&told)
@@ -152,7 +145,7 @@ fn echo(
     of: &Exchange,
     line: &Line,
     (look_after, until): (Duration, Instant),
-) -> Result<Echoed> {
+) -> Result<Told> {
     let datagrams = of.protocol == Protocol::Udp;
     let message = usize::try_from(of.message)?;
     let mut buffer = vec![1; message.max(64)];
@@ -200,22 +193,19 @@ fn echo(
         }
     }
     drop(deadline);
-    Ok(Echoed {
-        messages,
-        cpu_ns: first_ns.map_or(0, |first| cpu_ns() - first),
-        softirq_cpu: incoming_cpu(socket.as_fd()).unwrap_or(None),
-    })
+    let cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
+    let softirq_cpus = incoming_cpu(socket.as_fd()).unwrap_or(None).into_iter().gather();
+    Ok(Told { messages, cpu_ns, softirq_cpus, ..Told::default() })
 }
 
 /// A connection both of whose ends this thread holds.
 pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
     let (near, far) = own_pair(of.protocol).context("two sockets of one thread")?;
-    let trip = Trip::new(near, of.protocol, of.message, false, plan.clock)?;
-    trip.holding(far)
+    Trip::new(near, Some(far), of.protocol, of.message, false, plan.clock)
 }
 
 /// Two connected sockets on loopback, which accept only each other.
-fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
+pub(super) fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
     match protocol {
         Protocol::Unix => {
             let (near, far) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
@@ -273,7 +263,7 @@ pub(super) fn connect(
             (0..count).map(connect).collect::<Result<_>>()?
         }
     };
-    let trip = |socket| Trip::new(socket, of.protocol, of.message, of.polls(), plan.clock);
+    let trip = |socket| Trip::new(socket, None, of.protocol, of.message, of.polls(), plan.clock);
     sockets.into_iter().map(trip).collect()
 }
 

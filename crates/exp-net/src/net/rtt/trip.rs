@@ -33,6 +33,8 @@ const NS_PER_BYTE: f64 = 2.0 * 800.0;
 const LOOK: Duration = Duration::from_millis(20);
 /// So many lost datagrams in a row are a way that is closed.
 const LOST_IN_A_ROW: u32 = 3;
+/// For lost messages a loop may go on for so many windows more, and twice a time-out.
+const EXTRA_WINDOWS: f64 = 3.0;
 /// Room in the log for exchanges as short as this, in ns.
 const SHORTEST_NS: f64 = 500.0;
 
@@ -99,8 +101,10 @@ enum Came {
 }
 
 impl Trip {
+    /// `other`: the far end, where the same thread holds it.
     pub(super) fn new(
         socket: OwnedFd,
+        other: Option<OwnedFd>,
         protocol: Protocol,
         bytes: u64,
         polls: bool,
@@ -109,7 +113,7 @@ impl Trip {
         let bytes = usize::try_from(bytes)?;
         let mut trip = Trip {
             socket,
-            other: None,
+            other,
             datagrams: protocol == Protocol::Udp,
             wait: if polls { Wait::Never } else { Wait::Block },
             clock,
@@ -123,13 +127,6 @@ impl Trip {
         };
         trip.wait_at_most(trip.limit_ns)?;
         Ok(trip)
-    }
-
-    /// The same thread holds the far end as well.
-    pub(super) fn holding(mut self, other: OwnedFd) -> Result<Trip> {
-        self.other = Some(other);
-        self.wait_at_most(self.limit_ns)?;
-        Ok(self)
     }
 
     /// How long an answer is waited for. (Sending waits only where the far end takes nothing.)
@@ -155,16 +152,39 @@ impl Trip {
         Deadline::after(after).map(Some).context("a deadline")
     }
 
-    /// The warm-up: room for the timed exchanges, and the slowest of those before, in ns.
+    /// The warm-up: room for the timed exchanges, and the slowest of those before, in ns; of
+    /// datagrams some may be lost.
     fn warm(&mut self, plan: Plan) -> Result<(Ran, f64)> {
         let room = (plan.window_ns / SHORTEST_NS) as usize + 64;
         // Touched, so that no page is missing in the loop.
         let mut ran = Ran { ticks: vec![1; room], ..Ran::default() };
         ran.ticks.clear();
-        let deadline = self.deadline(WARM_UP_NS)?;
-        let slowest_ns = self.warm_up(plan)?;
-        drop(deadline);
-        Ok((ran, slowest_ns))
+        let _deadline = self.deadline(WARM_UP_NS)?;
+        let began = self.clock.start();
+        let mut last = began;
+        let mut slowest: u64 = 0;
+        let mut lost = 0;
+        for turn in 0..WARM_UP {
+            let came = self.exchange(last)?;
+            let now = self.clock.end();
+            match came {
+                Came::Back => {
+                    lost = 0;
+                    // The first one finds everything cold.
+                    if turn > 0 {
+                        slowest = slowest.max(now.saturating_sub(last));
+                    }
+                }
+                Came::TooLate => lost += 1,
+            }
+            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} were lost in a row");
+            last = now;
+            let longest_ns = WARM_UP_NS.min(plan.window_ns);
+            if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
+                break;
+            }
+        }
+        Ok((ran, self.clock.ns(slowest)))
     }
 
     fn run(&mut self, plan: Plan, mut ran: Ran, slowest_ns: f64) -> Result<Ran> {
@@ -196,35 +216,6 @@ impl Trip {
         Ok(ran)
     }
 
-    /// The slowest exchange before the timed ones, in ns; of datagrams some may be lost.
-    fn warm_up(&mut self, plan: Plan) -> Result<f64> {
-        let began = self.clock.start();
-        let mut last = began;
-        let mut slowest: u64 = 0;
-        let mut lost = 0;
-        for turn in 0..WARM_UP {
-            let came = self.exchange(last)?;
-            let now = self.clock.end();
-            match came {
-                Came::Back => {
-                    lost = 0;
-                    // The first one finds everything cold.
-                    if turn > 0 || WARM_UP == 1 {
-                        slowest = slowest.max(now.saturating_sub(last));
-                    }
-                }
-                Came::TooLate => lost += 1,
-            }
-            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} were lost in a row");
-            last = now;
-            let longest_ns = WARM_UP_NS.min(plan.window_ns);
-            if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
-                break;
-            }
-        }
-        Ok(self.clock.ns(slowest))
-    }
-
     /// One exchange after another, or each after a pause: a blocking end sleeps in it, a polling
     /// end keeps its CPU awake. What waits for a lost one is not part of the window.
     fn timed<const IS_SPARSE: bool>(
@@ -237,7 +228,8 @@ impl Trip {
         let pause = self.clock.ticks(pause_ns);
         let mut last = self.clock.start();
         let mut until = last + self.clock.ticks(plan.window_ns);
-        let last_end = until + self.extra_ticks(plan);
+        let last_end =
+            until + self.clock.ticks(EXTRA_WINDOWS * plan.window_ns) + 2 * self.patience_ticks;
         while last < until && ran.ticks.len() < room {
             let mut start = last;
             if IS_SPARSE {
@@ -255,13 +247,6 @@ impl Trip {
             }
         }
         Ok(())
-    }
-
-    /// How much longer than its window the loop may go on for lost messages.
-    fn extra_ticks(&self, plan: Plan) -> u64 {
-        /// Three windows, and twice a time-out.
-        const WINDOWS: f64 = 3.0;
-        self.clock.ticks(WINDOWS * plan.window_ns) + 2 * self.patience_ticks
     }
 
     fn pause(&self, until: u64, pause_ns: f64) -> Result<()> {

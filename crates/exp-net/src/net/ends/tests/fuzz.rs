@@ -1,24 +1,16 @@
 //! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line.
 //! They run as the agent's do (`agent::tests::fuzz`), and for as long.
 
-use super::{TcpStream, UnixStream};
+use crate::net::ends::PATIENCE;
 use crate::net::ends::line::Asked;
 use crate::net::ends::line::framed;
-use crate::net::ends::line::tests::codes;
-use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose, Secret};
-use crate::net::ends::{Line, PATIENCE};
+use crate::net::ends::line::tests::{after, codes};
+use crate::net::ends::preamble::tests::{OTHER_TOKEN, TOKEN, gate};
+use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use session::fixtures::fuzz::{bytes, fuzz};
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::os::fd::OwnedFd;
 
-const TOKEN: &str = "00112233445566778899aabbccddeeff";
-const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
 const PURPOSES: [Purpose; 4] = [Purpose::Line, Purpose::Data, Purpose::Datagram, Purpose::Answer];
-
-fn gate(token: &str) -> Gate {
-    Gate::new(Secret::of(token).expect("a token"))
-}
 
 #[test]
 fn only_preambles_of_the_secret_are_let_in_and_each_once() {
@@ -68,10 +60,8 @@ fn what_is_said_by_a_line_is_a_message_or_told_as_none() {
         framed(&[b'['; 4000]),
     ];
     fuzz(1000, corpus, bytes, |input, _| {
-        let (near, mut other) = UnixStream::pair().expect("two ends");
-        other.write_all(input).expect("it has room");
+        let (mut line, other) = after(input);
         drop(other);
-        let mut line = Line::new(TcpStream::from(OwnedFd::from(near)), codes(), false);
         let mut messages = 0;
         loop {
             match line.hear::<Asked>(PATIENCE) {

@@ -1,4 +1,5 @@
 use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
+use crate::net::rtt::echo::own_pair;
 use bench::measure::Clock;
 use laws::net::rtt::Protocol;
 use metal::place::allowed;
@@ -29,18 +30,6 @@ fn a_message_is_known_by_its_number() {
     assert!(!is_same(&sent, &back));
 }
 
-/// Two sockets that know each other.
-fn pair() -> (UdpSocket, UdpSocket) {
-    let bind = || UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
-    let (near, far) = (bind(), bind());
-    let meet = |one: &UdpSocket, other: &UdpSocket| {
-        one.connect(other.local_addr().expect("an address")).expect("connects");
-    };
-    meet(&near, &far);
-    meet(&far, &near);
-    (near, far)
-}
-
 /// What a way does with a message.
 enum Way {
     Through,
@@ -52,7 +41,8 @@ enum Way {
 /// Runs one connection against a far end that does with each message, by its number, what `way`
 /// says.
 fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::Result<super::Ran> {
-    let (near, far) = pair();
+    let (near, far) = own_pair(Protocol::Udp)?;
+    let far = UdpSocket::from(far);
     let cpus = allowed().expect("CPUs");
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -72,7 +62,7 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::
                 far.send(&message[..bytes]).expect("sends");
             }
         });
-        let mut trip = Trip::new(near.into(), Protocol::Udp, 64, polls, plan.clock)?;
+        let mut trip = Trip::new(near, None, Protocol::Udp, 64, polls, plan.clock)?;
         // Else three lost ones of the warm-up take as many seconds.
         trip.wait_at_most(5e7)?;
         let mut trips = [trip];
@@ -153,7 +143,8 @@ fn another_message_of_a_stream_fails() {
                 let _ = far.write_all(&message);
             }
         });
-        let trip = Trip::new(near.into(), Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
+        let trip =
+            Trip::new(near.into(), None, Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
         all(&mut [trip], (&cpus[..1], false), PLAN)
     });
     told.expect_err("is seen");
