@@ -115,27 +115,15 @@ mod shape;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
-use anyhow::{Result, bail};
-use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, Offer, Params, Preset, Site,
-    Skip, ViewCard,
-};
-use bench::measure::{Bench, FarEnd};
-use bench::{metrics, params, settings};
+use bench::experiment::{CaseId, FAR, FAR_PARAM};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use ends::is_rate;
 use laws::Law;
 use laws::net::Protocol;
 use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Streams, Transfer};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Put;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
 use stats::steady::BLOCKS;
-use std::time::Duration;
 
 bench::experiment!(Bandwidth);
 

@@ -113,29 +113,18 @@ mod sources;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, one_series};
+use bench::experiment::FAR_PARAM;
+use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, FarEnd, WrongResult};
-use bench::{metrics, params, settings};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use host::ports::{self, Ports};
 use laws::net::Ends;
 use laws::net::connect::{self as law, Closer, Connections, Listener};
 use opening::Unanswered;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Put;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use record::unit::Unit;
 use rounds::Round;
 use sources::{Sources, is_no_port, most_in_round};
 use std::io;
-use std::time::Duration;
 
 bench::experiment!(Connect);
 

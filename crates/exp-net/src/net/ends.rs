@@ -19,20 +19,18 @@ pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
 pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern, send_whole};
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::Fields;
 use bench::measure::FarEnd;
+use bench::prelude::*;
 use line::Asked;
 use metal::wait::{readable, which_readable};
 use preamble::Gate;
-use record::case::Case;
 use serde::de::DeserializeOwned;
 use socket2::{Domain, Protocol, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Nothing on a line, and no connection, is waited for longer.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -68,25 +68,14 @@ mod tests;
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, one_series};
+use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer,
-    Params, Preset, Site, Skip, ViewCard,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, FarEnd};
-use bench::{metrics, params, settings};
+use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::loaded::{self as law, Beside, Direction};
 use laws::net::{Ends, Protocol};
 use near::Party;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Put;
-use record::metric::Metric;
-use record::unit::Unit;
-use std::time::Duration;
 
 bench::experiment!(Loaded);
 

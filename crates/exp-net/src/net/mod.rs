@@ -4,13 +4,9 @@
 pub(crate) mod ends;
 mod place;
 
-use anyhow::Result;
-use bench::experiment::contract::Facts;
-use bench::experiment::{Offer, unknown};
-use bench::measure::{Bench, Values};
+use bench::prelude::*;
 use laws::Law;
-use record::case::Case;
-use record::event::{Prediction, Samples};
+use record::event::Samples;
 use stats::histogram::Histogram as Distribution;
 
 /// The largest datagram by IPv4, which R3 sent: 65,535 less both heads.

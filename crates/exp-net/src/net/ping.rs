@@ -74,26 +74,15 @@
 
 mod measured;
 
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, one_series};
+use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Params,
-    Preset, Site, Skip, ViewCard, windows_round_cost,
-};
-use bench::measure::Bench;
-use bench::{metrics, params, settings};
+use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, windows_round_cost};
+use bench::prelude::*;
 use host::net::Echoes as Granted;
 use laws::net::ping::{self as law, Echoes, Ip};
 use laws::net::rtt::Arrivals;
 use laws::net::{Protocol, Transport, Way};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Put;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
 use std::net::IpAddr;
-use std::time::Duration;
 
 bench::experiment!(Ping);
 

@@ -1,18 +1,16 @@
 //! Where both ends run, which is a case and never an accident, and what one takes of its CPUs while
 //! it sends and receives.
 
-use anyhow::{Context, Result, ensure};
 use bench::experiment::placement::far_cpu;
-use bench::experiment::{Fields, Site, Skip};
-use bench::measure::{Bench, FarEnd, beside};
+use bench::measure::{FarEnd, beside};
 use bench::pair::Class;
+use bench::prelude::*;
 use laws::net::Ends;
 use metal::clock::{Clock, syscall_clock_gettime};
 use metal::place::{current_cpu, pin};
 use metal::process;
-use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::{FREE, PLACEMENT, Put, Value};
+use record::key::{FREE, PLACEMENT};
 use record::order::Gather;
 use serde::{Deserialize, Serialize};
 
@@ -264,12 +262,10 @@ fn net_rx(softirqs: &str) -> Vec<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::{Usage, Used, listed, net_rx, place_all, softirq_ns};
-    use bench::experiment::Fields;
     use bench::experiment::fixtures::recorded;
+    use bench::prelude::*;
     use laws::net::Ends;
     use laws::net::connect::{Connections, Listener};
-    use record::case::{Case, Order, Series};
-    use record::key::Value;
     use std::hint::black_box;
 
     #[test]

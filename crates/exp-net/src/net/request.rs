@@ -74,25 +74,15 @@ mod party;
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, one_series};
+use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, FAR_PARAM, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    chosen,
-};
-use bench::link::RoundOrder;
-use bench::measure::{Bench, FarEnd};
-use bench::{metrics, params, settings};
+use bench::experiment::{FAR_PARAM, chosen};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::request::{self as law, Asked, Load, Requests, Schedule, closed_rate};
 use laws::net::{Ends, Protocol};
 use party::Party;
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::metric::Metric;
-use record::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 bench::experiment!(Request);
 

@@ -81,24 +81,16 @@ mod trip;
 use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
-use anyhow::{Context, Result};
-use bench::experiment::contract::{Experiment, Facts, one_series};
+use bench::experiment::FAR_PARAM;
+use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-};
-use bench::measure::{Bench, Declared, FarEnd};
-use bench::{metrics, params, settings};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use echo::{Ask, Told, alone, connect};
 use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
 use laws::net::rtt::Receiver::{self, Polling};
 use laws::net::rtt::{self as law, Arrivals, By, End, Exchange};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key_figure::KeyFigure;
-use record::metric::Metric;
-use std::time::Duration;
 use trip::{Plan, Trip};
 
 bench::experiment!(Rtt);

@@ -24,17 +24,11 @@
 //! DESIGN §4.2.
 
 use crate::net::ends::{Dial, Door, PATIENCE};
-use anyhow::{Result, ensure};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, FAR_PARAM, Field, Fields, Preset, Site, predicted};
-use bench::measure::{Bench, FarEnd};
-use bench::{case, metrics, params, settings, symbols};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::key::Value;
-use record::metric::Metric;
+use bench::experiment::FAR_PARAM;
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 bench::experiment!(Echo);
 

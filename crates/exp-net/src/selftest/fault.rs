@@ -20,15 +20,7 @@
 //! ## Sources
 //! DESIGN §4.2.
 
-use anyhow::{Result, anyhow, bail};
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Fields, Offer, Params, Preset, Site, Skip, predicted, unknown};
-use bench::measure::Bench;
-use bench::{case, metrics, symbols};
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
-use record::metric::Metric;
-use std::time::Duration;
+use bench::prelude::*;
 
 bench::experiment!(Fault);
 

@@ -19,19 +19,12 @@
 //! ## Sources
 //! DESIGN §3, §6.
 
-use anyhow::{Context, Result, ensure};
-use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::{Card, Domain, Hazards, Need, Preset, Site, predicted};
-use bench::link::RoundOrder;
-use bench::measure::Bench;
-use bench::{metrics, settings};
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
-use record::metric::Metric;
+use bench::experiment::contract::Files;
+use bench::prelude::*;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 bench::experiment!(OneFile);
 

@@ -20,15 +20,9 @@
 //! ## Sources
 //! DESIGN §4.3.
 
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Preset, Site, ViewCard, predicted};
-use bench::measure::{Bench, Declared, Values};
-use bench::{metrics, settings};
-use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::metric::Metric;
-use std::time::{Duration, Instant};
+use bench::prelude::*;
+use record::event::{Isolation, Repeat};
+use std::time::Instant;
 
 bench::experiment!(Pulse);
 

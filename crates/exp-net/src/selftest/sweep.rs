@@ -20,19 +20,11 @@
 //! ## Sources
 //! DESIGN §3.
 
-use anyhow::Result;
-use bench::experiment::contract::{Experiment, Facts, one_series};
-use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, Known, Offer, Params, Preset, Site, Skip, ViewCard,
-    predicted,
-};
-use bench::measure::{Bench, Values};
-use bench::{case, metrics};
-use record::case::{Case, Order, Series};
-use record::event::{Prediction, Repeat};
-use record::metric::Metric;
+use bench::experiment::CaseId;
+use bench::experiment::contract::one_series;
+use bench::prelude::*;
+use record::event::Repeat;
 use record::order::InOrder;
-use std::time::Duration;
 
 bench::experiment!(Sweep);
 

@@ -6,14 +6,11 @@ use super::send::send;
 use super::shape::{Ask, Datagrams, NUMBER_BYTES, RUN_MAX, Received, Sent, Shape, limited};
 use crate::net::ends::{Call, Dial, Door, PATIENCE};
 use crate::net::place::{Turns, Used, listed, near_cpus, pin_far};
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Declared, FarEnd, Values, WrongResult};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::bandwidth::{Bytes, Direction, Transfer};
 use laws::net::{Ends, Protocol};
-use record::case::Case;
-use record::key::{Put, Value};
 use record::note::Notes;
-use std::time::Duration;
 
 /// A rate of a window as long as this may be that of a device, a token bucket or congestion
 /// control.

@@ -5,12 +5,11 @@ use super::ends::RUN_AT;
 use crate::net::{DATAGRAM_BYTES_MAX, place, tell};
 use Count::{All, Doubling, One, OneAndTwo};
 use bench::experiment::contract::one_series;
-use bench::experiment::{Offer, Params, Preset, Site, Skip};
+use bench::prelude::*;
 use laws::net::Ends;
 use laws::net::Protocol::{self, Tcp, Udp};
 use laws::net::bandwidth::Transfer::{self, AlreadyThere, Fixed1M, Fixed16M, Steady, ThereAndBack};
 use laws::net::bandwidth::{Bytes, Direction, Streams};
-use record::case::Case;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -5,19 +5,18 @@ use super::ends::{processor, remarks};
 use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, filled, is_timeout};
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::place::{Usage, Used};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Clock, Gate, Values, beside};
+use bench::measure::{Gate, beside};
+use bench::prelude::*;
 use laws::net::Protocol;
 use laws::net::bandwidth::{Direction, Transfer};
 use metal::backlog::{is_refusal, unread_bytes};
-use record::case::Case;
 use serde::{Deserialize, Serialize};
 use stats::trend;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A transfer of fixed size takes no longer, or its case fails.
 const TRANSFER_MAX: Duration = Duration::from_secs(15);

@@ -4,18 +4,16 @@
 
 use crate::net::ends::Socket;
 use crate::net::place::{Used, is_free, places};
-use anyhow::{Context, Result};
+use bench::prelude::*;
 use laws::net::bandwidth::Bytes;
 use laws::net::{Ends, Protocol};
 use metal::backlog;
-use record::case::Case;
 use record::order::Gather;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use stats::steady::Steady;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
 
 /// No call waits longer for the other end: one that says and takes nothing for so long is gone, or
 /// the way to it is cut.
@@ -300,10 +298,9 @@ pub(super) fn is_timeout(error: &io::Error) -> bool {
 mod tests {
     use super::{Numbers, Shape, WINDOW, filled};
     use crate::net::bandwidth::shape::Datagrams;
-    use bench::experiment::Fields;
+    use bench::prelude::*;
     use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
     use laws::net::{Ends, Protocol};
-    use record::case::Case;
 
     fn shape(ends: Ends, streams: u64) -> Shape {
         let of = Bytes {

@@ -4,18 +4,16 @@ use super::reports::Served;
 use super::shape::{Begun, Enough};
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Call, Door, NO_PORTS};
-use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{recorded, set};
-use bench::experiment::{Fields, Preset, Site};
 use bench::link::Done;
+use bench::prelude::*;
 use laws::net::bandwidth::{Bytes, Transfer};
-use record::case::Case;
 use record::event::Samples;
 use session::fixtures::{Rehearsed, offered};
 use session::plan::case_ns;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The metric of a stream, and how long it goes on, in cases of an offer.
 fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bool, u64)> {

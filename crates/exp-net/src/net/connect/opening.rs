@@ -3,8 +3,7 @@
 
 use super::sources::{Sources, told};
 use crate::net::place::thread_cpu_ns;
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Clock;
+use bench::prelude::*;
 use metal::connection::{State, state};
 use metal::{raw, tcp};
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Opener<'round> {

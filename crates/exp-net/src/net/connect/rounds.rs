@@ -7,16 +7,14 @@ use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place;
-use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::placement;
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use host::ports::Ports;
 use laws::net::Ends;
 use laws::net::connect::{Connections, Listener};
-use record::case::Case;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Counters of two CPUs must agree to a hundredth of this window, or both ends read
 /// CLOCK_MONOTONIC.

@@ -167,9 +167,8 @@ mod tests {
     use super::{
         ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told, void,
     };
-    use anyhow::Context;
+    use bench::prelude::*;
     use host::ports::Ports;
-    use std::collections::BTreeMap;
     use std::io;
     use std::net::{IpAddr, Ipv4Addr};
 

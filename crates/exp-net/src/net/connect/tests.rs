@@ -5,18 +5,16 @@ use super::sources::Sources;
 use super::{CARD, EXPERIMENT};
 use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused, bound};
-use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Peer, Preset, Site};
-use bench::link::RoundOrder;
-use bench::measure::{Clock, FarEnd};
+use bench::experiment::{AnyExperiment, Peer};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use host::ports::Ports;
 use laws::net::connect::Closer;
-use record::case::Case;
 use session::fixtures::{check, here, offered, params};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
 

@@ -3,19 +3,18 @@
 use super::line::Asked;
 use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use super::{DATAGRAM_AGAIN, Door, Line, PATIENCE, address, empty};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Clock, FarEnd};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::Protocol;
 use metal::deadline::Deadline;
 use metal::socket::{incoming_cpu, send};
 use metal::wait::readable;
-use record::case::Case;
 use record::order::InOrder;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What the far end says first where the near end connects to its door.
 pub const NO_PORTS: [u16; 0] = [];

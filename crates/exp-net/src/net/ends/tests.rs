@@ -5,21 +5,19 @@ mod fuzz;
 use super::line::framed;
 use super::line::tests::{after, codes};
 use super::{Dial, Door, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
-use anyhow::{Result, ensure};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{calibrated, rehearsal};
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::link::frame::{receive, send};
-use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use bench::measure::{Bench, FarEnd};
-use record::case::{Case, Order, Series};
+use bench::link::{Done, Endpoint, FromWorker, ToWorker};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use record::event::{Calibration, Samples};
-use record::key::CaseId;
 use session::fixtures::{Rehearsed, here, offered};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Runs a far end in a thread, and `near` with where it listens in another; the session drains
 /// after it.
@@ -357,7 +355,7 @@ fn a_door_waits_for_nobody_for_ever() {
 fn nothing_that_is_heard_steers_a_terminal() {
     let hear = |message: &serde_json::Value| {
         let (mut line, _near) = after(&framed(&codes(), true, 0, message.to_string().as_bytes()));
-        let told = line.hear::<std::collections::BTreeMap<String, String>>(PATIENCE);
+        let told = line.hear::<BTreeMap<String, String>>(PATIENCE);
         told.map_err(|error| format!("{error:#}"))
     };
     let bad = "x\u{1b}[2J\u{202e}y";

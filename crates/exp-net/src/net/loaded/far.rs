@@ -4,18 +4,17 @@
 
 use crate::net::ends::{Call, Door, Line, NO_PORTS, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, Usage, Used, only, pin_far, placed};
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Clock, FarEnd, Finally, beside};
+use bench::measure::{FarEnd, Finally, beside};
+use bench::prelude::*;
 use laws::net::Protocol;
 use laws::net::loaded::{Beside, Direction};
-use record::case::Case;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// More streams each way are not served.
 const STREAMS_MAX: usize = 256;

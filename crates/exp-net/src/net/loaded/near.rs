@@ -4,17 +4,14 @@ use super::far::{Counted, Said, Told, Traffic, Window, during, streams};
 use crate::net::Events;
 use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, near_cpus, only, placed};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::prelude::*;
 use laws::net::loaded::{Beside, Direction};
 use metal::tcp;
-use record::case::{Case, Series};
 use socket2::SockRef;
 use stats::quantile::median;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 const WARM_UP: usize = 32;
 /// Round trips alone, and beside the traffic, at least.

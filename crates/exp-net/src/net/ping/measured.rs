@@ -1,19 +1,15 @@
 //! Echoes sent, awaited and written down.
 
 use crate::net::record_with_lost;
-use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Values};
+use bench::prelude::*;
 use laws::net::ping::{Echoes, Ip};
 use laws::net::rtt::Arrivals;
 use metal::clock::{self, monotonic_ns, monotonic_raw_ns, vdso_clock_gettime};
 use metal::deadline::Deadline;
 use metal::icmp::{Access, Answer, Echo};
 use metal::sleep;
-use record::case::Case;
-use record::key::Put;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
 /// An echo is lost after so many times the slowest of the warm-up, within these limits, in ns.
 const LOST_AFTER: u64 = 50;

@@ -1,11 +1,10 @@
 use super::{CARD, EXPERIMENT};
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
 use bench::experiment::fixtures::{self, recorded};
-use bench::experiment::{AnyExperiment, Known, Preset, Site};
+use bench::prelude::*;
 use host::net::Echoes;
-use record::case::Case;
-use record::event::{Prediction, Samples};
-use record::key::Key;
+use record::event::Samples;
 use session::fixtures::{check, offered, params, skipped, smoke};
 
 #[test]

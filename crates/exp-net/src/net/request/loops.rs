@@ -5,8 +5,7 @@
 
 use super::connection::Connection;
 use crate::net::Events;
-use anyhow::{Context, Result, ensure};
-use bench::measure::Clock;
+use bench::prelude::*;
 use laws::net::request::Schedule;
 
 /// The first request is due so long after the loop begins, in ns.

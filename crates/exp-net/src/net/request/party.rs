@@ -7,19 +7,17 @@ use super::loops::{Account, Near, Trip, due};
 use super::{longest_ns, window_ns};
 use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, Socket};
 use crate::net::place::{Usage, Used, near_cpus, pin_far};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, FarEnd, Values};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::request::{Asked, Requests, Schedule};
 use metal::readiness::Readiness;
 use metal::socket::incoming_cpu;
-use record::case::{Case, Series};
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use stats::quantile::median;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 /// Requests before the first that counts.
 const WARM_UP: usize = 64;

@@ -4,13 +4,10 @@ use super::echo::Told;
 use super::trip::Ran;
 use crate::net::place::{Used, listed};
 use crate::net::record_with_lost;
-use anyhow::{Result, ensure};
-use bench::measure::{Bench, Declared, Values};
+use bench::prelude::*;
 use laws::net::Ends;
 use laws::net::rtt::{Exchange, Protocol};
-use record::case::Case;
 use record::event::Samples;
-use record::key::Put;
 
 /// Writes a case down. `ran`: each connection's thread at the near end; `used`: what the kernel did
 /// beside there; `told`: the far end's counts, none where one thread is both.

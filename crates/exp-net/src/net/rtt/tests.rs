@@ -3,15 +3,13 @@ use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, Rtt, connect, fresh};
 use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
 use crate::net::ends::{Dial, Line, PATIENCE};
-use anyhow::{Result, ensure};
-use bench::experiment::contract::Experiment;
+use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{predicted, recorded, set};
-use bench::experiment::{AnyExperiment, Fields, Preset};
-use bench::measure::{Clock, FarEnd};
+use bench::measure::FarEnd;
+use bench::prelude::*;
 use laws::net::Ends;
 use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
-use record::case::Case;
 use session::fixtures::{here, offered, params};
 use std::time::Instant;
 

@@ -2,8 +2,7 @@
 
 use crate::net::ends::{pattern, send_whole};
 use crate::net::place::{at_once, places, thread_cpu_ns as cpu_ns};
-use anyhow::{Context, Result, ensure};
-use bench::measure::Clock;
+use bench::prelude::*;
 use laws::net::rtt::Protocol;
 use metal::deadline::Deadline;
 use metal::socket::{Wait, incoming_cpu, receive, send};
@@ -11,7 +10,6 @@ use metal::{clock, sleep};
 use socket2::SockRef;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 /// Exchanges before the timed ones: slow start, lazily made state of both kernels, cold caches.
 const WARM_UP: u64 = 32;

@@ -1,11 +1,10 @@
 use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
 use crate::net::rtt::echo::own_pair;
-use bench::measure::Clock;
+use bench::prelude::*;
 use laws::net::rtt::Protocol;
 use metal::place::allowed;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 const PLAN: Plan = Plan { window_ns: 2e7, pause_ns: None, clock: Clock::Monotonic };
 
@@ -40,7 +39,7 @@ enum Way {
 
 /// Runs one connection against a far end that does with each message, by its number, what `way`
 /// says.
-fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::Result<super::Ran> {
+fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> Result<super::Ran> {
     let (near, far) = own_pair(Protocol::Udp)?;
     let far = UdpSocket::from(far);
     let cpus = allowed().expect("CPUs");
