@@ -1,6 +1,6 @@
 //! The evidence: every verdict on each node and link, with what it rests on.
 
-use super::answer::{by, by_place, charge, figure, interval, sure_of, tone, value};
+use super::answer::{by, by_place, charge, figure, interval, sure, tone, value};
 use super::names::{at, ends, span};
 use super::nodes::z;
 use super::{View, left_out};
@@ -56,7 +56,7 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
             Cell::of(predicted.map(|ends| span(ends, verdict.unit))),
             Cell::plain(z(evidence.z)),
             Cell::plain(chance(evidence.q)),
-            sure_of(view, verdict),
+            sure(view, verdict, true),
         ])
     });
     let headings = [

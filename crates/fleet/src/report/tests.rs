@@ -147,9 +147,7 @@ fn few_nodes_are_compared_with_the_prediction_alone() {
     let sweep = sweep(&Fleet::healthy(6));
     let view = view(&sweep);
     let text = markdown::whole(&build(&view, true));
-    for part in
-        ["only with the prediction", "in 6 nodes with fewer than five peers", "not compared"]
-    {
+    for part in ["only with the prediction", "6 nodes with fewer than five peers", "not compared"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("| as its peers |"), "{text}");
