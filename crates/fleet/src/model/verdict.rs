@@ -55,15 +55,16 @@ pub struct Standing {
 }
 
 /// What is compared over nodes: a figure of nodes, or what pairs say of one of their ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subject {
     /// The figure.
     pub key: Key,
-    /// Which end of pairs.
+    /// Which end of pairs, for a node.
     pub role: Role,
-    /// Whether the scatter of its rounds is compared, not its level.
+    /// Whether the scatter of its rounds is worse, not its level.
     pub is_scatter: bool,
-    /// Unit of the figure.
+    /// Unit of the evidence's values.
     pub unit: Unit,
     /// Direction of improvement.
     pub better: Better,
@@ -142,17 +143,8 @@ pub struct Verdict {
     /// Which node or link.
     pub at: At,
     /// The figure.
-    pub key: Key,
-    /// Which end of pairs, for a node.
-    pub role: Role,
-    /// Whether the scatter of its rounds is worse, not its level.
-    pub is_scatter: bool,
-    /// Unit of the evidence's values.
-    pub unit: Unit,
-    /// Direction of improvement.
-    pub better: Better,
-    /// Class of the figure.
-    pub kind: Kind,
+    #[serde(flatten)]
+    pub subject: Subject,
     /// How many times worse than its peers: above 1. From the second measurement where there is one.
     pub factor: f64,
     /// 95 % interval of `factor`.

@@ -184,17 +184,17 @@ pub(super) fn tone(charge: Charge) -> Tone {
 
 pub(super) fn figure(view: &View, verdict: &Verdict) -> String {
     let end = match verdict.at {
-        At::Node(_) => names::role(verdict.role),
+        At::Node(_) => names::role(verdict.subject.role),
         At::Link(..) => "",
     };
-    format!("{}{end}", view.titles.key(&verdict.key))
+    format!("{}{end}", view.titles.key(&verdict.subject.key))
 }
 
 /// `1.41× slower`.
 pub(super) fn by(verdict: &Verdict) -> String {
-    match verdict.is_scatter {
+    match verdict.subject.is_scatter {
         true => times(verdict.factor, "the scatter"),
-        false => times(verdict.factor, worse(verdict.unit, verdict.better)),
+        false => times(verdict.factor, worse(verdict.subject.unit, verdict.subject.better)),
     }
 }
 
@@ -205,9 +205,9 @@ pub(super) fn interval(verdict: &Verdict) -> String {
 
 /// A value of the evidence; of scatter a share.
 pub(super) fn value(verdict: &Verdict, value: f64) -> String {
-    match verdict.is_scatter {
+    match verdict.subject.is_scatter {
         true => format!("± {}", percent(value)),
-        false => shown(value, None, verdict.unit).value,
+        false => shown(value, None, verdict.subject.unit).value,
     }
 }
 
@@ -269,10 +269,11 @@ fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String
 fn what_to_do(at: At, verdict: &Verdict) -> &'static str {
     match (verdict.charge, at) {
         (Charge::Suspect, _) => ADVICE_SUSPECT,
-        _ if verdict.is_scatter => ADVICE_UNSTABLE,
+        _ if verdict.subject.is_scatter => ADVICE_UNSTABLE,
         (_, At::Link(..)) => ADVICE_LINK,
         (_, At::Node(_)) => {
-            let own = |(start, _): &&(&str, &str)| verdict.key.experiment.starts_with(start);
+            let own =
+                |(start, _): &&(&str, &str)| verdict.subject.key.experiment.starts_with(start);
             ADVICE.iter().find(own).map_or(ADVICE_ELSE, |(_, text)| text)
         }
     }

@@ -86,7 +86,7 @@ fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
 fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
     let judgement = &view.judgement;
     let accused: BTreeSet<&record::key::Key> =
-        judgement.verdicts.iter().map(|verdict| &verdict.key).gather();
+        judgement.verdicts.iter().map(|verdict| &verdict.subject.key).gather();
     let mut subjects: Vec<usize> = (0..judgement.subjects.len()).collect();
     subjects.retain(|at| !judgement.subjects[*at].is_scatter);
     let all = subjects.len();

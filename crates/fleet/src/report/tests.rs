@@ -137,7 +137,7 @@ fn what_scatters_is_stated_as_scatter_and_what_is_slower_as_a_level() {
     assert!(text.contains("2.25× slower") && !text.contains("± 12"), "{text}");
     let unstable = |of: &&mut Verdict| of.charge == Charge::Unstable;
     let verdict = view.judgement.verdicts.iter_mut().find(unstable).unwrap();
-    (verdict.charge, verdict.is_scatter) = (Charge::Suspect, true);
+    (verdict.charge, verdict.subject.is_scatter) = (Charge::Suspect, true);
     let text = markdown::whole(&build(&view, true));
     assert!(text.contains("2.25× the scatter") && text.contains("± 12"), "{text}");
 }
