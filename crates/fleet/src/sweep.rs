@@ -254,6 +254,14 @@ pub struct Absent {
     pub lost: bool,
 }
 
+impl Absent {
+    /// All of a node's part of a phase; the node is not lost.
+    pub fn new(rank: u32, phase: Stage, why: impl Into<String>) -> Absent {
+        let (to, step, experiment, why) = (None, None, None, why.into());
+        Absent { rank, to, phase, step, experiment, why, lost: false }
+    }
+}
+
 /// A phase began or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

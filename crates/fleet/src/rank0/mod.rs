@@ -13,7 +13,7 @@ use crate::recipe::Recipe;
 use crate::sweep::{Absent, End, Event, Node, Phase, Purpose, Stage};
 use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
-use members::{Member, State};
+use members::{Given, Member, State};
 pub use pairs::HOST;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -270,7 +270,7 @@ impl Rank0 {
     fn leave(&mut self, why: Option<String>) {
         let all: Vec<u32> = self.members.keys().copied().collect();
         for rank in all {
-            self.order(rank, Order::Leave { why: why.clone() });
+            self.order(rank, Order::Leave { why: why.clone() }, Vec::new());
         }
     }
 
@@ -295,8 +295,7 @@ impl Rank0 {
     }
 
     fn absent(&mut self, rank: u32, phase: Stage, why: String, lost: bool) {
-        let absent = Absent { rank, to: None, phase, step: None, experiment: None, why, lost };
-        self.write(Event::Absent(absent));
+        self.write(Event::Absent(Absent { lost, ..Absent::new(rank, phase, why) }));
     }
 
     /// The phase that the sweep is in.
@@ -310,12 +309,11 @@ impl Rank0 {
     }
 
     /// Gives a node something to do, which it does once, also where its connection breaks.
-    fn order(&mut self, rank: u32, order: Order) -> Option<u64> {
+    fn order(&mut self, rank: u32, order: Order, jobs: Vec<u32>) {
         let id = self.work.next_id();
-        let member = self.members.get_mut(&rank)?;
-        member.order = Some((id, order.clone()));
+        let Some(member) = self.members.get_mut(&rank) else { return };
+        member.order = Some(Given { id, order: order.clone(), jobs });
         self.send(rank, Message::Order { id, order });
-        Some(id)
     }
 
     /// Address at which a node's children find it.
