@@ -69,7 +69,7 @@ impl Rank0 {
     }
 
     /// A node is connected to `to`.
-    pub fn attached(&mut self, rank: u32, to: u32, now: Duration) {
+    pub(super) fn attached(&mut self, rank: u32, to: u32, now: Duration) {
         self.now = now;
         self.settle_at(rank, to);
         self.tick(now);
@@ -91,7 +91,7 @@ impl Rank0 {
     }
 
     /// The connection between a node and its parent ended: it and all nodes below it may come back.
-    pub fn detached(&mut self, rank: u32, from: u32, now: Duration) {
+    pub(super) fn detached(&mut self, rank: u32, from: u32, now: Duration) {
         self.now = now;
         if self.parents.get(&rank) != Some(&from) {
             return;
