@@ -65,6 +65,25 @@ pub struct Header {
     pub simulated: bool,
 }
 
+impl Header {
+    /// What was asked for, by name, for a reader.
+    pub fn asked(&self) -> [(&'static str, String); 6] {
+        let selected = |selectors: &[String]| match selectors.is_empty() {
+            true => "all of the preset".to_owned(),
+            false => selectors.join(" "),
+        };
+        let Loads { bisection, incast, outcast } = self.loads;
+        [
+            ("experiments", selected(&self.selectors)),
+            ("pair experiments", selected(&self.pair_selectors)),
+            ("steps", self.steps.to_string()),
+            ("bisection steps", bisection.to_string()),
+            ("incast steps", incast.to_string()),
+            ("outcast steps", outcast.to_string()),
+        ]
+    }
+}
+
 /// Steps that load what several pairs share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
