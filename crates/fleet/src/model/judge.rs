@@ -57,11 +57,9 @@ fn standings(first: &First) -> Vec<Standing> {
             let test = tests.next_if(|test| (test.field, test.row) == (at, row));
             standings.push(Standing {
                 rank: of.rank,
-                stratum: field.stratum,
                 subject: field.subject,
                 factor: (of.x - centre).exp(),
                 z: test.map(|test| test.z),
-                p: test.map(|test| test.p),
                 peers: field.rows.len() - 1,
             });
         }

@@ -38,8 +38,6 @@ pub enum Role {
 pub struct Standing {
     /// The node.
     pub rank: u32,
-    /// Index of its stratum in [`Judgement::strata`].
-    pub stratum: usize,
     /// Index of the figure in [`Judgement::subjects`].
     pub subject: usize,
     /// How many times worse than the centre of its peers: 2 is half the rate or twice the latency,
@@ -48,8 +46,6 @@ pub struct Standing {
     /// Distance from the centre in robust standard deviations, positive where worse; absent below
     /// five peers.
     pub z: Option<f64>,
-    /// Probability that a healthy node stands as badly by chance, one-sided; absent with `z`.
-    pub p: Option<f64>,
     /// Number of peers.
     pub peers: usize,
 }
@@ -183,8 +179,6 @@ pub struct Below {
 /// How slow a node must be to be found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detectable {
-    /// Index of the stratum in [`Judgement::strata`].
-    pub stratum: usize,
     /// Index of the figure in [`Judgement::subjects`].
     pub subject: usize,
     /// Class of the figure.
