@@ -17,7 +17,6 @@ use crate::wire::{Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
 use lines::Lines;
 use members::{Given, Member, State};
-pub use pairs::HOST;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
