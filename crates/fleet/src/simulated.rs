@@ -315,7 +315,7 @@ impl<'a> World<'a> {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         match up {
             Up::Hello(hello) => node.relay.child(link, &hello, "simulated"),
-            up => node.relay.from_child(link, up),
+            up => node.relay.child_says(link, up),
         }
         self.act_of(rank);
     }
@@ -335,7 +335,7 @@ impl<'a> World<'a> {
                 }
             }
             Down::Refused { .. } => self.kill(rank),
-            down => node.relay.from_parent(down),
+            down => node.relay.parent_says(down),
         }
         self.act_of(rank);
     }

@@ -65,8 +65,10 @@ fn lost(sweep: &Sweep) -> BTreeSet<u32> {
 
 /// By stratum and experiment how ordinary the nodes are: in how many figures they are suspects, and the
 /// sum of their distances from the centre.
-fn ordinary(first: &First) -> HashMap<(usize, &str), BTreeMap<u32, (usize, f64)>> {
-    let mut nodes: HashMap<_, BTreeMap<u32, (usize, f64)>> = HashMap::new();
+type Ordinary<'a> = HashMap<(usize, &'a str), BTreeMap<u32, (usize, f64)>>;
+
+fn ordinary(first: &First) -> Ordinary<'_> {
+    let mut nodes = Ordinary::new();
     let chosen: BTreeSet<usize> = first.chosen.iter().copied().gather();
     for (at, test) in first.tests.iter().enumerate() {
         let subject = first.subject(test.field);
