@@ -203,7 +203,7 @@ pub fn push<Out: Write>(writer: &mut Writer<Out>, sweep: &Sweep) -> io::Result<(
     }
     for (number, verdict) in fleet::model::verdicts(sweep).iter().enumerate() {
         let row = numbered(of_sweep(&id, verdict), number);
-        writer.push(&VERDICT, &with_params(row, &verdict.key.case))?;
+        writer.push(&VERDICT, &with_params(row, &verdict.subject.key.case))?;
     }
     Ok(())
 }

@@ -105,7 +105,7 @@ impl Drawn {
     }
 
     /// What a node reports of an order; `None` of one that asks for no report.
-    pub fn report(&self, rank: u32, order: u64, what: &Order) -> Option<Report> {
+    pub(crate) fn report(&self, rank: u32, order: u64, what: &Order) -> Option<Report> {
         Some(match what {
             Order::Alone { again, .. } => Report::Alone {
                 order,

@@ -5,7 +5,8 @@ use crate::sweep::{
     Stage,
 };
 use record::key::{CaseId, Key};
-use record::metric::{Better, Kind};
+use record::metric::Better;
+use record::metric::Kind::{self, Hardware, Io, Os};
 use record::seal::seal;
 use record::unit::Unit;
 use stats::draw::Draw;
@@ -163,19 +164,14 @@ impl Fleet {
         let planted = planted.map(|(.., factor)| factor).product::<f64>();
         let changed = self.changed.iter().filter(|(id, _)| *id == of.id);
         let factor = planted * changed.map(|(_, factor)| factor).product::<f64>();
-        let is_it =
-            |other: &OfNode| (other.id, other.case, other.metric) == (of.id, of.case, of.metric);
-        let what = OF_NODES.iter().position(is_it).unwrap_or(0);
+        let what = OF_NODES.iter().position(|other| other == of).unwrap_or(0);
         let speed = factor.ln() + self.own(rank, what as u64) + of.scatter * draw.normal() / 2.0;
-        let value = match (self.is_first_kind(rank), of.better) {
-            (true, Better::Lower) => of.value * (-speed).exp(),
-            (true, _) => of.value * speed.exp(),
-            (false, Better::Lower) => of.value * 0.8 * (-speed).exp(),
-            (false, _) => of.value * 1.6 * speed.exp(),
-        };
+        let (sign, second) = if of.better == Better::Lower { (-1.0, 0.8) } else { (1.0, 1.6) };
+        let kind = if self.is_first_kind(rank) { 1.0 } else { second };
+        let value = of.value * kind * (sign * speed).exp();
         Event::Figure(Figure {
             rank,
-            key: key(of.id, of.case, of.metric),
+            key: of.key(),
             unit: of.unit,
             better: of.better,
             kind: of.kind,
@@ -193,14 +189,10 @@ impl Fleet {
     /// One experiment that a node cannot run.
     fn absent(&self) -> Option<Event> {
         (self.size > NO_DISK && self.lost.is_some()).then(|| {
+            let why = "no directory on a disk: name one with --dir";
             Event::Absent(Absent {
-                rank: NO_DISK,
-                to: None,
-                phase: Stage::Alone,
-                step: None,
                 experiment: Some("fs.read".to_owned()),
-                why: "no directory on a disk: name one with --dir".to_owned(),
-                lost: false,
+                ..Absent::new(NO_DISK, Stage::Alone, why)
             })
         })
     }
@@ -211,16 +203,9 @@ impl Fleet {
         for step in 0..steps {
             let gone = self.lost.filter(|_| step >= LOST_AT);
             if let Some(rank) = self.lost.filter(|_| step == LOST_AT) {
-                events.push(Event::Absent(Absent {
-                    rank,
-                    to: None,
-                    phase: Stage::Pairs,
-                    step: Some(step),
-                    experiment: None,
-                    why: "the connection to rank 0 ended; the node did not return within 30 s"
-                        .to_owned(),
-                    lost: true,
-                }));
+                let why = "the connection to rank 0 ended; the node did not return within 30 s";
+                let absent = Absent::new(rank, Stage::Pairs, why);
+                events.push(Event::Absent(Absent { step: Some(step), lost: true, ..absent }));
             }
             for (from, to) in self.matching(step, draw) {
                 if gone.is_some_and(|gone| gone == from || gone == to) {
@@ -301,7 +286,7 @@ impl Fleet {
             purpose,
             from,
             to,
-            key: key(of.id, of.case, of.metric),
+            key: of.key(),
             unit: of.unit,
             better: of.better,
             estimate: estimate(of.value * (sign * speed).exp(), of.scatter),
@@ -337,9 +322,11 @@ const LOST_AT: u32 = 4;
 const NO_DISK: u32 = 5;
 
 /// A figure that nodes have.
+#[derive(PartialEq)]
 struct OfNode {
     id: &'static str,
-    case: &'static [(&'static str, &'static str)],
+    /// `op=read level=DRAM`.
+    case: &'static str,
     metric: &'static str,
     unit: Unit,
     better: Better,
@@ -348,103 +335,60 @@ struct OfNode {
     scatter: f64,
 }
 
-type Case = &'static [(&'static str, &'static str)];
-
-const fn hardware(
+const fn of(
+    kind: Kind,
     id: &'static str,
-    case: Case,
+    case: &'static str,
     metric: &'static str,
     (unit, better): (Unit, Better),
     value: f64,
 ) -> OfNode {
-    OfNode { id, case, metric, unit, better, kind: Kind::Hardware, value, scatter: 0.008 }
+    let scatter = if matches!(kind, Hardware) { 0.008 } else { 0.02 };
+    OfNode { id, case, metric, unit, better, kind, value, scatter }
 }
 
-const fn software(
-    (id, kind): (&'static str, Kind),
-    case: Case,
-    metric: &'static str,
-    (unit, better): (Unit, Better),
-    value: f64,
-) -> OfNode {
-    OfNode { id, case, metric, unit, better, kind, value, scatter: 0.02 }
-}
-
+const HZ: (Unit, Better) = (Unit::Hz, Better::Higher);
+const FLOPS: (Unit, Better) = (Unit::FlopPerS, Better::Higher);
 const RATE: (Unit, Better) = (Unit::BPerS, Better::Higher);
 const TIME: (Unit, Better) = (Unit::Ns, Better::Lower);
+const SHARE: (Unit, Better) = (Unit::Ratio, Better::Lower);
 
 const OF_NODES: [OfNode; 12] = [
-    hardware("clock.rate", &[], "core_frequency", (Unit::Hz, Better::Higher), 3.4e9),
-    hardware(
-        "cpu.peak",
-        &[("op", "fma"), ("type", "f64"), ("threads", "all")],
-        "flop_rate",
-        (Unit::FlopPerS, Better::Higher),
-        2.6e12,
-    ),
-    hardware("memory.latency", &[("level", "L2")], "level_latency", TIME, 3.4),
-    hardware("memory.latency", &[("level", "L3")], "level_latency", TIME, 13.6),
-    hardware("memory.latency", &[("level", "DRAM")], "level_latency", TIME, 108.0),
-    hardware(
-        "memory.bandwidth",
-        &[("op", "read"), ("level", "DRAM"), ("threads", "all")],
-        "bandwidth",
-        RATE,
-        1.82e11,
-    ),
-    hardware(
-        "memory.bandwidth",
-        &[("op", "triad"), ("stores", "regular"), ("threads", "all")],
-        "bandwidth",
-        RATE,
-        1.31e11,
-    ),
-    software(("os.syscall", Kind::Os), &[("call", "getpid")], "latency", TIME, 92.0),
-    software(("os.syscall", Kind::Os), &[("call", "open")], "latency", TIME, 1310.0),
-    software(
-        ("os.process", Kind::Os),
-        &[("call", "fork"), ("pages", "base")],
-        "reaped",
-        TIME,
-        171_000.0,
-    ),
-    software(
-        ("fs.read", Kind::Io),
-        &[("pattern", "random"), ("mode", "direct")],
-        "latency_per_block",
-        TIME,
-        84_000.0,
-    ),
-    software(
-        ("noise.activity", Kind::Os),
-        &[("cpu", "quietest")],
-        "lost",
-        (Unit::Ratio, Better::Lower),
-        0.004,
-    ),
+    of(Hardware, "clock.rate", "", "core_frequency", HZ, 3.4e9),
+    of(Hardware, "cpu.peak", "op=fma type=f64 threads=all", "flop_rate", FLOPS, 2.6e12),
+    of(Hardware, "memory.latency", "level=L2", "level_latency", TIME, 3.4),
+    of(Hardware, "memory.latency", "level=L3", "level_latency", TIME, 13.6),
+    of(Hardware, "memory.latency", "level=DRAM", "level_latency", TIME, 108.0),
+    of(Hardware, "memory.bandwidth", READ, "bandwidth", RATE, 1.82e11),
+    of(Hardware, "memory.bandwidth", TRIAD, "bandwidth", RATE, 1.31e11),
+    of(Os, "os.syscall", "call=getpid", "latency", TIME, 92.0),
+    of(Os, "os.syscall", "call=open", "latency", TIME, 1310.0),
+    of(Os, "os.process", "call=fork pages=base", "reaped", TIME, 171_000.0),
+    of(Io, "fs.read", "pattern=random mode=direct", "latency_per_block", TIME, 84_000.0),
+    of(Os, "noise.activity", "cpu=quietest", "lost", SHARE, 0.004),
 ];
 
+const READ: &str = "op=read level=DRAM threads=all";
+const TRIAD: &str = "op=triad stores=regular threads=all";
+
 const OF_PAIRS: [OfNode; 2] = [
-    rate(&[("far", "far"), ("protocol", "tcp"), ("direction", "up")]),
-    software(
-        ("net.rtt", Kind::Io),
-        &[("far", "far"), ("protocol", "tcp")],
-        "round_trip",
-        TIME,
-        31_000.0,
-    ),
+    rate("far=far protocol=tcp direction=up"),
+    of(Io, "net.rtt", "far=far protocol=tcp", "round_trip", TIME, 31_000.0),
 ];
 
 /// The rate of a pair whose far end sends.
-const PULLED: OfNode = rate(&[("far", "far"), ("protocol", "tcp"), ("direction", "down")]);
+const PULLED: OfNode = rate("far=far protocol=tcp direction=down");
 
-const fn rate(case: Case) -> OfNode {
-    software(("net.bandwidth", Kind::Io), case, "bandwidth", RATE, 2.9e9)
+const fn rate(case: &'static str) -> OfNode {
+    of(Io, "net.bandwidth", case, "bandwidth", RATE, 2.9e9)
 }
 
-fn key(id: &str, case: Case, metric: &str) -> Key {
-    let case = case.iter().fold(CaseId::new(), |case, (name, value)| case.with(name, *value));
-    Key::new(id, &case, metric)
+impl OfNode {
+    fn key(&self) -> Key {
+        let parts = self.case.split(' ').filter_map(|part| part.split_once('='));
+        let case = parts.fold(CaseId::new(), |case, (name, value)| case.with(name, value));
+        Key::new(self.id, &case, self.metric)
+    }
 }
 
 fn estimate(value: f64, scatter: f64) -> Estimate {

@@ -1,8 +1,8 @@
 //! Many machines: a sweep over a fleet, its record, and which node or link is slower than its peers.
 //!
 //! A sweep is N copies of `plumb fleet node`, started by whatever starts programs there ([`place`]).
-//! Rank 0 decides ([`rank0`]) what a [`recipe`] asks for, and writes the record ([`book`]); the
-//! others execute orders ([`wire`]) that reach them over a tree ([`tree`], [`relay`]). A node
+//! Rank 0 decides (`rank0`) what a [`recipe`] asks for, and writes the record ([`book`]); the
+//! others execute orders (`wire`) that reach them over a tree ([`tree`], `relay`). A node
 //! measures by starting its own binary ([`serve`]).
 #![forbid(unsafe_code)]
 
@@ -16,13 +16,13 @@ pub mod hosts;
 pub mod kubernetes;
 pub mod matchings;
 pub mod model;
-pub mod nodelist;
+mod nodelist;
 pub mod place;
 pub mod plan;
-pub mod rank0;
+mod rank0;
 pub mod read;
 pub mod recipe;
-pub mod relay;
+mod relay;
 pub mod report;
 pub mod secret;
 pub mod serve;
@@ -31,4 +31,4 @@ pub mod simulated;
 pub mod sweep;
 pub mod tree;
 mod values;
-pub mod wire;
+mod wire;

@@ -69,16 +69,11 @@ pub fn costs(recipe: &Recipe, takes: &Takes) -> Vec<Cost> {
         let of = edges.iter().filter(|(of, _)| of == purpose);
         let steps = of.clone().count() as u32;
         let measurements: u64 = of.map(|(_, step)| step.len() as u64).sum();
-        let expected_s = f64::from(steps) * takes.pair_s;
-        Cost {
-            phase: Stage::Pairs,
-            purpose: Some(*purpose),
-            steps,
-            measurements,
-            expected_s: (expected_s, expected_s),
-            at_most_s: f64::from(steps) * pair_at_most_s,
-            bytes: measurements * u64::from(takes.pair_figures) * FIGURE_BYTES,
-        }
+        let [expected_s, at_most_s] =
+            [takes.pair_s, pair_at_most_s].map(|each_s| f64::from(steps) * each_s);
+        let bytes = measurements * u64::from(takes.pair_figures) * FIGURE_BYTES;
+        let cost = cost(Stage::Pairs, steps, measurements, expected_s, at_most_s, bytes);
+        Cost { purpose: Some(*purpose), ..cost }
     };
     let before = [
         cost(Stage::Meet, 1, 0, JOIN_S * levels, limits.meet_s, nodes * HELLO_BYTES),

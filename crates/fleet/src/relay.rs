@@ -125,7 +125,7 @@ impl Relay {
     }
 
     /// A child says something. Whatever is not for rank 0 is dropped.
-    pub fn from_child(&mut self, link: Link, up: Up) {
+    pub fn child_says(&mut self, link: Link, up: Up) {
         match up {
             Up::Attached { rank, .. } => {
                 self.routes.learn(rank, link);
@@ -138,7 +138,7 @@ impl Relay {
     }
 
     /// The parent says something.
-    pub fn from_parent(&mut self, down: Down) {
+    pub fn parent_says(&mut self, down: Down) {
         let Down::Orders(orders) = down else { return };
         let mut passing: BTreeMap<Link, Vec<Addressed>> = BTreeMap::new();
         for addressed in orders {
@@ -198,8 +198,8 @@ mod tests {
     fn an_order_is_executed_once_and_a_report_repeated_until_it_is_written() {
         let mut node = Relay::new(3);
         node.attached(0, 7);
-        node.from_parent(order(3, 1));
-        node.from_parent(order(3, 1));
+        node.parent_says(order(3, 1));
+        node.parent_says(order(3, 1));
         assert_eq!(acts(&mut node), [Act::Start(1, Order::Gather)]);
         node.report(Report::Gathered { order: 1 });
         let [Act::Up(Up::Reports(first))] = &acts(&mut node)[..] else { panic!("one report") };
@@ -207,13 +207,13 @@ mod tests {
         node.attached(0, 7);
         assert_eq!(acts(&mut node), [Act::Up(Up::Reports(first.clone()))]);
         let written = Message::Written { number: 1 };
-        node.from_parent(Down::Orders(vec![Addressed { to: 3, message: written }]));
+        node.parent_says(Down::Orders(vec![Addressed { to: 3, message: written }]));
         node.detached();
         node.attached(0, 7);
         assert_eq!(acts(&mut node), []);
         // Another process of rank 0 counts anew.
         node.attached(0, 8);
-        node.from_parent(order(3, 1));
+        node.parent_says(order(3, 1));
         assert_eq!(acts(&mut node), [Act::Start(1, Order::Gather)]);
     }
 
@@ -221,15 +221,15 @@ mod tests {
     fn what_is_for_others_goes_to_the_child_that_reaches_them() {
         let mut node = Relay::new(1);
         node.attached(0, 7);
-        node.from_child(4, Up::Attached { rank: 17, to: 1 });
-        node.from_child(5, Up::Attached { rank: 273, to: 18 });
+        node.child_says(4, Up::Attached { rank: 17, to: 1 });
+        node.child_says(5, Up::Attached { rank: 273, to: 18 });
         acts(&mut node);
-        node.from_parent(order(273, 9));
-        node.from_parent(order(99, 10));
+        node.parent_says(order(273, 9));
+        node.parent_says(order(99, 10));
         let [Act::Down(5, Down::Orders(orders))] = &acts(&mut node)[..] else { panic!("one") };
         assert_eq!(orders[0].to, 273);
         node.child_closed(5);
-        node.from_parent(order(273, 9));
+        node.parent_says(order(273, 9));
         assert_eq!(acts(&mut node), []);
     }
 }

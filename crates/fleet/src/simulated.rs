@@ -10,8 +10,8 @@ use crate::read::Sweep;
 use crate::recipe::{Limits, Recipe, loads};
 use crate::relay::{Act as Does, Link, Relay};
 use crate::sweep::{Event, FLEET_FORMAT, Header};
-use crate::tree::{Routes, has_children};
-use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
+use crate::tree::has_children;
+use crate::wire::{Down, Hello, Order, Report, Up};
 use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ pub fn recipe(size: u32, seed: u64) -> Recipe {
     let header = Header {
         format: FLEET_FORMAT,
         id: "simulated".to_owned(),
-        plumb: "0.1.0".to_owned(),
+        plumb: PLUMB.to_owned(),
         size,
         preset: "rehearsal".to_owned(),
         steps,
@@ -63,6 +63,27 @@ pub fn recipe(size: u32, seed: u64) -> Recipe {
     let limits =
         Limits { meet_s: 60.0, grace_s: 10.0, alone_s: 60.0, pair_s: 20.0, gather_s: 30.0 };
     Recipe { header, limits }
+}
+
+/// Version of plumb on all nodes.
+const PLUMB: &str = "0.1.0";
+
+/// What a node says of itself.
+pub(crate) fn hello(rank: u32, size: u32) -> Hello {
+    Hello {
+        rank,
+        size,
+        instance: u64::from(rank) + 1,
+        plumb: PLUMB.to_owned(),
+        name: format!("n{rank}"),
+        machine: rank.to_string(),
+        // The address is the rank: that is how a child finds its parent.
+        address: IpAddr::from(rank.to_be_bytes()),
+        port: u16::from(has_children(rank, size)),
+        stratum: [("cpu".to_owned(), "drawn".to_owned())].gather(),
+        labels: BTreeMap::new(),
+        simulated: true,
+    }
 }
 
 /// Runs a sweep to its end, or until rank 0 is killed; `earlier` are the lines of a record that it
@@ -103,7 +124,7 @@ pub fn run(
         messages,
         is_over: world.is_over,
         connections: world.most,
-        connections_at_end: world.links.len(),
+        connections_at_end: world.rank0.connections(),
         wall_s: world.now.as_secs_f64(),
     }
 }
@@ -147,15 +168,11 @@ struct Node {
 struct World<'a> {
     drawn: &'a Drawn,
     size: u32,
-    plumb: String,
     rank0: Rank0,
     nodes: BTreeMap<u32, Node>,
     lines: BTreeMap<Link, Line>,
     last: Link,
     queue: VecDeque<Arrives>,
-    routes: Routes<Link>,
-    links: BTreeMap<u32, Link>,
-    reported: u64,
     now: Duration,
     events: Vec<Event>,
     is_over: bool,
@@ -169,42 +186,20 @@ impl<'a> World<'a> {
         let mut world = World {
             drawn,
             size,
-            plumb: recipe.header.plumb.clone(),
             rank0: Rank0::new(recipe.clone(), generation, sweep(earlier).as_ref()),
             nodes: (1..size).map(node).collect(),
             lines: BTreeMap::new(),
             last: 0,
             queue: (1..size).map(Arrives::Starts).collect(),
-            routes: Routes::new(),
-            links: BTreeMap::new(),
-            reported: 0,
             now: Duration::ZERO,
             events: earlier.to_vec(),
             is_over: false,
             most: 0,
         };
-        let own = world.hello(0);
-        world.rank0.joined(own, Clock::default(), Duration::ZERO);
+        let own = hello(0, size);
+        world.rank0.joined(None, own, Clock::default(), Duration::ZERO);
         world.act();
         world
-    }
-
-    fn hello(&self, rank: u32) -> Hello {
-        let port = u16::from(has_children(rank, self.size));
-        Hello {
-            rank,
-            size: self.size,
-            instance: u64::from(rank) + 1,
-            plumb: self.plumb.clone(),
-            name: format!("n{rank}"),
-            machine: rank.to_string(),
-            // The address is the rank: that is how a child finds its parent.
-            address: IpAddr::from(rank.to_be_bytes()),
-            port,
-            stratum: [("cpu".to_owned(), "drawn".to_owned())].gather(),
-            labels: BTreeMap::new(),
-            simulated: true,
-        }
     }
 
     /// Time passes until something is late; `false` where nothing ever is.
@@ -239,16 +234,6 @@ impl<'a> World<'a> {
         let Some(line) = self.lines.remove(&link) else { return };
         let other = if line.child == by { line.parent } else { line.child };
         self.queue.push_back(Arrives::Closed(link, other));
-        if by == 0 {
-            self.forget(link, line.child);
-        }
-    }
-
-    fn forget(&mut self, link: Link, child: u32) {
-        self.routes.forget(link);
-        if self.links.get(&child) == Some(&link) {
-            self.links.remove(&child);
-        }
     }
 
     fn open(&mut self, child: u32, parent: u32) {
@@ -257,7 +242,7 @@ impl<'a> World<'a> {
         if let Some(node) = self.nodes.get_mut(&child) {
             node.uplink = Some(self.last);
         }
-        let hello = Box::new(self.hello(child));
+        let hello = Box::new(hello(child, self.size));
         self.queue.push_back(Arrives::Up(self.last, Up::Hello(hello)));
     }
 
@@ -271,7 +256,7 @@ impl<'a> World<'a> {
             Arrives::Up(link, up) => {
                 let Some(line) = self.lines.get(&link).copied() else { return };
                 match line.parent {
-                    0 => self.at_root(link, line.child, up),
+                    0 => self.at_root(link, up),
                     parent => self.at_node(parent, link, up),
                 }
             }
@@ -281,9 +266,7 @@ impl<'a> World<'a> {
             }
             Arrives::Closed(link, at) => self.closed(link, at),
             Arrives::Done(0, _, report) => {
-                self.reported += 1;
-                let numbered = Numbered { from: 0, number: self.reported, report };
-                self.rank0.report(numbered, self.now);
+                self.rank0.own_report(report, self.now);
                 self.act();
             }
             Arrives::Done(rank, order, report) => {
@@ -296,14 +279,10 @@ impl<'a> World<'a> {
     }
 
     fn closed(&mut self, link: Link, at: u32) {
+        self.lines.remove(&link);
         if at == 0 {
-            let child = self.links.iter().find(|(_, own)| **own == link).map(|(rank, _)| *rank);
-            if let Some(child) = child {
-                self.forget(link, child);
-                self.rank0.detached(child, 0, self.now);
-                self.act();
-            }
-            return;
+            self.rank0.closed(link, self.now);
+            return self.act();
         }
         let Some(node) = self.nodes.get_mut(&at) else { return };
         if node.uplink == Some(link) {
@@ -316,30 +295,18 @@ impl<'a> World<'a> {
         self.act_of(at);
     }
 
-    fn at_root(&mut self, link: Link, child: u32, up: Up) {
+    fn at_root(&mut self, link: Link, up: Up) {
         match up {
             Up::Hello(hello) => match self.rank0.admit(&hello) {
                 Admission::Refused(why) => {
                     self.queue.push_back(Arrives::Down(link, Down::Refused { why }));
                 }
                 Admission::In => {
-                    self.links.insert(child, link);
-                    self.routes.learn(child, link);
-                    self.most = self.most.max(self.links.len());
-                    self.rank0.joined(*hello, Clock::default(), self.now);
+                    self.most = self.most.max(self.rank0.connections() + 1);
+                    self.rank0.joined(Some(link), *hello, Clock::default(), self.now);
                 }
             },
-            Up::Attached { rank, to } => {
-                self.routes.learn(rank, link);
-                self.rank0.attached(rank, to, self.now);
-            }
-            Up::Detached { rank, from } => self.rank0.detached(rank, from, self.now),
-            Up::Reports(reports) => {
-                for report in reports {
-                    self.rank0.report(report, self.now);
-                }
-            }
-            Up::Pong { .. } => {}
+            up => self.rank0.heard(link, up, self.now),
         }
         self.act();
     }
@@ -348,7 +315,7 @@ impl<'a> World<'a> {
         let Some(node) = self.nodes.get_mut(&rank) else { return };
         match up {
             Up::Hello(hello) => node.relay.child(link, &hello, "simulated"),
-            up => node.relay.from_child(link, up),
+            up => node.relay.child_says(link, up),
         }
         self.act_of(rank);
     }
@@ -368,7 +335,7 @@ impl<'a> World<'a> {
                 }
             }
             Down::Refused { .. } => self.kill(rank),
-            down => node.relay.from_parent(down),
+            down => node.relay.parent_says(down),
         }
         self.act_of(rank);
     }
@@ -405,22 +372,17 @@ impl<'a> World<'a> {
 
     /// Does what rank 0 decided.
     fn act(&mut self) {
-        let mut outbox: BTreeMap<Link, Vec<Addressed>> = BTreeMap::new();
         while let Some(act) = self.rank0.take() {
             match act {
                 Act::Write(event) => self.events.push(event),
                 Act::Sync | Act::Say(_) => {}
-                Act::Send(addressed) if addressed.to == 0 => {
-                    if let Message::Order { id, order } = addressed.message {
-                        self.start(0, id, &order);
-                    }
+                Act::Down(link, down) => self.queue.push_back(Arrives::Down(link, down)),
+                // What was said before arrives.
+                Act::Close(link) => {
+                    let child = self.lines.get(&link).map(|line| line.child);
+                    self.queue.extend(child.map(|child| Arrives::Closed(link, child)));
                 }
-                Act::Send(addressed) => {
-                    if let Some(link) = self.routes.to(addressed.to) {
-                        outbox.entry(link).or_default().push(addressed);
-                    }
-                }
-                Act::Place(rank, down) => self.place(rank, down),
+                Act::Start(id, order) => self.start(0, id, &order),
                 Act::Doubt(known) => {
                     let found = sweep(&self.events).map(|sweep| model::suspects(&sweep, known));
                     self.rank0.suspects(&found.unwrap_or_default(), self.now);
@@ -428,16 +390,6 @@ impl<'a> World<'a> {
                 Act::Over => self.is_over = true,
             }
         }
-        let outbox = outbox.into_iter();
-        self.queue.extend(outbox.map(|(link, all)| Arrives::Down(link, Down::Orders(all))));
-    }
-
-    fn place(&mut self, rank: u32, down: Down) {
-        let Some(link) = self.links.get(&rank).copied() else { return };
-        if matches!(down, Down::Move { .. }) {
-            self.forget(link, rank);
-        }
-        self.queue.push_back(Arrives::Down(link, down));
     }
 }
 

@@ -65,6 +65,25 @@ pub struct Header {
     pub simulated: bool,
 }
 
+impl Header {
+    /// What was asked for, by name, for a reader.
+    pub fn asked(&self) -> [(&'static str, String); 6] {
+        let selected = |selectors: &[String]| match selectors.is_empty() {
+            true => "all of the preset".to_owned(),
+            false => selectors.join(" "),
+        };
+        let Loads { bisection, incast, outcast } = self.loads;
+        [
+            ("experiments", selected(&self.selectors)),
+            ("pair experiments", selected(&self.pair_selectors)),
+            ("steps", self.steps.to_string()),
+            ("bisection steps", bisection.to_string()),
+            ("incast steps", incast.to_string()),
+            ("outcast steps", outcast.to_string()),
+        ]
+    }
+}
+
 /// Steps that load what several pairs share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -252,6 +271,14 @@ pub struct Absent {
     pub why: String,
     /// Whether the node is lost: it takes no part in what follows.
     pub lost: bool,
+}
+
+impl Absent {
+    /// All of a node's part of a phase; the node is not lost.
+    pub fn new(rank: u32, phase: Stage, why: impl Into<String>) -> Absent {
+        let (to, step, experiment, why) = (None, None, None, why.into());
+        Absent { rank, to, phase, step, experiment, why, lost: false }
+    }
 }
 
 /// A phase began or ended.

@@ -1,9 +1,10 @@
 //! The figures of a sweep by what they are of, node by node.
 
 use crate::read::Sweep;
-use crate::sweep::{Estimate, Pair, Purpose};
+use crate::sweep::{Estimate, Purpose};
 use record::key::Key;
 use record::metric::{Better, Kind};
+use record::order::Gather;
 use record::unit::Unit;
 use serde::Serialize;
 use stats::moments::Moments;
@@ -51,25 +52,41 @@ pub(crate) struct Value {
 
 type ByNode = BTreeMap<u32, Value>;
 
-/// All values that have a logarithm: of the phase `alone`, and of the matchings as the median over a
-/// node's partners.
+/// All values that have a logarithm: of the phase `alone` the last one of each node, and of the
+/// matchings the median over a node's partners.
 pub(crate) fn values(sweep: &Sweep) -> BTreeMap<What, (About, ByNode)> {
-    let mut all: BTreeMap<What, (About, ByNode)> = BTreeMap::new();
-    for figure in sweep.figures.iter().filter(|figure| figure.again == 0) {
-        if let Some(value) = value(&figure.estimate) {
-            let what = What { key: figure.key.clone(), side: Side::Alone };
-            let about = About { unit: figure.unit, better: figure.better, kind: figure.kind };
-            all.entry(what).or_insert((about, ByNode::new())).1.insert(figure.rank, value);
+    let mut all: BTreeMap<What, (About, BTreeMap<u32, Vec<Value>>)> = BTreeMap::new();
+    let mut add = |key: &Key, side: Side, about: About, rank: u32, estimate: &Estimate| {
+        let Some(value) = value(estimate) else { return };
+        let (_, by_rank) =
+            all.entry(What { key: key.clone(), side }).or_insert((about, BTreeMap::new()));
+        by_rank.entry(rank).or_default().push(value);
+    };
+    for of in sweep.figures.iter().filter(|figure| figure.again == 0) {
+        let about = About { unit: of.unit, better: of.better, kind: of.kind };
+        add(&of.key, Side::Alone, about, of.rank, &of.estimate);
+    }
+    for of in sweep.pairs.iter().filter(|pair| pair.purpose == Purpose::Matching) {
+        for (rank, side) in [(of.from, Side::Near), (of.to, Side::Far)] {
+            let about = About { unit: of.unit, better: of.better, kind: Kind::Io };
+            add(&of.key, side, about, rank, &of.estimate);
         }
     }
-    for (what, (about, by_rank)) in of_pairs(&sweep.pairs) {
-        let of_rank = |(rank, logs): (u32, Vec<f64>)| {
-            let variance = Moments::of(&logs).variance().unwrap_or(0.0) / logs.len() as f64;
-            Some((rank, Value { log: median(&logs)?, variance }))
-        };
-        all.insert(what, (about, by_rank.into_iter().filter_map(of_rank).collect()));
-    }
-    all
+    let of_node = |side: Side, values: &[Value]| {
+        if side == Side::Alone {
+            return values.last().copied();
+        }
+        let logs: Vec<f64> = values.iter().map(|value| value.log).collect();
+        let variance = Moments::of(&logs).variance().unwrap_or(0.0) / logs.len() as f64;
+        Some(Value { log: median(&logs)?, variance })
+    };
+    let by_node = |(what, (about, by_rank)): (What, (About, BTreeMap<u32, Vec<Value>>))| {
+        let values =
+            by_rank.iter().filter_map(|(rank, all)| Some((*rank, of_node(what.side, all)?)));
+        let values = values.gather();
+        (what, (about, values))
+    };
+    all.into_iter().map(by_node).gather()
 }
 
 /// The logarithm of an estimate; `None` of one that is not positive.
@@ -80,21 +97,4 @@ fn value(estimate: &Estimate) -> Option<Value> {
     let ends = estimate.ci.filter(|(low, high)| *low > 0.0 && high.is_finite());
     let error = ends.map_or(0.0, |(low, high)| (high / low).ln() / WIDTH_TO_ERROR);
     Some(Value { log: estimate.value.ln(), variance: error * error })
-}
-
-type ByRank = BTreeMap<u32, Vec<f64>>;
-
-/// The logarithms of each node's pairs, by the end that it was.
-fn of_pairs(pairs: &[Pair]) -> BTreeMap<What, (About, ByRank)> {
-    let mut all: BTreeMap<What, (About, ByRank)> = BTreeMap::new();
-    for pair in pairs.iter().filter(|pair| pair.purpose == Purpose::Matching) {
-        let Some(Value { log, .. }) = value(&pair.estimate) else { continue };
-        for (rank, side) in [(pair.from, Side::Near), (pair.to, Side::Far)] {
-            let what = What { key: pair.key.clone(), side };
-            let about = About { unit: pair.unit, better: pair.better, kind: Kind::Io };
-            let (_, by_rank) = all.entry(what).or_insert((about, BTreeMap::new()));
-            by_rank.entry(rank).or_default().push(log);
-        }
-    }
-    all
 }

@@ -26,7 +26,6 @@ pub struct Hello {
     pub size: u32,
     /// Drawn by the process when it starts: two processes with one rank differ.
     pub instance: u64,
-    /// Version of plumb.
     pub plumb: String,
     /// Name, as the engine calls it, or the host name.
     pub name: String,
@@ -51,13 +50,9 @@ pub enum Up {
     /// The first message of a connection.
     Hello(Box<Hello>),
     /// Answer to [`Down::Ping`]: its wall clock, in seconds since 1970.
-    Pong {
-        /// Seconds.
-        wall_s: f64,
-    },
+    Pong { wall_s: f64 },
     /// A node is connected to another one than rank 0.
     Attached {
-        /// The node.
         rank: u32,
         /// Its parent.
         to: u32,
@@ -83,15 +78,11 @@ pub enum Down {
         why: String,
     },
     /// Too many connect at once: it tries again after this time.
-    Later {
-        /// Seconds.
-        after_s: f64,
-    },
+    Later { after_s: f64 },
     /// Asks for a [`Up::Pong`].
     Ping,
     /// It takes part, over this connection.
     Welcome {
-        /// Name of the sweep.
         sweep: String,
         /// Drawn by the process of rank 0 when it starts.
         generation: u64,
@@ -102,7 +93,6 @@ pub enum Down {
         to: u32,
         /// Where it listens.
         at: SocketAddr,
-        /// Name of the sweep.
         sweep: String,
         /// As in [`Down::Welcome`].
         generation: u64,
@@ -114,20 +104,16 @@ pub enum Down {
 /// A report with its place among those of its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Numbered {
-    /// The node.
     pub from: u32,
     /// From 1, without a gap.
     pub number: u64,
-    /// The report.
     pub report: Report,
 }
 
 /// A message for a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Addressed {
-    /// The node.
     pub to: u32,
-    /// The message.
     pub message: Message,
 }
 
@@ -136,15 +122,11 @@ pub struct Addressed {
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// Reports up to this number are in the record.
-    Written {
-        /// The number.
-        number: u64,
-    },
+    Written { number: u64 },
     /// Something to do, in place of what the node does now.
     Order {
         /// From 1, each higher than those before.
         id: u64,
-        /// What.
         order: Order,
     },
 }
@@ -155,7 +137,6 @@ pub enum Message {
 pub enum Order {
     /// Measure this node by itself.
     Alone {
-        /// Preset by name.
         preset: String,
         /// Selectors; empty selects the preset's experiments.
         selectors: Vec<String>,
@@ -166,16 +147,13 @@ pub enum Order {
     },
     /// Be the far end of a pair, or of several at the same time.
     Listen {
-        /// The step.
         step: u32,
-        /// Number of near ends.
         nears: u32,
         /// It is given up after this time, in seconds.
         within_s: f64,
     },
     /// Be the near end of a pair.
     Reach {
-        /// The step.
         step: u32,
         /// Rank of the far end.
         far: u32,
@@ -186,9 +164,7 @@ pub enum Order {
         /// What it shares in the lock of a machine with the other near ends of its far end: they
         /// measure at the same time also where they are on one machine.
         token: Option<String>,
-        /// Preset by name.
         preset: String,
-        /// Selectors.
         selectors: Vec<String>,
         /// Whether the far end sends where rates are measured.
         pulls: bool,
@@ -222,9 +198,7 @@ impl fmt::Debug for OneTime {
 pub enum Report {
     /// All figures of a node by itself.
     Alone {
-        /// The order.
         order: u64,
-        /// The figures.
         figures: Vec<Figure>,
         /// Experiments without any figure, and why.
         absent: Vec<(String, String)>,
@@ -233,35 +207,18 @@ pub enum Report {
     },
     /// The far end of a pair listens.
     Listening {
-        /// The order.
         order: u64,
         /// Where, and with which key, for each near end.
         doors: Vec<(SocketAddr, OneTime)>,
     },
     /// All figures of a pair, as those of its near end.
-    Pair {
-        /// The order.
-        order: u64,
-        /// The figures.
-        figures: Vec<Figure>,
-    },
+    Pair { order: u64, figures: Vec<Figure> },
     /// Everything is reported.
-    Gathered {
-        /// The order.
-        order: u64,
-    },
+    Gathered { order: u64 },
     /// An order could not be executed.
-    Failed {
-        /// The order.
-        order: u64,
-        /// Why.
-        why: String,
-    },
+    Failed { order: u64, why: String },
     /// The node ends.
-    Leaves {
-        /// Why.
-        why: String,
-    },
+    Leaves { why: String },
 }
 
 /// Divides reports among frames. Errors: none; a report above the size has a frame of its own.

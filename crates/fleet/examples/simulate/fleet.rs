@@ -219,21 +219,16 @@ impl Fleet {
                 }
                 _ => 0.0,
             };
-            let level = ends + fault + contention;
-            let (key, better) = (noise.key.clone(), noise.better);
-            let estimate = noise.measured(level, &mut self.rng);
-            let unit = Unit::Ns;
-            let predicted = None;
             sweep.pairs.push(Pair {
                 step,
                 purpose,
                 from,
                 to,
-                key,
-                unit,
-                better,
-                estimate,
-                predicted,
+                key: noise.key.clone(),
+                unit: Unit::Ns,
+                better: noise.better,
+                estimate: noise.measured(ends + fault + contention, &mut self.rng),
+                predicted: None,
             });
         }
     }

@@ -3,7 +3,7 @@
 use super::fleet::{Fault, Fleet, Noise, met};
 use fastrand::Rng;
 use fleet::matchings::{matchings, steps_for};
-use fleet::model::{At, Charge, Detectable, Judgement, Role, Verdict, judge};
+use fleet::model::{At, Charge, Detectable, Judgement, Verdict, judge};
 use record::key::Key;
 use record::metric::Kind;
 use std::collections::BTreeSet;
@@ -108,8 +108,8 @@ fn open(judgement: &Judgement) -> [usize; 3] {
         suspects.filter(|of| is_it(of)).count()
     };
     [
-        open(|of| matches!(of.at, At::Node(_)) && of.role == Role::Alone),
-        open(|of| matches!(of.at, At::Node(_)) && of.role != Role::Alone),
+        open(|of| matches!(of.at, At::Node(_)) && of.subject.is_alone()),
+        open(|of| matches!(of.at, At::Node(_)) && !of.subject.is_alone()),
         open(|of| matches!(of.at, At::Link(..))),
     ]
 }
@@ -121,7 +121,7 @@ fn happened(judgement: &Judgement, noise: &[Noise], fault: Fault) -> bool {
     match fault {
         Fault::None => !accused.is_empty(),
         Fault::Figure(bad, figure, _) => {
-            accused.iter().any(|of| of.at == At::Node(bad) && of.key == noise[figure].key)
+            accused.iter().any(|of| of.at == At::Node(bad) && of.subject.key == noise[figure].key)
         }
         Fault::Link(from, to, _) => accused.iter().any(|of| of.at == At::Link(from, to)),
         Fault::Node(bad, _) => {

@@ -1,7 +1,7 @@
 //! What differs around two sweeps: how they were asked for, and what their nodes are.
 
 use crate::read::Sweep;
-use crate::sweep::Node;
+use crate::sweep::{Header, Node};
 use record::order::Gather;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,12 @@ pub struct Difference {
 
 /// What differs between two sweeps, first of the sweeps, then of the nodes that both have.
 pub(super) fn around(base: &Sweep, new: &Sweep, names: &[&str]) -> Vec<Difference> {
-    let asked = asked(base).into_iter().zip(asked(new));
+    let asked = |sweep: &Sweep| {
+        let Header { preset, starter, plumb, .. } = &sweep.header;
+        let own = [("starter", starter), ("plumb", plumb)].map(|(name, of)| (name, of.clone()));
+        std::iter::once(("preset", preset.clone())).chain(sweep.header.asked()).chain(own)
+    };
+    let asked = asked(base).zip(asked(new));
     let of_sweeps = asked.filter(|(one, other)| one != other).map(|((name, base), (_, new))| {
         Difference { name: name.to_owned(), base, new, nodes: None }
     });
@@ -40,25 +45,6 @@ pub(super) fn around(base: &Sweep, new: &Sweep, names: &[&str]) -> Vec<Differenc
         nodes: Some(count),
     });
     of_sweeps.chain(of_nodes).collect()
-}
-
-fn asked(sweep: &Sweep) -> [(&'static str, String); 9] {
-    let header = &sweep.header;
-    let listed = |selectors: &[String]| match selectors.is_empty() {
-        true => "all of the preset".to_owned(),
-        false => selectors.join(" "),
-    };
-    [
-        ("preset", header.preset.clone()),
-        ("experiments", listed(&header.selectors)),
-        ("pair experiments", listed(&header.pair_selectors)),
-        ("steps", header.steps.to_string()),
-        ("bisection steps", header.loads.bisection.to_string()),
-        ("incast steps", header.loads.incast.to_string()),
-        ("outcast steps", header.loads.outcast.to_string()),
-        ("starter", header.starter.clone()),
-        ("plumb", header.plumb.clone()),
-    ]
 }
 
 fn by_name(sweep: &Sweep) -> BTreeMap<&str, &Node> {

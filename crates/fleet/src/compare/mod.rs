@@ -23,6 +23,7 @@ use record::key::Key;
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
 use record::unit::Unit;
+use serde::Serialize;
 use stats::compare::RATE;
 use stats::compare::multiple::{benjamini_hochberg, two_step};
 use std::collections::BTreeMap;
@@ -51,65 +52,75 @@ pub struct Comparison<'sweep> {
     pub missing: BTreeMap<Key, usize>,
 }
 
-/// One figure in one stratum.
-#[derive(Clone, Debug)]
+/// A figure that both sweeps have, in one stratum.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FlatCompared"))]
 pub struct Compared {
-    /// What it is of.
+    /// Experiment, case and metric.
+    #[serde(flatten)]
     pub key: Key,
     /// Of the node alone, or of its pairs.
     pub side: Side,
-    /// Unit of both values.
+    /// Unit of all values.
     pub unit: Unit,
     /// Direction of improvement.
     pub better: Better,
     /// Class of the metric.
     pub kind: Kind,
-    /// Name of the stratum, of the base sweep.
+    /// The stratum, of the base sweep.
     pub stratum: String,
-    /// The nodes that have it in both sweeps.
-    pub nodes: Vec<Changed>,
-    /// What they have in common; `None` where too few nodes have it, or nothing scatters.
-    pub common: Option<Shift>,
-    /// Least |factor - 1| of a finding, beside its p.
+    /// New over base, of all nodes; null where fewer than three nodes have the figure, or nothing
+    /// scatters.
+    pub ratio: Option<f64>,
+    /// Interval of `ratio` at 95 %.
+    pub ci: Option<(f64, f64)>,
+    /// Two-sided p of no common change, before correction.
+    pub p: Option<f64>,
+    /// Least |ratio - 1| of a finding, beside p.
     pub band: f64,
-    /// Least |factor - 1| that would have been found here; `None` without a test.
+    /// Least |ratio - 1| that would have been found here.
     pub least_seen: Option<f64>,
-    /// Whether all nodes changed.
+    /// The direction of a finding; null without one.
     pub finding: Option<Direction>,
+    /// The nodes.
+    pub nodes: Vec<Changed>,
+    #[serde(skip)]
+    common: Option<Shift>,
 }
 
 /// One node's change of a figure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FlatChanged"))]
 pub struct Changed {
-    /// Its name.
+    /// Name of the node.
+    #[serde(rename = "node")]
     pub name: String,
     /// Value in the base sweep.
     pub base: f64,
     /// Value in the new one.
     pub new: f64,
-    /// How far it is from the others; `None` where too few others have the figure.
-    pub apart: Option<Shift>,
+    /// Its ratio over that of the others; null below five others.
+    pub of_others: Option<f64>,
+    /// Interval of `of_others` at 95 %.
+    pub of_others_ci: Option<(f64, f64)>,
+    /// Two-sided p of no difference, before correction.
+    pub of_others_p: Option<f64>,
     /// Whether it went another way than the others.
     pub is_apart: bool,
 }
 
+impl Changed {
+    /// How far it is from the others, as a log.
+    pub fn distance(&self) -> f64 {
+        self.of_others.map_or(0.0, |ratio| ratio.ln().abs())
+    }
+}
+
 impl Compared {
-    /// New over base, of all nodes.
-    pub fn factor(&self) -> Option<f64> {
-        Some(self.common?.log.exp())
-    }
-
-    /// The interval of [`Self::factor`].
-    pub fn interval(&self) -> Option<(f64, f64)> {
-        let (low, high) = self.common?.interval();
-        Some((low.exp(), high.exp()))
-    }
-
     /// The nodes that went another way, the furthest first.
     pub fn apart(&self) -> Vec<&Changed> {
         let mut found: Vec<&Changed> = self.nodes.iter().filter(|node| node.is_apart).collect();
-        let size = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
-        found.order_by(|a, b| size(b).total_cmp(&size(a)));
+        found.order_by(|a, b| b.distance().total_cmp(&a.distance()));
         found
     }
 }
@@ -123,7 +134,7 @@ impl Comparison<'_> {
 
     /// Figures that were tested.
     pub fn tested(&self) -> impl Iterator<Item = &Compared> {
-        self.figures.iter().filter(|one| one.common.is_some())
+        self.figures.iter().filter(|one| one.p.is_some())
     }
 
     /// By kind the least change that half of the tested figures show.
@@ -161,11 +172,11 @@ pub fn compare<'sweep>(base: &'sweep Sweep, new: &'sweep Sweep) -> Comparison<'s
         for stratum in &strata {
             let members = stratum.ranks.iter().filter_map(|rank| base.nodes.get(rank));
             let members = members.map(|node| node.name.as_str()).filter(is_common);
-            let changes = members.filter_map(|name| {
+            let both = members.filter_map(|name| {
                 let base = by_rank.get(&of_base[name])?;
-                Some(changed(name, *base, *new_by_rank.get(&of_new[name])?))
+                Some((name, *base, *new_by_rank.get(&of_new[name])?))
             });
-            figures.extend(in_one(what, about, &stratum_name(stratum), changes.collect()));
+            figures.extend(in_one(what, about, &stratum_name(stratum), &both.collect::<Vec<_>>()));
         }
     }
     judge(&mut figures);
@@ -183,33 +194,29 @@ fn ranks(sweep: &Sweep) -> BTreeMap<&str, u32> {
     single.map(|(name, ranks)| (name, ranks[0])).gather()
 }
 
-fn changed(name: &str, base: Value, new: Value) -> (Changed, f64) {
-    let changed = Changed {
-        name: name.to_owned(),
-        base: base.log.exp(),
-        new: new.log.exp(),
-        apart: None,
-        is_apart: false,
-    };
-    (changed, base.variance + new.variance)
-}
-
-/// A figure in a stratum; `None` where no node has it in both sweeps.
+/// A figure in a stratum, by nodes with both values; `None` without any.
 fn in_one(
     what: &What,
     about: &About,
     stratum: &str,
-    nodes: Vec<(Changed, f64)>,
+    both: &[(&str, Value, Value)],
 ) -> Option<Compared> {
-    if nodes.is_empty() {
-        return None;
-    }
-    let own: Vec<f64> = nodes.iter().map(|(_, variance)| *variance).collect();
-    let mut nodes: Vec<Changed> = nodes.into_iter().map(|(node, _)| node).collect();
-    let changes: Vec<f64> = nodes.iter().map(|node| (node.new / node.base).ln()).collect();
-    for (node, apart) in nodes.iter_mut().zip(apart(&changes, &own)) {
-        node.apart = apart;
-    }
+    both.first()?;
+    let own: Vec<f64> = both.iter().map(|(_, base, new)| base.variance + new.variance).collect();
+    let values: Vec<(f64, f64)> =
+        both.iter().map(|(_, base, new)| (base.log.exp(), new.log.exp())).collect();
+    let changes: Vec<f64> = values.iter().map(|(base, new)| (new / base).ln()).collect();
+    let nodes = both.iter().zip(values).zip(apart(&changes, &own));
+    let nodes = nodes.map(|(((name, ..), (base, new)), apart)| Changed {
+        name: (*name).to_owned(),
+        base,
+        new,
+        of_others: apart.map(|apart| apart.log.exp()),
+        of_others_ci: apart.map(|apart| apart.factors()),
+        of_others_p: apart.map(|apart| apart.p),
+        is_apart: false,
+    });
+    let common = common(&changes, &own);
     Some(Compared {
         key: what.key.clone(),
         side: what.side,
@@ -217,49 +224,46 @@ fn in_one(
         better: about.better,
         kind: about.kind,
         stratum: stratum.to_owned(),
-        nodes,
-        common: common(&changes, &own),
+        ratio: common.map(|common| common.log.exp()),
+        ci: common.map(|common| common.factors()),
+        p: common.map(|common| common.p),
         band: about.kind.default_between_run_sd(),
         least_seen: None,
         finding: None,
+        nodes: nodes.collect(),
+        common,
     })
 }
 
 /// Settles what changed: by p over all figures, and by size.
 fn judge(figures: &mut [Compared]) {
-    let mut series: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
-    for (at, one) in figures.iter().enumerate().filter(|(_, one)| one.common.is_some()) {
-        series.entry((one.key.experiment.clone(), one.stratum.clone())).or_default().push(at);
+    let mut series: BTreeMap<(String, String), Vec<(usize, f64)>> = BTreeMap::new();
+    for (at, one) in figures.iter().enumerate() {
+        let series_of = || (one.key.experiment.clone(), one.stratum.clone());
+        one.p.into_iter().for_each(|p| series.entry(series_of()).or_default().push((at, p)));
     }
-    let p = |at: &usize| figures[*at].common.map_or(1.0, |common| common.p);
-    let p_values: Vec<Vec<f64>> = series.values().map(|all| all.iter().map(p).collect()).collect();
-    let rejected = two_step(&p_values, RATE);
-    let tests = p_values.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-    for (at, is_rejected) in series.values().flatten().zip(rejected.into_iter().flatten()) {
+    let p_values: Vec<Vec<f64>> =
+        series.values().map(|all| all.iter().map(|(_, p)| *p).collect()).collect();
+    let rejected = two_step(&p_values, RATE).concat();
+    for ((at, _), is_rejected) in series.values().flatten().zip(&rejected) {
         let one = &mut figures[*at];
-        let Some((common, ratio)) = one.common.zip(one.factor()) else { continue };
+        let Some((common, ratio)) = one.common.zip(one.ratio) else { continue };
         // Alone among all figures, a change must pass the first step of the correction.
-        let reach = common.reach(RATE / tests).exp() - 1.0;
+        let reach = common.reach(RATE / rejected.len() as f64).exp() - 1.0;
         one.least_seen = Some(reach.max(one.band));
         let is_large = (ratio - 1.0).abs() > one.band;
-        one.finding = (is_rejected && is_large).then(|| Direction::of(one.better, ratio > 1.0));
+        one.finding = (*is_rejected && is_large).then(|| Direction::of(one.better, ratio > 1.0));
     }
-    judge_nodes(figures);
-}
-
-/// Settles which nodes went another way: by p over all nodes and figures, and by size.
-fn judge_nodes(figures: &mut [Compared]) {
-    let places = figures.iter().enumerate().flat_map(|(of, one)| {
-        let nodes = one.nodes.iter().enumerate();
-        nodes.filter_map(move |(at, node)| Some((of, at, node.apart?.p)))
+    // Which nodes went another way: by p over all nodes and figures, and by size.
+    let nodes = figures.iter_mut().flat_map(|one| {
+        let band = one.band;
+        one.nodes.iter_mut().filter_map(move |node| Some((node.of_others_p?, band, node)))
     });
-    let places: Vec<(usize, usize, f64)> = places.collect();
-    let p_values: Vec<f64> = places.iter().map(|(.., p)| *p).collect();
-    let rejected = benjamini_hochberg(&p_values, NODE_RATE);
-    for ((of, at, _), is_rejected) in places.into_iter().zip(rejected) {
-        let band = figures[of].band;
-        let node = &mut figures[of].nodes[at];
-        let size = node.apart.map_or(0.0, |apart| apart.log.abs());
-        node.is_apart = is_rejected && size > band;
+    let nodes: Vec<(f64, f64, &mut Changed)> = nodes.collect();
+    let p_values: Vec<f64> = nodes.iter().map(|(p, ..)| *p).collect();
+    for ((_, band, node), is_rejected) in
+        nodes.into_iter().zip(benjamini_hochberg(&p_values, NODE_RATE))
+    {
+        node.is_apart = is_rejected && node.distance() > band;
     }
 }

@@ -44,6 +44,12 @@ impl Shift {
         (self.log - reach, self.log + reach)
     }
 
+    /// The same as factors.
+    pub fn factors(&self) -> (f64, f64) {
+        let (low, high) = self.interval();
+        (low.exp(), high.exp())
+    }
+
     /// How far from 0 a change must be to have a two-sided p of `level` here.
     pub fn reach(&self, level: f64) -> f64 {
         self.error * errors(level / 2.0, self.freedom)

@@ -44,7 +44,7 @@ fn what_all_nodes_have_in_common_is_found() {
     for one in all {
         assert_eq!((one.key.experiment.as_str(), one.side), ("os.syscall", Side::Alone));
         assert_eq!(one.finding, Some(Direction::Worse));
-        let (low, high) = one.interval().unwrap();
+        let (low, high) = one.ci.unwrap();
         assert!(low < 1.0 / 0.93 && 1.0 / 0.93 < high, "{low} to {high}");
         assert!(one.least_seen.unwrap() < 0.075);
     }

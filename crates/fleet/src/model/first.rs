@@ -6,8 +6,9 @@ use super::select::{SUSPECT_RATE, q_values};
 use super::{At, Role, Stratum, Subject, Suspects, least_effect, own_variance, signed};
 use crate::read::Sweep;
 use crate::sweep::Figure;
+use analysis::gather::gathered;
 use record::key::Key;
-use record::metric::{Better, Kind};
+use record::metric::Better;
 use record::order::{Gather, InOrder};
 use stats::compare::variance::{Variance, cautious_prior};
 use stats::quantile::median;
@@ -71,30 +72,28 @@ pub(super) struct First {
     pub chosen_links: Vec<usize>,
     /// Nodes that stand out, and the ends of links that do.
     pub suspects: BTreeSet<u32>,
-    pub untested: Vec<(Key, String)>,
+    pub untested: BTreeMap<Key, &'static str>,
 }
 
 impl First {
     pub fn new(sweep: &Sweep) -> First {
         let strata = super::strata(sweep);
         let place = super::strata::index(&strata);
-        let fits = fits(sweep, &place);
-        let mut tables = Tables::default();
-        tables.alone(sweep);
-        tables.pairs(&fits);
         let mut first = First {
-            fields: tables.fields(&place),
-            untested: tables.untested(),
-            subjects: tables.subjects,
+            fits: fits(sweep, &place),
             strata,
             place,
-            fits,
+            subjects: Vec::new(),
+            fields: Vec::new(),
             tests: Vec::new(),
             chosen: Vec::new(),
             links: Vec::new(),
             chosen_links: Vec::new(),
             suspects: BTreeSet::new(),
+            untested: BTreeMap::new(),
         };
+        first.alone(sweep);
+        first.pairs();
         first.steady();
         first.test();
         first.choose();
@@ -102,6 +101,69 @@ impl First {
         first.choose_links();
         first.suspects = first.suspect_ranks();
         first
+    }
+
+    fn alone(&mut self, sweep: &Sweep) {
+        let once = sweep.figures.iter().filter(|figure| figure.again == 0);
+        for (_, figures) in gathered(once.map(|figure| (&figure.key, figure))) {
+            // Of a figure that was measured twice (a resumed sweep) the last one counts.
+            self.figure(&figures.into_iter().map(|figure| (figure.rank, figure)).gather());
+        }
+    }
+
+    fn figure(&mut self, figures: &BTreeMap<u32, &Figure>) {
+        let Some(first) = figures.values().next() else { return };
+        if first.better == Better::None {
+            self.untested.insert(first.key.clone(), "neither direction of the metric is better");
+            return;
+        }
+        let level = |figure: &&Figure| {
+            let x = signed(figure.estimate.value, figure.better)?;
+            let (own, value) = (own_variance(&figure.estimate), figure.estimate.value);
+            Some(Row { rank: figure.rank, x, own, value, predicted: figure.predicted })
+        };
+        let scatter = |figure: &&Figure| {
+            let scatter = figure.estimate.scatter.filter(|scatter| *scatter > 0.0)?;
+            let x = (figure.estimate.rounds >= LEAST_ROUNDS).then(|| scatter.ln())?;
+            Some(Row { rank: figure.rank, x, own: None, value: scatter, predicted: None })
+        };
+        let levels: Vec<Row> = figures.values().filter_map(level).collect();
+        if levels.len() < figures.len() {
+            self.untested.insert(first.key.clone(), "some of its values are not positive");
+        }
+        let scatters: Vec<Row> = figures.values().filter_map(scatter).collect();
+        for (is_scatter, rows) in [(false, levels), (true, scatters)] {
+            let (key, role) = (first.key.clone(), Role::Alone);
+            let (unit, better, kind) = (first.unit, first.better, first.kind);
+            self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
+        }
+    }
+
+    fn pairs(&mut self) {
+        let ends = |fit: &Fit| {
+            fit.roles()
+                .into_iter()
+                .map(|(role, rows)| (fit.subject(role), rows))
+                .collect::<Vec<_>>()
+        };
+        let subjects: Vec<(Subject, Vec<Row>)> = self.fits.iter().flat_map(ends).collect();
+        subjects.into_iter().for_each(|(subject, rows)| self.push(subject, rows));
+    }
+
+    /// Adds a subject with a field for each stratum.
+    fn push(&mut self, subject: Subject, rows: Vec<Row>) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut strata: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
+        for row in rows {
+            if let Some(stratum) = self.place.get(&row.rank) {
+                strata.entry(*stratum).or_default().push(row);
+            }
+        }
+        let at = self.subjects.len();
+        self.fields.extend(strata.into_iter().map(|(of, rows)| Field::new(at, of, rows)));
+        self.subjects.push(subject);
     }
 
     pub fn subject(&self, field: usize) -> &Subject {
@@ -227,95 +289,5 @@ impl First {
     /// Where a link is.
     pub fn at(&self, link: usize) -> At {
         At::Link(self.links[link].from, self.links[link].to)
-    }
-}
-
-/// The rows of all subjects, before they are split into strata.
-#[derive(Default)]
-struct Tables {
-    subjects: Vec<Subject>,
-    rows: Vec<Vec<Row>>,
-    untested: BTreeMap<Key, &'static str>,
-}
-
-impl Tables {
-    fn alone(&mut self, sweep: &Sweep) {
-        let mut places: HashMap<&Key, usize> = HashMap::new();
-        // Of a figure that was measured twice (a resumed sweep) the last one counts.
-        let mut last: Vec<BTreeMap<u32, &Figure>> = Vec::new();
-        for figure in sweep.figures.iter().filter(|figure| figure.again == 0) {
-            let next = last.len();
-            let at = *places.entry(&figure.key).or_insert(next);
-            if at == next {
-                last.push(BTreeMap::new());
-            }
-            last[at].insert(figure.rank, figure);
-        }
-        for figures in last {
-            self.figure(&figures);
-        }
-    }
-
-    fn figure(&mut self, figures: &BTreeMap<u32, &Figure>) {
-        let Some(first) = figures.values().next() else { return };
-        if first.better == Better::None {
-            self.untested.insert(first.key.clone(), "neither direction of the metric is better");
-            return;
-        }
-        let level = |figure: &&Figure| {
-            let x = signed(figure.estimate.value, figure.better)?;
-            let (own, value) = (own_variance(&figure.estimate), figure.estimate.value);
-            Some(Row { rank: figure.rank, x, own, value, predicted: figure.predicted })
-        };
-        let scatter = |figure: &&Figure| {
-            let scatter = figure.estimate.scatter.filter(|scatter| *scatter > 0.0)?;
-            let x = (figure.estimate.rounds >= LEAST_ROUNDS).then(|| scatter.ln())?;
-            Some(Row { rank: figure.rank, x, own: None, value: scatter, predicted: None })
-        };
-        let levels: Vec<Row> = figures.values().filter_map(level).collect();
-        if levels.len() < figures.len() {
-            self.untested.insert(first.key.clone(), "some of its values are not positive");
-        }
-        let scatters: Vec<Row> = figures.values().filter_map(scatter).collect();
-        for (is_scatter, rows) in [(false, levels), (true, scatters)] {
-            let (key, role) = (first.key.clone(), Role::Alone);
-            let (unit, better, kind) = (first.unit, first.better, first.kind);
-            self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
-        }
-    }
-
-    fn pairs(&mut self, fits: &[Fit]) {
-        for fit in fits {
-            for (role, rows) in fit.roles() {
-                let (key, is_scatter) = (fit.key.clone(), false);
-                let (unit, better, kind) = (fit.unit, fit.better, Kind::Io);
-                self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
-            }
-        }
-    }
-
-    fn push(&mut self, subject: Subject, rows: Vec<Row>) {
-        if !rows.is_empty() {
-            self.subjects.push(subject);
-            self.rows.push(rows);
-        }
-    }
-
-    fn fields(&mut self, place: &HashMap<u32, usize>) -> Vec<Field> {
-        let mut fields = Vec::new();
-        for (subject, rows) in std::mem::take(&mut self.rows).into_iter().enumerate() {
-            let mut strata: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
-            for row in rows {
-                if let Some(stratum) = place.get(&row.rank) {
-                    strata.entry(*stratum).or_default().push(row);
-                }
-            }
-            fields.extend(strata.into_iter().map(|(of, rows)| Field::new(subject, of, rows)));
-        }
-        fields
-    }
-
-    fn untested(&self) -> Vec<(Key, String)> {
-        self.untested.iter().map(|(key, why)| (key.clone(), (*why).to_owned())).collect()
     }
 }

@@ -6,14 +6,15 @@
 //! of path: strata of both ends, and whether they share rack, switch and zone.
 
 use super::peers::{Row, deviation};
-use super::{Role, signed};
+use super::{Role, Subject, signed};
 use crate::read::Sweep;
 use crate::sweep::{Pair, Purpose};
 use record::key::Key;
-use record::metric::Better;
+use record::metric::{Better, Kind};
+use record::order::Gather;
 use record::unit::Unit;
 use stats::quantile::{median, sorted};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::f64::consts::FRAC_PI_2;
 
 /// Labels of a site that say which path a pair takes.
@@ -48,8 +49,8 @@ pub(super) struct Link {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fit {
     pub key: Key,
-    pub unit: Unit,
-    pub better: Better,
+    unit: Unit,
+    better: Better,
     /// The nodes in ascending order.
     pub ranks: Vec<u32>,
     pub links: Vec<Link>,
@@ -59,9 +60,8 @@ pub(super) struct Fit {
     classes: HashMap<Class, usize>,
     sizes: Vec<usize>,
     centres: Vec<f64>,
-    /// Effects of the ends; `far` is unused where one effect is shared.
-    near: Ends,
-    far: Ends,
+    /// Effects of the near and the far ends; the second is unused where one effect is shared.
+    ends: [Ends; 2],
     /// Variance of the residuals of good pairs, and its degrees of freedom.
     pub variance: f64,
     pub freedom: f64,
@@ -74,7 +74,7 @@ pub(super) struct Fit {
 }
 
 /// Effects of one kind of end, by node.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Ends {
     effects: Vec<f64>,
     links: Vec<Vec<usize>>,
@@ -107,23 +107,23 @@ impl Fit {
         let first = pairs.values().next()?;
         let is_known =
             |(from, to): &(u32, u32)| strata.contains_key(from) && strata.contains_key(to);
-        let pairs: BTreeMap<_, _> = pairs.iter().filter(|(ends, _)| is_known(ends)).collect();
-        let mut ranks: Vec<u32> = pairs.keys().flat_map(|(from, to)| [*from, *to]).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
+        let pairs: Vec<_> = pairs.iter().filter(|(ends, _)| is_known(ends)).collect();
+        let ranks: BTreeSet<u32> = pairs.iter().flat_map(|((from, to), _)| [*from, *to]).gather();
+        let ranks: Vec<u32> = ranks.into_iter().collect();
+        let nodes = ranks.len();
+        let ends = Ends { effects: vec![0.0; nodes], links: vec![Vec::new(); nodes] };
         let is_round_trip = first.better == Better::Lower;
         let mut fit = Fit {
             key: first.key.clone(),
             unit: first.unit,
             better: first.better,
-            is_shared: is_round_trip || pairs.len() < 4 * ranks.len(),
+            is_shared: is_round_trip || pairs.len() < 4 * nodes,
             ranks,
             links: Vec::with_capacity(pairs.len()),
             classes: HashMap::new(),
             sizes: Vec::new(),
             centres: Vec::new(),
-            near: Ends::default(),
-            far: Ends::default(),
+            ends: [ends.clone(), ends],
             variance: 0.0,
             freedom: 0.0,
             residuals: Vec::new(),
@@ -148,6 +148,9 @@ impl Fit {
         else {
             return;
         };
+        for (side, at) in [(0, from), (self.side(false), to)] {
+            self.ends[side].links[at].push(self.links.len());
+        }
         let own = super::own_variance(&pair.estimate).unwrap_or(0.0);
         let (value, predicted) = (pair.estimate.value, pair.predicted);
         self.links.push(Link { from, to, class, x, own, value, predicted });
@@ -164,20 +167,23 @@ impl Fit {
         }
     }
 
+    /// What is compared of a kind of end.
+    pub fn subject(&self, role: Role) -> Subject {
+        let (key, is_scatter, kind) = (self.key.clone(), false, Kind::Io);
+        Subject { key, role, is_scatter, unit: self.unit, better: self.better, kind }
+    }
+
+    /// Which of `ends` has the effects of an end.
+    fn side(&self, is_near: bool) -> usize {
+        usize::from(!is_near && !self.is_shared)
+    }
+
     /// The index of a node.
     pub fn at(&self, rank: u32) -> Option<usize> {
         self.ranks.binary_search(&rank).ok()
     }
 
     fn settle(&mut self, strata: &HashMap<u32, usize>) {
-        let count = self.ranks.len();
-        self.near = Ends { effects: vec![0.0; count], links: vec![Vec::new(); count] };
-        self.far = self.near.clone();
-        for (at, link) in self.links.iter().enumerate() {
-            self.near.links[link.from].push(at);
-            let far = if self.is_shared { &mut self.near } else { &mut self.far };
-            far.links[link.to].push(at);
-        }
         let owns: Vec<f64> = self.links.iter().map(|link| link.own).collect();
         self.own = median(&owns).unwrap_or(0.0);
         self.centres = vec![0.0; self.sizes.len()];
@@ -190,8 +196,7 @@ impl Fit {
             self.pass(&strata, Some(BIWEIGHT * self.variance.sqrt()));
         }
         self.measure(Some(BIWEIGHT * self.variance.sqrt()));
-        let residuals: Vec<f64> = self.links.iter().map(|link| self.residual(link)).collect();
-        self.residuals = sorted(&residuals);
+        self.residuals = sorted(&self.all_residuals());
     }
 
     /// One turn over classes, near ends and far ends: medians, or means that give no weight to
@@ -204,29 +209,27 @@ impl Fit {
         for (centre, residuals) in self.centres.iter_mut().zip(&classes) {
             *centre += middle(residuals, limit);
         }
-        for is_near in [true, false] {
-            let links = if is_near { &self.near.links } else { &self.far.links };
-            let mut residuals = Vec::new();
-            for at in 0..links.len() {
-                let links = if is_near { &self.near.links[at] } else { &self.far.links[at] };
-                residuals.clear();
-                residuals.extend(links.iter().map(|link| self.residual(&self.links[*link])));
-                let step = middle(&residuals, limit);
-                let ends = if is_near { &mut self.near } else { &mut self.far };
-                ends.effects[at] += step;
+        for side in 0..2 {
+            for at in 0..self.ranks.len() {
+                let links = self.ends[side].links[at].iter();
+                let residuals: Vec<f64> =
+                    links.map(|link| self.residual(&self.links[*link])).collect();
+                self.ends[side].effects[at] += middle(&residuals, limit);
             }
-            let ends = if is_near { &mut self.near } else { &mut self.far };
-            ends.centre(strata);
+            self.ends[side].centre(strata);
         }
+    }
+
+    fn all_residuals(&self) -> Vec<f64> {
+        self.links.iter().map(|link| self.residual(link)).collect()
     }
 
     /// The scale of the residuals, with the degrees of freedom that the fit has left.
     fn measure(&mut self, limit: Option<f64>) {
-        let residuals: Vec<f64> = self.links.iter().map(|link| self.residual(link)).collect();
-        let ends = [&self.near, &self.far].map(Ends::used);
-        let spent = (ends[0] + ends[1] + self.sizes.len()).saturating_sub(1) as f64;
-        let near = |x: &&f64| limit.is_none_or(|limit| x.abs() <= limit);
-        let kept: Vec<f64> = residuals.iter().filter(near).copied().collect();
+        let used = self.ends.iter().flat_map(|ends| &ends.links).filter(|links| !links.is_empty());
+        let spent = (used.count() + self.sizes.len()).saturating_sub(1) as f64;
+        let mut kept = self.all_residuals();
+        kept.retain(|x| limit.is_none_or(|limit| x.abs() <= limit));
         self.freedom = kept.len() as f64 - spent;
         if self.freedom < 1.0 {
             (self.variance, self.freedom) = (0.0, 0.0);
@@ -242,8 +245,7 @@ impl Fit {
     }
 
     fn effect(&self, at: usize, is_near: bool) -> f64 {
-        let ends = if is_near || self.is_shared { &self.near } else { &self.far };
-        ends.effects[at]
+        self.ends[self.side(is_near)].effects[at]
     }
 
     fn residual(&self, link: &Link) -> f64 {
@@ -254,7 +256,7 @@ impl Fit {
     /// The share of links at least `far` above what their ends explain: one is added to both counts, and
     /// the links that all of `ends` have are left out.
     pub fn share_beyond(&self, far: f64, ends: &[u32]) -> f64 {
-        let of_node = |at: usize| self.near.links[at].iter().chain(&self.far.links[at]);
+        let of_node = |at: usize| self.ends.iter().flat_map(move |ends| &ends.links[at]);
         let ats: Vec<usize> = ends.iter().filter_map(|rank| self.at(*rank)).collect();
         let is_own = |link: &&Link| ats.iter().all(|at| [link.from, link.to].contains(at));
         let links = ats.first().into_iter().flat_map(|at| of_node(*at));
@@ -294,8 +296,10 @@ impl Fit {
         let rows =
             |ends: &Ends| (0..self.ranks.len()).filter_map(|at| self.row(ends, at)).collect();
         match self.is_shared {
-            true => vec![(Role::Both, rows(&self.near))],
-            false => vec![(Role::Send, rows(&self.near)), (Role::Receive, rows(&self.far))],
+            true => vec![(Role::Both, rows(&self.ends[0]))],
+            false => {
+                vec![(Role::Send, rows(&self.ends[0])), (Role::Receive, rows(&self.ends[1]))]
+            }
         }
     }
 
@@ -318,8 +322,8 @@ impl Fit {
     /// Links of both ends of a link.
     fn ends(&self, at: usize) -> [usize; 2] {
         let link = &self.links[at];
-        let far = if self.is_shared { &self.near } else { &self.far };
-        [self.near.links[link.from].len(), far.links[link.to].len()]
+        [(true, link.from), (false, link.to)]
+            .map(|(is_near, end)| self.ends[self.side(is_near)].links[end].len())
     }
 
     /// Variance of the effects of the ends of a link, in variances of pairs. A bad link has no weight
@@ -343,15 +347,10 @@ impl Fit {
     /// How much better pairs are with nothing else running: over the pairs that were measured both
     /// ways, the median of the difference, and its variance.
     fn gain(&self, sweep: &Sweep) -> (f64, f64) {
-        let links: HashMap<(u32, u32), f64> = self
-            .links
-            .iter()
-            .map(|link| ((self.ranks[link.from], self.ranks[link.to]), link.x))
-            .collect();
-        let isolated = sweep
-            .pairs
-            .iter()
-            .filter(|pair| pair.purpose == Purpose::Isolated && pair.key == self.key);
+        let of = |link: &Link| ((self.ranks[link.from], self.ranks[link.to]), link.x);
+        let links: HashMap<(u32, u32), f64> = self.links.iter().map(of).collect();
+        let is_isolated = |pair: &&Pair| pair.purpose == Purpose::Isolated && pair.key == self.key;
+        let isolated = sweep.pairs.iter().filter(is_isolated);
         let gain = |pair: &Pair| Some(usable(pair)? - links.get(&(pair.from, pair.to))?);
         let gains: Vec<f64> = isolated.filter_map(gain).collect();
         let Some(centre) = median(&gains).filter(|_| gains.len() >= LEAST_ISOLATED) else {
@@ -366,20 +365,16 @@ impl Ends {
     /// Moves the effects of every stratum so that their median is 0: the classes hold the level.
     fn centre(&mut self, strata: &[usize]) {
         let mut groups: HashMap<usize, Vec<f64>> = HashMap::new();
-        for (at, effect) in
-            self.effects.iter().enumerate().filter(|(at, _)| !self.links[*at].is_empty())
-        {
-            groups.entry(strata[at]).or_default().push(*effect);
+        for ((effect, links), of) in self.effects.iter().zip(&self.links).zip(strata) {
+            if !links.is_empty() {
+                groups.entry(*of).or_default().push(*effect);
+            }
         }
-        let centres: HashMap<usize, f64> =
-            groups.into_iter().filter_map(|(of, effects)| Some((of, median(&effects)?))).collect();
+        let centre = |(of, effects): (usize, Vec<f64>)| Some((of, median(&effects)?));
+        let centres: HashMap<usize, f64> = groups.into_iter().filter_map(centre).collect();
         for (effect, of) in self.effects.iter_mut().zip(strata) {
             *effect -= centres.get(of).unwrap_or(&0.0);
         }
-    }
-
-    fn used(&self) -> usize {
-        self.links.iter().filter(|links| !links.is_empty()).count()
     }
 }
 

@@ -7,7 +7,6 @@ use super::peers::reach;
 use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
 use crate::read::Sweep;
 use record::key::Key;
-use record::metric::Kind;
 use record::order::InOrder;
 use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +33,7 @@ pub fn judge(sweep: &Sweep) -> Judgement {
     let (standings, detectable) = (standings(&first), first.detectable());
     let detectable_links = first.detectable_links();
     let First { strata, untested, subjects, .. } = first;
+    let untested = untested.into_iter().map(|(key, why)| (key, why.to_owned())).collect();
     Judgement {
         strata,
         subjects,
@@ -57,11 +57,9 @@ fn standings(first: &First) -> Vec<Standing> {
             let test = tests.next_if(|test| (test.field, test.row) == (at, row));
             standings.push(Standing {
                 rank: of.rank,
-                stratum: field.stratum,
                 subject: field.subject,
                 factor: (of.x - centre).exp(),
                 z: test.map(|test| test.z),
-                p: test.map(|test| test.p),
                 peers: field.rows.len() - 1,
             });
         }
@@ -89,12 +87,7 @@ impl Bench<'_> {
             let verdict = Verdict {
                 charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
                 at: At::Node(row.rank),
-                key: subject.key.clone(),
-                role: subject.role,
-                is_scatter: subject.is_scatter,
-                unit: subject.unit,
-                better: subject.better,
-                kind: subject.kind,
+                subject: subject.clone(),
                 factor: distance.exp(),
                 interval: interval(distance, half),
                 evidence: Evidence {
@@ -135,8 +128,9 @@ impl Bench<'_> {
             let Some((link, found)) = second else { continue };
             let mut found = (*found).clone();
             found.again.partners = partners;
-            let verdict = self.link(At::Node(rank), link, Charge::Unstable, found.q);
-            self.judge(Verdict { role: Role::Both, ..verdict }, link.stands_out(), &found);
+            let mut verdict = self.link(At::Node(rank), link, Charge::Unstable, found.q);
+            verdict.subject.role = Role::Both;
+            self.judge(verdict, link.stands_out(), &found);
         }
         for (link, found) in left {
             let at = At::Link(link.from, link.to);
@@ -152,12 +146,7 @@ impl Bench<'_> {
         Verdict {
             charge,
             at,
-            key: fit.key.clone(),
-            role: if fit.is_shared { Role::Both } else { Role::Send },
-            is_scatter: false,
-            unit: fit.unit,
-            better: fit.better,
-            kind: Kind::Io,
+            subject: fit.subject(if fit.is_shared { Role::Both } else { Role::Send }),
             factor: test.residual.exp(),
             interval: interval(test.residual, half),
             evidence: Evidence {
@@ -182,7 +171,7 @@ impl Bench<'_> {
             // What only might have been slower stood nowhere out.
             Outcome::Open if stands_out => verdict.charge = Charge::Suspect,
             Outcome::Cleared if stands_out => {
-                return self.cleared.push((verdict.at, verdict.key));
+                return self.cleared.push((verdict.at, verdict.subject.key));
             }
             _ => return,
         }

@@ -181,22 +181,17 @@ fn xs(rows: &[Row]) -> Vec<f64> {
 
 /// A distance in standard errors, and how likely chance gives as much.
 pub(crate) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
-    if distance <= 0.0 || error <= 0.0 {
-        // Equal values stand nowhere; without any scatter, any distance is far.
-        let is_far = distance > 0.0;
-        let z = if error > 0.0 {
-            distance / error
-        } else if is_far {
-            f64::MAX
-        } else {
-            0.0
-        };
-        return (z, if is_far { 0.0 } else { 1.0 });
+    match (distance > 0.0, error > 0.0) {
+        (true, true) => {
+            let z = distance / error;
+            let student = || StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| student.sf(z));
+            (z, if freedom > MANY { Normal::standard().sf(z) } else { student() })
+        }
+        // Without any scatter any distance is far, and equal values stand nowhere.
+        (true, false) => (f64::MAX, 0.0),
+        (false, true) => (distance / error, 1.0),
+        (false, false) => (0.0, 1.0),
     }
-    let z = distance / error;
-    let student = || StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| student.sf(z));
-    let p = if freedom > MANY { Normal::standard().sf(z) } else { student() };
-    (z, p)
 }
 
 /// The standard errors that chance exceeds with this probability: the inverse of [`tail`].

@@ -132,8 +132,8 @@ impl First {
             let standard_errors = self.asked(SUSPECT_RATE, peers.freedom) + MISSED;
             let stands_out = standard_errors * (wider * peers.squared_error()).sqrt();
             let log = if is_screened { found } else { found.max(stands_out) };
-            let (stratum, at) = (field.stratum, field.subject);
-            Some(Detectable { stratum, subject: at, kind: subject.kind, factor: log.exp() })
+            let (at, kind) = (field.subject, subject.kind);
+            Some(Detectable { subject: at, kind, factor: log.exp() })
         };
         self.fields.iter().enumerate().filter_map(of).collect()
     }

@@ -6,6 +6,7 @@ use super::{LinkAgain, NodeAgain, Role, Suspects};
 use crate::matchings::{Edge, turns};
 use crate::read::Sweep;
 use crate::sweep::{Purpose, Stage};
+use analysis::gather::{distinct, gathered};
 use record::key::Key;
 use record::order::{Gather, InOrder};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,26 +28,33 @@ fn is_open(found: &Found) -> bool {
 
 /// Suspects, worst first, then the peers that are measured beside them.
 fn nodes(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<NodeAgain> {
-    let mut again = Again::default();
+    let mut again: Vec<(u32, &Key)> = Vec::new();
     let mut experiments: BTreeMap<(usize, &str), BTreeSet<&Key>> = BTreeMap::new();
     for (at, _) in first.chosen.iter().zip(&inquiry.nodes).filter(|(_, found)| is_open(found)) {
         let test = &first.tests[*at];
         let subject = first.subject(test.field);
-        if subject.role == Role::Alone {
-            again.add(first.rank(test), &subject.key);
+        if subject.is_alone() {
+            again.push((first.rank(test), &subject.key));
             let stratum = first.fields[test.field].stratum;
             let keys = experiments.entry((stratum, &subject.key.experiment)).or_default();
             keys.insert(&subject.key);
         }
     }
-    let lost = lost(sweep);
-    let standings = Standings::new(first);
-    for ((stratum, experiment), keys) in experiments {
-        for rank in standings.best(stratum, experiment, &lost) {
-            keys.iter().for_each(|key| again.add(rank, key));
+    let (lost, ordinary) = (lost(sweep), ordinary(first));
+    for (of, keys) in experiments {
+        // The most ordinary nodes of the stratum.
+        let mut peers: Vec<_> = ordinary.get(&of).into_iter().flatten().collect();
+        peers.retain(|(rank, _)| !lost.contains(rank));
+        peers.order_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
+        for (rank, _) in peers.into_iter().take(Suspects::PEERS) {
+            again.extend(keys.iter().map(|key| (*rank, *key)));
         }
     }
-    again.nodes
+    let node = |(rank, keys): (u32, Vec<&Key>)| NodeAgain {
+        rank,
+        keys: distinct(keys).into_iter().cloned().collect(),
+    };
+    gathered(again).into_iter().map(node).collect()
 }
 
 /// Nodes that take no part in phase 4.
@@ -55,66 +63,30 @@ fn lost(sweep: &Sweep) -> BTreeSet<u32> {
     sweep.absents.iter().filter(before).map(|absent| absent.rank).gather()
 }
 
-#[derive(Default)]
-struct Again {
-    nodes: Vec<NodeAgain>,
-    places: HashMap<u32, usize>,
-}
-
-impl Again {
-    fn add(&mut self, rank: u32, key: &Key) {
-        let next = self.nodes.len();
-        let at = *self.places.entry(rank).or_insert(next);
-        if at == next {
-            self.nodes.push(NodeAgain { rank, keys: Vec::new() });
-        }
-        let keys = &mut self.nodes[at].keys;
-        if !keys.contains(key) {
-            keys.push(key.clone());
-        }
-    }
-}
-
-/// By stratum and experiment, the nodes with the number of their suspect figures and the sum of their
-/// distances.
+/// By stratum and experiment how ordinary the nodes are: in how many figures they are suspects, and the
+/// sum of their distances from the centre.
 type Ordinary<'a> = HashMap<(usize, &'a str), BTreeMap<u32, (usize, f64)>>;
 
-/// How ordinary the nodes are in an experiment: how often they are suspects, and how far they are from
-/// the centre.
-struct Standings<'a> {
-    nodes: Ordinary<'a>,
-}
-
-impl<'a> Standings<'a> {
-    fn new(first: &'a First) -> Standings<'a> {
-        let mut nodes = Ordinary::new();
-        let chosen: BTreeSet<usize> = first.chosen.iter().copied().gather();
-        for (at, test) in first.tests.iter().enumerate() {
-            let subject = first.subject(test.field);
-            if subject.role == Role::Alone && !subject.is_scatter {
-                let stratum = first.fields[test.field].stratum;
-                let ranks = nodes.entry((stratum, &subject.key.experiment)).or_default();
-                let standing = ranks.entry(first.rank(test)).or_default();
-                standing.0 += usize::from(chosen.contains(&at));
-                standing.1 += test.z.abs().min(f64::MAX.sqrt());
-            }
+fn ordinary(first: &First) -> Ordinary<'_> {
+    let mut nodes = Ordinary::new();
+    let chosen: BTreeSet<usize> = first.chosen.iter().copied().gather();
+    for (at, test) in first.tests.iter().enumerate() {
+        let subject = first.subject(test.field);
+        if subject.is_alone() && !subject.is_scatter {
+            let stratum = first.fields[test.field].stratum;
+            let ranks = nodes.entry((stratum, subject.key.experiment.as_str())).or_default();
+            let standing = ranks.entry(first.rank(test)).or_default();
+            standing.0 += usize::from(chosen.contains(&at));
+            standing.1 += test.z.abs().min(f64::MAX.sqrt());
         }
-        Standings { nodes }
     }
-
-    /// The most ordinary nodes of a stratum.
-    fn best(&self, stratum: usize, experiment: &str, lost: &BTreeSet<u32>) -> Vec<u32> {
-        let Some(nodes) = self.nodes.get(&(stratum, experiment)) else { return Vec::new() };
-        let mut nodes: Vec<_> = nodes.iter().filter(|(rank, _)| !lost.contains(rank)).collect();
-        nodes.order_by(|a, b| a.1.0.cmp(&b.1.0).then(a.1.1.total_cmp(&b.1.1)).then(a.0.cmp(b.0)));
-        nodes.into_iter().take(Suspects::PEERS).map(|(rank, _)| *rank).collect()
-    }
+    nodes
 }
 
 /// The pairs, worst suspect first, each once, with all its figures.
 fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     let partners = Partners::new(sweep, first);
-    let mut plan = Plan::default();
+    let mut asked: Vec<Asked> = Vec::new();
     let suspects = || first.chosen.iter().zip(&inquiry.nodes);
     let end = |at: &usize| {
         let subject = first.subject(first.tests[*at].field);
@@ -127,71 +99,50 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
         let test = &first.tests[*at];
         let subject = first.subject(test.field);
         let rank = first.rank(test);
-        if subject.role != Role::Alone && !shown.contains(&end(at)) {
+        if !subject.is_alone() && !shown.contains(&end(at)) {
             let partners = partners.best(rank, &subject.key, None);
             let times = missing(found.again.count).div_ceil(partners.len().max(1) as u32);
-            plan.ends(rank, &partners, subject.role, &subject.key, times);
+            asked.extend(ends(rank, &partners, subject.role, (&subject.key, times)));
         }
     }
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
-        plan.link(first, &partners, &first.links[*at], missing(found.again.count));
+        let LinkTest { fit, from, to, .. } = first.links[*at];
+        let key = &first.fits[fit].key;
+        // Both of its ends with others, too: only what those do not show is of the link.
+        asked.push(((from, to), (key, missing(found.again.count))));
+        for (rank, other, role) in [(from, to, Role::Send), (to, from, Role::Receive)] {
+            asked.extend(ends(rank, &partners.best(rank, key, Some(other)), role, (key, 1)));
+        }
     }
-    plan.in_turns(sweep.header.size)
+    in_turns(gathered(asked), sweep.header.size)
 }
 
-#[derive(Default)]
-struct Plan {
-    /// With how often each is measured.
-    pairs: Vec<(LinkAgain, u32)>,
-    places: HashMap<(u32, u32), usize>,
+/// A pair, because of which figure, and how often.
+type Asked<'a> = (Edge, (&'a Key, u32));
+
+/// A node with its partners. An effect that both ends share is measured at both in turn: the node may
+/// be bad at one alone.
+fn ends<'a>(rank: u32, partners: &[u32], role: Role, why: (&'a Key, u32)) -> Vec<Asked<'a>> {
+    let pair = |(at, partner): (usize, &u32)| match role {
+        Role::Receive => ((*partner, rank), why),
+        Role::Both if at % 2 == 1 => ((*partner, rank), why),
+        _ => ((rank, *partner), why),
+    };
+    partners.iter().enumerate().map(pair).collect()
 }
 
-impl Plan {
-    fn add(&mut self, from: u32, to: u32, key: &Key, times: u32) {
-        let next = self.pairs.len();
-        let at = *self.places.entry((from, to)).or_insert(next);
-        if at == next {
-            let pair = LinkAgain { from, to, keys: Vec::new(), turns: Vec::new() };
-            self.pairs.push((pair, times));
-        }
-        let (pair, most) = &mut self.pairs[at];
-        *most = times.max(*most);
-        if !pair.keys.contains(key) {
-            pair.keys.push(key.clone());
-        }
-    }
-
-    /// A link, and both of its ends with others: only what those do not show is of the link.
-    fn link(&mut self, first: &First, partners: &Partners, link: &LinkTest, times: u32) {
-        let key = &first.fits[link.fit].key;
-        self.add(link.from, link.to, key, times);
-        self.ends(link.from, &partners.best(link.from, key, Some(link.to)), Role::Send, key, 1);
-        self.ends(link.to, &partners.best(link.to, key, Some(link.from)), Role::Receive, key, 1);
-    }
-
-    /// A node with its partners. An effect that both ends share is measured at both in turn: the node may
-    /// be bad at one alone.
-    fn ends(&mut self, rank: u32, partners: &[u32], role: Role, key: &Key, times: u32) {
-        for (at, partner) in partners.iter().enumerate() {
-            let is_near = match role {
-                Role::Receive => false,
-                Role::Both => at % 2 == 0,
-                Role::Send | Role::Alone => true,
-            };
-            let (from, to) = if is_near { (rank, *partner) } else { (*partner, rank) };
-            self.add(from, to, key, times);
-        }
-    }
-
-    /// The worst suspects, as many as there is time for in a sweep of so many nodes.
-    fn in_turns(self, size: u32) -> Vec<LinkAgain> {
-        let asked: Vec<(Edge, u32)> =
-            self.pairs.iter().map(|(pair, times)| ((pair.from, pair.to), *times)).collect();
-        let turns = turns(&asked, Suspects::beside(size) as usize, Suspects::TURNS_MOST);
-        let pairs = self.pairs.into_iter().zip(turns);
-        let pairs = pairs.map(|((pair, _), turns)| LinkAgain { turns, ..pair });
-        pairs.filter(|pair| !pair.turns.is_empty()).collect()
-    }
+/// The worst suspects, as many as there is time for in a sweep of so many nodes; each pair as often as
+/// the figure asks that asks most.
+fn in_turns(pairs: Vec<(Edge, Vec<(&Key, u32)>)>, size: u32) -> Vec<LinkAgain> {
+    let most = |why: &[(&Key, u32)]| why.iter().map(|(_, times)| *times).max().unwrap_or(0);
+    let asked: Vec<(Edge, u32)> = pairs.iter().map(|(edge, why)| (*edge, most(why))).collect();
+    let turns = turns(&asked, Suspects::beside(size) as usize, Suspects::TURNS_MOST);
+    let pairs = pairs.into_iter().zip(turns).filter(|(_, turns)| !turns.is_empty());
+    let pairs = pairs.map(|(((from, to), why), turns)| {
+        let keys = distinct(why.into_iter().map(|(key, _)| key));
+        LinkAgain { from, to, keys: keys.into_iter().cloned().collect(), turns }
+    });
+    pairs.collect()
 }
 
 /// Which nodes each one may be measured with: those it has met.

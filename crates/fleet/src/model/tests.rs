@@ -196,7 +196,7 @@ fn several_bad_paths_of_a_node_are_the_node_where_they_stay_bad() {
     let both = |from, to| if [(3, 9), (3, 12)].contains(&ends(from, to)) { 2.0 } else { 1.0 };
     let judged = Fleet { seed, path: both, ..HEALTHY }.judged();
     assert_eq!(charges(&judged), [(At::Node(3), Charge::Unstable)]);
-    let is_by_links = |of: &Verdict| !of.is_scatter && of.evidence.partners == [9, 12];
+    let is_by_links = |of: &Verdict| !of.subject.is_scatter && of.evidence.partners == [9, 12];
     assert!(judged.verdicts.iter().all(is_by_links), "{judged:?}");
     let one = |from, to| if ends(from, to) == (3, 9) { 2.0 } else { 1.0 };
     let fleet = Fleet { seed, path: one, ..HEALTHY };
@@ -226,7 +226,8 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
     let judged = Fleet { path: |from, _| if from == 3 { 2.0 } else { 1.0 }, ..HEALTHY }.judged();
     let found = charges(&judged);
     assert!(found.iter().all(|(at, _)| *at == At::Node(3)), "{found:?}");
-    let sends = |verdict: &Verdict| verdict.role == Role::Send && verdict.charge == Charge::Slower;
+    let sends =
+        |verdict: &Verdict| verdict.subject.role == Role::Send && verdict.charge == Charge::Slower;
     assert!(judged.verdicts.iter().any(sends), "{:?}", judged.verdicts);
 }
 
@@ -236,7 +237,7 @@ fn half_a_path_is_a_link_and_half_a_node_is_a_node() {
 fn a_node_that_only_receives_badly_is_not_cleared_where_both_ends_share_an_effect() {
     let path = |_, to| if to == 3 { 4.0 } else { 1.0 };
     let judged = Fleet { size: 7, path, ..HEALTHY }.judged();
-    let named = |of: &Verdict| of.at == At::Node(3) && of.role == Role::Both;
+    let named = |of: &Verdict| of.at == At::Node(3) && of.subject.role == Role::Both;
     assert_eq!(judged.verdicts.iter().filter(|of| named(of)).count(), 2, "{:?}", judged.verdicts);
     assert!(judged.cleared.is_empty(), "{:?}", judged.cleared);
 }
@@ -268,7 +269,7 @@ fn an_end_that_is_shown_is_not_measured_again_for_a_noisier_metric_of_the_case()
         let judged = Fleet { seed, path, pairs, ..HEALTHY }.judged();
         assert!(charges(&judged).contains(&(At::Node(3), Charge::Slower)), "seed {seed}");
         judged.verdicts.iter().any(|of| {
-            let is_noisy = of.key.metric == "cpu" && of.charge == Charge::Suspect;
+            let is_noisy = of.subject.key.metric == "cpu" && of.charge == Charge::Suspect;
             is_noisy && of.at == At::Node(3) && (1..LOOKS[3]).contains(&of.evidence.repetitions)
         })
     };
@@ -279,7 +280,7 @@ fn an_end_that_is_shown_is_not_measured_again_for_a_noisier_metric_of_the_case()
 fn scatter_is_a_charge_of_its_own() {
     let judged = Fleet { scatter: |rank| if rank == 2 { 9.0 } else { 1.0 }, ..HEALTHY }.judged();
     assert_eq!(charges(&judged), [(At::Node(2), Charge::Unstable)]);
-    assert!(judged.verdicts.iter().all(|of| of.is_scatter), "{:?}", judged.verdicts);
+    assert!(judged.verdicts.iter().all(|of| of.subject.is_scatter), "{:?}", judged.verdicts);
 }
 
 #[test]

@@ -38,8 +38,6 @@ pub enum Role {
 pub struct Standing {
     /// The node.
     pub rank: u32,
-    /// Index of its stratum in [`Judgement::strata`].
-    pub stratum: usize,
     /// Index of the figure in [`Judgement::subjects`].
     pub subject: usize,
     /// How many times worse than the centre of its peers: 2 is half the rate or twice the latency,
@@ -48,22 +46,21 @@ pub struct Standing {
     /// Distance from the centre in robust standard deviations, positive where worse; absent below
     /// five peers.
     pub z: Option<f64>,
-    /// Probability that a healthy node stands as badly by chance, one-sided; absent with `z`.
-    pub p: Option<f64>,
     /// Number of peers.
     pub peers: usize,
 }
 
 /// What is compared over nodes: a figure of nodes, or what pairs say of one of their ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subject {
     /// The figure.
     pub key: Key,
-    /// Which end of pairs.
+    /// Which end of pairs, for a node.
     pub role: Role,
-    /// Whether the scatter of its rounds is compared, not its level.
+    /// Whether the scatter of its rounds is worse, not its level.
     pub is_scatter: bool,
-    /// Unit of the figure.
+    /// Unit of the evidence's values.
     pub unit: Unit,
     /// Direction of improvement.
     pub better: Better,
@@ -142,17 +139,8 @@ pub struct Verdict {
     /// Which node or link.
     pub at: At,
     /// The figure.
-    pub key: Key,
-    /// Which end of pairs, for a node.
-    pub role: Role,
-    /// Whether the scatter of its rounds is worse, not its level.
-    pub is_scatter: bool,
-    /// Unit of the evidence's values.
-    pub unit: Unit,
-    /// Direction of improvement.
-    pub better: Better,
-    /// Class of the figure.
-    pub kind: Kind,
+    #[serde(flatten)]
+    pub subject: Subject,
     /// How many times worse than its peers: above 1. From the second measurement where there is one.
     pub factor: f64,
     /// 95 % interval of `factor`.
@@ -191,8 +179,6 @@ pub struct Below {
 /// How slow a node must be to be found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detectable {
-    /// Index of the stratum in [`Judgement::strata`].
-    pub stratum: usize,
     /// Index of the figure in [`Judgement::subjects`].
     pub subject: usize,
     /// Class of the figure.

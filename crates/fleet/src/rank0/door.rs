@@ -1,7 +1,8 @@
 //! Who is let in: every node speaks to rank 0 first, which places it in the tree.
 
 use super::members::{Member, State};
-use super::{Act, Clock, Course, Rank0};
+use super::{Clock, Course, Rank0};
+use crate::relay::Link;
 use crate::sweep::{Event, Header, Node, Stage};
 use crate::tree::{ancestors, children};
 use crate::wire::{Down, Hello};
@@ -71,10 +72,12 @@ impl Rank0 {
         Some((why, false))
     }
 
-    /// A node that was let in is connected to rank 0: it is placed in the tree.
-    pub fn joined(&mut self, hello: Hello, clock: Clock, now: Duration) {
+    /// A node that was let in is connected to rank 0, which has no connection to itself: it is placed in
+    /// the tree.
+    pub fn joined(&mut self, link: Option<Link>, hello: Hello, clock: Clock, now: Duration) {
         self.now = now;
         let rank = hello.rank;
+        link.into_iter().for_each(|link| self.connect(rank, link));
         let is_known = |member: &&Member| member.hello.instance == hello.instance;
         if let Some(member) = self.members.get(&rank).filter(is_known) {
             let came_back = member.sent_to.is_none();
@@ -133,13 +136,12 @@ impl Rank0 {
                 }
                 // Its connection to rank 0 ends when it goes there: that is no loss.
                 self.parents.remove(&rank);
-                self.acts
-                    .push_back(Act::Place(rank, Down::Move { to: parent, at, sweep, generation }));
+                self.say_to(rank, Down::Move { to: parent, at, sweep, generation });
                 self.await_move(rank);
             }
             None if is_settled => {}
             None => {
-                self.acts.push_back(Act::Place(rank, Down::Welcome { sweep, generation }));
+                self.say_to(rank, Down::Welcome { sweep, generation });
                 self.settle_at(rank, 0);
             }
         }

@@ -1,9 +1,9 @@
 //! The nodes of a sweep as rank 0 knows them: present, awaited, lost.
 
-use super::{Act, Clock, Course, Rank0};
+use super::{Clock, Course, Rank0};
 use crate::sweep::Stage;
 use crate::tree::below;
-use crate::wire::{Addressed, Hello, Message, Order};
+use crate::wire::{Hello, Message, Order};
 use std::time::Duration;
 
 /// Whether a node takes part.
@@ -26,10 +26,19 @@ pub(super) struct Member {
     pub state: State,
     /// Highest number of its reports.
     pub reported: u64,
-    /// What it does now, and the order's number.
-    pub order: Option<(u64, Order)>,
+    /// What it does now.
+    pub order: Option<Given>,
     /// The parent that it was sent to and has not reached.
     pub sent_to: Option<u32>,
+}
+
+/// An order that a node has.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub id: u64,
+    pub order: Order,
+    /// The jobs that it belongs to: several, that of a far end with several near ends.
+    pub jobs: Vec<u32>,
 }
 
 impl Member {
@@ -60,7 +69,7 @@ impl Rank0 {
     }
 
     /// A node is connected to `to`.
-    pub fn attached(&mut self, rank: u32, to: u32, now: Duration) {
+    pub(super) fn attached(&mut self, rank: u32, to: u32, now: Duration) {
         self.now = now;
         self.settle_at(rank, to);
         self.tick(now);
@@ -75,15 +84,14 @@ impl Rank0 {
         member.state = State::Here;
         member.sent_to = None;
         self.parents.insert(rank, parent);
-        if let Some((id, order)) = member.order.clone() {
-            let message = Message::Order { id, order };
-            self.acts.push_back(Act::Send(Addressed { to: rank, message }));
+        if let Some(Given { id, order, .. }) = member.order.clone() {
+            self.send(rank, Message::Order { id, order });
         }
         self.call_children(rank);
     }
 
     /// The connection between a node and its parent ended: it and all nodes below it may come back.
-    pub fn detached(&mut self, rank: u32, from: u32, now: Duration) {
+    pub(super) fn detached(&mut self, rank: u32, from: u32, now: Duration) {
         self.now = now;
         if self.parents.get(&rank) != Some(&from) {
             return;

@@ -3,6 +3,7 @@
 //! node at every message.
 
 mod door;
+mod lines;
 mod members;
 mod pairs;
 mod work;
@@ -10,11 +11,12 @@ mod work;
 use crate::model::{Known, Suspects};
 use crate::read::Sweep;
 use crate::recipe::Recipe;
+use crate::relay::Link;
 use crate::sweep::{Absent, End, Event, Node, Phase, Purpose, Stage};
-use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order};
+use crate::wire::{Down, Hello, Message, Numbered, Order};
 pub use door::Admission;
-use members::{Member, State};
-pub use pairs::HOST;
+use lines::Lines;
+use members::{Given, Member, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,10 +32,12 @@ pub enum Act {
     Write(Event),
     /// What was written reaches the disk.
     Sync,
-    /// A message for a node, over whichever connection reaches it.
-    Send(Addressed),
-    /// A node that is connected to rank 0 stays so, or goes to its parent.
-    Place(u32, Down),
+    /// A message over a connection.
+    Down(Link, Down),
+    /// A connection ends.
+    Close(Link),
+    /// Rank 0 itself executes an order, in place of what runs.
+    Start(u64, Order),
     /// A line for the user.
     Say(String),
     /// The sweep needs the list of suspects: [`Rank0::suspects`] answers.
@@ -71,6 +75,7 @@ pub struct Rank0 {
     /// Drawn when the process started.
     generation: u64,
     members: BTreeMap<u32, Member>,
+    lines: Lines,
     /// The parents that nodes have now.
     parents: BTreeMap<u32, u32>,
     /// Ranks that were refused while nodes join, whose absence is in the record.
@@ -154,6 +159,7 @@ impl Rank0 {
         let mut rank0 = Rank0 {
             generation,
             members: BTreeMap::new(),
+            lines: Lines::default(),
             parents: BTreeMap::new(),
             refused: BTreeSet::new(),
             machines: BTreeMap::new(),
@@ -175,7 +181,7 @@ impl Rank0 {
 
     /// What there is to do now.
     pub fn take(&mut self) -> Option<Act> {
-        self.acts.pop_front()
+        self.acts.pop_front().or_else(|| self.lines.take())
     }
 
     /// Whether the sweep is over.
@@ -223,7 +229,7 @@ impl Rank0 {
     }
 
     /// Something came up the tree, or from this node itself.
-    pub fn report(&mut self, report: Numbered, now: Duration) {
+    fn report(&mut self, report: Numbered, now: Duration) {
         self.now = now;
         let Numbered { from, number, report } = report;
         let Some(member) = self.members.get_mut(&from) else { return };
@@ -270,7 +276,7 @@ impl Rank0 {
     fn leave(&mut self, why: Option<String>) {
         let all: Vec<u32> = self.members.keys().copied().collect();
         for rank in all {
-            self.order(rank, Order::Leave { why: why.clone() });
+            self.order(rank, Order::Leave { why: why.clone() }, Vec::new());
         }
     }
 
@@ -282,10 +288,6 @@ impl Rank0 {
         self.acts.push_back(Act::Say(line));
     }
 
-    fn send(&mut self, to: u32, message: Message) {
-        self.acts.push_back(Act::Send(Addressed { to, message }));
-    }
-
     fn phase(&mut self, phase: Stage, ended: bool) {
         let at_s = (self.earlier + self.now).as_secs_f64();
         self.write(Event::Phase(Phase { phase, ended, at_s }));
@@ -295,8 +297,7 @@ impl Rank0 {
     }
 
     fn absent(&mut self, rank: u32, phase: Stage, why: String, lost: bool) {
-        let absent = Absent { rank, to: None, phase, step: None, experiment: None, why, lost };
-        self.write(Event::Absent(absent));
+        self.write(Event::Absent(Absent { lost, ..Absent::new(rank, phase, why) }));
     }
 
     /// The phase that the sweep is in.
@@ -310,12 +311,11 @@ impl Rank0 {
     }
 
     /// Gives a node something to do, which it does once, also where its connection breaks.
-    fn order(&mut self, rank: u32, order: Order) -> Option<u64> {
+    fn order(&mut self, rank: u32, order: Order, jobs: Vec<u32>) {
         let id = self.work.next_id();
-        let member = self.members.get_mut(&rank)?;
-        member.order = Some((id, order.clone()));
+        let Some(member) = self.members.get_mut(&rank) else { return };
+        member.order = Some(Given { id, order: order.clone(), jobs });
         self.send(rank, Message::Order { id, order });
-        Some(id)
     }
 
     /// Address at which a node's children find it.

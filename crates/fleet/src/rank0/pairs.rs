@@ -43,10 +43,7 @@ impl Rank0 {
         let deadline = self.deadline_after(gather_s);
         let begin = |job| self.work.begins(job, Doing::Listens, deadline);
         let numbers: Vec<u32> = jobs.into_iter().map(begin).collect();
-        let id = self.order(to, Order::Listen { step, nears, within_s });
-        for number in numbers {
-            self.work.belongs(id, number);
-        }
+        self.order(to, Order::Listen { step, nears, within_s }, numbers);
     }
 
     /// The time of a pair, with the turns of its nodes.
@@ -60,26 +57,23 @@ impl Rank0 {
             return;
         }
         for number in std::mem::take(&mut self.work.ready) {
+            let Some(job) = self.work.live.get(&number).map(|live| &live.job) else { continue };
+            let Job::Pair { purpose, from, to: far } = *job else { continue };
+            let within_s = self.pair_s(from, far);
+            let deadline = self.deadline_after(within_s);
             let Some(live) = self.work.live.get_mut(&number) else { continue };
-            let Job::Pair { purpose, from, to } = live.job else { continue };
+            live.deadline = deadline;
             let before = std::mem::replace(&mut live.doing, Doing::Reaches);
             let Doing::Ready(at, key) = before else { continue };
-            let within_s = self.pair_s(from, to);
-            let deadline = self.deadline_after(within_s);
-            if let Some(live) = self.work.live.get_mut(&number) {
-                live.deadline = deadline;
-            }
             let step = self.work.number;
             let preset = self.recipe.pair_preset().to_owned();
             let selectors = self.recipe.pair_selectors(purpose);
             let id = &self.recipe.header.id;
             let token = purpose.is_gathering().then(|| format!("{id} step {step}"));
             let pulls = purpose == Purpose::Outcast;
-            let far = to;
             let order =
                 Order::Reach { step, far, at, key, token, preset, selectors, pulls, within_s };
-            let id = self.order(from, order);
-            self.work.belongs(id, number);
+            self.order(from, order, vec![number]);
         }
     }
 

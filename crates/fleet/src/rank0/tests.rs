@@ -1,8 +1,7 @@
 use super::{Act, Admission, Clock, Rank0};
 use crate::simulated::recipe;
 use crate::sweep::{Event, Loads, Stage};
-use crate::wire::{Down, Hello, Message, Numbered, Order, Report};
-use std::collections::BTreeMap;
+use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,28 +15,43 @@ fn rank0(size: u32) -> Rank0 {
 }
 
 fn hello(rank: u32, size: u32) -> Hello {
-    Hello {
-        rank,
-        size,
-        instance: u64::from(rank) + 1,
-        plumb: "0.1.0".to_owned(),
-        name: format!("n{rank}"),
-        machine: format!("m{rank}"),
-        address: IpAddr::from([127, 0, 0, 1]),
-        port: 7000,
-        stratum: BTreeMap::new(),
-        labels: BTreeMap::new(),
-        simulated: false,
-    }
+    let address = IpAddr::from([127, 0, 0, 1]);
+    Hello { address, port: 7000, simulated: false, ..crate::simulated::hello(rank, size) }
 }
 
 fn join(rank0: &mut Rank0, rank: u32, size: u32) {
     assert_eq!(rank0.admit(&hello(rank, size)), Admission::In);
-    rank0.joined(hello(rank, size), Clock::default(), Duration::from_secs(1));
+    joined(rank0, hello(rank, size), Clock::default());
+}
+
+/// Over a connection that has the number of the rank.
+fn joined(rank0: &mut Rank0, hello: Hello, clock: Clock) {
+    let link = (hello.rank > 0).then(|| u64::from(hello.rank));
+    rank0.joined(link, hello, clock, Duration::from_secs(1));
 }
 
 fn acts(rank0: &mut Rank0) -> Vec<Act> {
     std::iter::from_fn(|| rank0.take()).collect()
+}
+
+/// The orders that nodes get, with the node and the order's number.
+fn orders(acts: &[Act]) -> Vec<(u32, u64, &Order)> {
+    let mut all = Vec::new();
+    for act in acts {
+        match act {
+            Act::Start(id, order) => all.push((0, *id, order)),
+            Act::Down(_, Down::Orders(addressed)) => {
+                all.extend(addressed.iter().filter_map(
+                    |Addressed { to, message }| match message {
+                        Message::Order { id, order } => Some((*to, *id, order)),
+                        Message::Written { .. } => None,
+                    },
+                ));
+            }
+            _ => {}
+        }
+    }
+    all
 }
 
 fn said(acts: &[Act]) -> String {
@@ -99,14 +113,9 @@ fn nodes_that_do_not_join_are_listed_and_the_sweep_goes_on() {
     let all = acts(&mut rank0);
     assert_eq!(lost(&all, Stage::Meet), [1, 3, 4]);
     assert!(said(&all).contains("3 of 5 nodes did not join within 60 s: 1, 3-4"));
-    let ordered = all.iter().filter_map(|act| match act {
-        Act::Send(addressed) => Some((addressed.to, &addressed.message)),
-        _ => None,
-    });
-    let alone = ordered.filter(|(_, message)| {
-        matches!(message, Message::Order { order: Order::Alone { .. }, .. })
-    });
-    assert_eq!(alone.map(|(rank, _)| rank).collect::<Vec<_>>(), [0, 2]);
+    let mut alone = orders(&all);
+    alone.retain(|(.., order)| matches!(order, Order::Alone { .. }));
+    assert_eq!(alone.iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [0, 2]);
     assert!(refused(&mut rank0, &hello(3, 5)).contains("plumb fleet resume"));
 }
 
@@ -115,7 +124,7 @@ fn a_clock_that_is_hours_apart_gets_a_line_and_the_node_takes_part() {
     let mut rank0 = rank0(3);
     join(&mut rank0, 0, 3);
     let clock = Clock { offset_s: 7200.0, round_trip_s: 1e-3 };
-    rank0.joined(hello(1, 3), clock, Duration::from_secs(1));
+    joined(&mut rank0, hello(1, 3), clock);
     let all = acts(&mut rank0);
     assert!(said(&all).contains("is 2h ahead of rank 0's"), "{}", said(&all));
     let node = all.iter().find_map(|act| match act {
@@ -134,8 +143,8 @@ fn a_node_goes_to_its_parent_and_to_the_next_ancestor_where_that_is_gone() {
     acts(&mut rank0);
     let placed = |rank0: &mut Rank0| {
         acts(rank0).into_iter().find_map(|act| match act {
-            Act::Place(_, Down::Move { to, .. }) => Some(to),
-            Act::Place(_, Down::Welcome { .. }) => Some(0),
+            Act::Down(_, Down::Move { to, .. }) => Some(to),
+            Act::Down(_, Down::Welcome { .. }) => Some(0),
             _ => None,
         })
     };
@@ -160,14 +169,9 @@ fn a_node_that_does_not_answer_is_lost_and_its_late_report_is_not_counted() {
     join(&mut rank0, 0, 2);
     join(&mut rank0, 1, 2);
     let all = acts(&mut rank0);
-    let order = all.iter().find_map(|act| match act {
-        Act::Send(addressed) if addressed.to == 1 => match &addressed.message {
-            Message::Order { id, order: Order::Alone { .. } } => Some(*id),
-            _ => None,
-        },
-        _ => None,
-    });
-    let order = order.expect("node 1 measures itself");
+    let is_alone =
+        |(rank, _, order): &(u32, u64, &Order)| *rank == 1 && matches!(order, Order::Alone { .. });
+    let (_, order, _) = orders(&all).into_iter().find(is_alone).expect("node 1 measures itself");
     rank0.tick(Duration::from_secs(99));
     assert!(lost(&acts(&mut rank0), Stage::Alone).is_empty());
     // The node's own time, and what an answer may take beyond it.

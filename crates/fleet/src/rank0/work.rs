@@ -7,8 +7,7 @@ use crate::recipe::{Job, Step};
 use crate::sweep::{Absent, Event, Figure, Node, Pair, Stage};
 use crate::wire::{OneTime, Order, Report};
 use record::order::Gather;
-use std::collections::btree_map::{BTreeMap, Entry};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -27,8 +26,6 @@ pub(super) struct Work {
     /// Jobs whose far end makes itself ready, and those whose far end is ready.
     pub listening: usize,
     pub ready: Vec<u32>,
-    /// The jobs that an order belongs to: several, that of a far end with several near ends.
-    of_order: BTreeMap<u64, Vec<u32>>,
     /// What a gathering has measured, until its last sender is done.
     held: Vec<(Job, Vec<Figure>)>,
     next_job: u32,
@@ -44,7 +41,6 @@ pub(super) struct Work {
 pub(super) struct Live {
     pub job: Job,
     pub doing: Doing,
-    orders: Vec<u64>,
     /// A node that has not answered by then is lost.
     pub deadline: Duration,
 }
@@ -78,16 +74,8 @@ impl Work {
     pub fn begins(&mut self, job: Job, doing: Doing, deadline: Duration) -> u32 {
         self.next_job += 1;
         self.listening += usize::from(matches!(doing, Doing::Listens));
-        self.live.insert(self.next_job, Live { job, doing, orders: Vec::new(), deadline });
+        self.live.insert(self.next_job, Live { job, doing, deadline });
         self.next_job
-    }
-
-    /// An order belongs to a job.
-    pub fn belongs(&mut self, order: Option<u64>, job: u32) {
-        if let (Some(order), Some(live)) = (order, self.live.get_mut(&job)) {
-            live.orders.push(order);
-            self.of_order.entry(order).or_default().push(job);
-        }
     }
 
     /// Whether a job that runs needs a node.
@@ -246,8 +234,7 @@ impl Rank0 {
         };
         let deadline = self.deadline_after(within_s);
         let number = self.work.begins(job, Doing::Works, deadline);
-        let id = self.order(rank, order);
-        self.work.belongs(id, number);
+        self.order(rank, order, vec![number]);
     }
 
     /// A node gives an order up by itself; it is lost if it does not even report that.
@@ -275,23 +262,20 @@ impl Rank0 {
             | Report::Gathered { order }
             | Report::Failed { order, .. } => *order,
         };
-        let Some(member) = self.members.get_mut(&from) else { return };
         // What was given up meanwhile is not counted.
-        if member.order.as_ref().is_none_or(|(id, _)| *id != order) {
-            return;
+        let Some(member) = self.members.get_mut(&from) else { return };
+        let Some(given) = member.order.take_if(|given| given.id == order) else { return };
+        let jobs = given.jobs.clone();
+        if matches!(report, Report::Listening { .. }) {
+            member.order = Some(given);
         }
-        let is_far_end = matches!(report, Report::Listening { .. });
-        if !is_far_end {
-            member.order = None;
-        }
-        let Some(numbers) = self.work.of_order.get(&order).cloned() else { return };
-        match (report, &numbers[..]) {
-            (Report::Listening { doors, .. }, _) => self.listens(&numbers, from, doors),
+        match (report, &jobs[..]) {
+            (Report::Listening { doors, .. }, _) => self.listens(&jobs, from, doors),
             (Report::Failed { why, .. }, _) => {
-                numbers.iter().for_each(|number| self.fail(*number, from, &why));
+                jobs.iter().for_each(|number| self.fail(*number, from, &why));
             }
             (report, [number]) => self.take_work(*number, from, report),
-            _ => numbers.iter().for_each(|number| self.fail(*number, from, UNFIT)),
+            _ => jobs.iter().for_each(|number| self.fail(*number, from, UNFIT)),
         }
     }
 
@@ -319,24 +303,15 @@ impl Rank0 {
     /// Ends a job; the far end of a pair rests.
     fn finish(&mut self, number: u32) -> Option<Live> {
         let live = self.work.live.remove(&number)?;
-        for order in &live.orders {
-            if let Entry::Occupied(mut jobs) = self.work.of_order.entry(*order) {
-                jobs.get_mut().retain(|job| *job != number);
-                if jobs.get().is_empty() {
-                    jobs.remove();
-                }
-            }
-        }
         self.work.listening -= usize::from(matches!(live.doing, Doing::Listens));
         for rank in live.job.ranks() {
+            let order = self.members.get_mut(&rank).and_then(|member| member.order.as_mut());
+            let Some(given) = order else { continue };
+            given.jobs.retain(|job| *job != number);
             // The receiver of a gathering waits for its last sender.
-            if live.job.is_gathering() && self.work.needs(rank) {
-                continue;
-            }
-            let member = self.members.get_mut(&rank);
-            let has_order = member.is_some_and(|member| member.order.is_some());
-            if has_order && matches!(live.job, Job::Pair { .. }) {
-                self.order(rank, Order::Rest);
+            let is_needed = live.job.is_gathering() && self.work.needs(rank);
+            if matches!(live.job, Job::Pair { .. }) && !is_needed {
+                self.order(rank, Order::Rest, Vec::new());
             }
         }
         Some(live)
@@ -355,9 +330,8 @@ impl Rank0 {
         }
         let phase = self.stage();
         for (experiment, why) in absent {
-            let experiment = Some(experiment);
-            let absent = Absent { rank, to: None, phase, step: None, experiment, why, lost: false };
-            self.write(Event::Absent(absent));
+            let absent = Absent::new(rank, phase, why);
+            self.write(Event::Absent(Absent { experiment: Some(experiment), ..absent }));
         }
         if again > 0 {
             return;
@@ -399,26 +373,19 @@ impl Rank0 {
             Job::Pair { from, to, .. } => (from, Some(to), Some(self.work.number)),
             Job::Gather { .. } => return,
         };
-        let phase = self.stage();
-        let absent = Absent { rank, to, phase, step, experiment: None, why, lost: false };
-        self.write(Event::Absent(absent));
+        let absent = Absent::new(rank, self.stage(), why);
+        self.write(Event::Absent(Absent { to, step, ..absent }));
     }
 
     /// A node is lost: what it was doing with others has failed.
     pub(super) fn fail_jobs_of(&mut self, rank: u32, why: &str) {
-        let own: Vec<u32> = self
-            .work
-            .live
-            .iter()
-            .filter(|(_, live)| live.job.ranks().contains(&rank))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in own {
-            let is_pair = self.work.live.get(&number).map(|live| live.job.ranks().len() > 1);
-            match is_pair {
-                Some(true) => self.fail(number, rank, why),
+        let live = self.work.live.iter().map(|(number, live)| (*number, live.job.ranks()));
+        let own: Vec<_> = live.filter(|(_, ranks)| ranks.contains(&rank)).collect();
+        for (number, ranks) in own {
+            match ranks.len() {
                 // Its own absence is in the record.
-                _ => drop(self.finish(number)),
+                1 => drop(self.finish(number)),
+                _ => self.fail(number, rank, why),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The evidence: every verdict on each node and link, with what it rests on.
 
-use super::answer::{by, by_place, charge, figure, interval, sure_of, tone, value};
+use super::answer::{by, by_place, charge, figure, interval, sure, tone, value};
 use super::names::{at, ends, span};
 use super::nodes::z;
 use super::{View, left_out};
@@ -44,7 +44,7 @@ fn heading(view: &View, of: At) -> String {
 fn table(view: &View, own: &[&Verdict]) -> Table {
     let rows = own.iter().take(FIGURES).map(|verdict| {
         let evidence = &verdict.evidence;
-        let predicted = evidence.predicted.filter(|_| !verdict.is_scatter);
+        let predicted = evidence.predicted.filter(|_| !verdict.subject.is_scatter);
         Row::of(vec![
             Cell::plain(figure(view, verdict)),
             Cell::toned(charge(verdict.charge), tone(verdict.charge)),
@@ -53,10 +53,10 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
             Cell::plain(value(verdict, evidence.value)),
             Cell::plain(value(verdict, evidence.peers_median)),
             Cell::plain(evidence.peers.to_string()),
-            Cell::of(predicted.map(|ends| span(ends, verdict.unit))),
+            Cell::of(predicted.map(|ends| span(ends, verdict.subject.unit))),
             Cell::plain(z(evidence.z)),
             Cell::plain(chance(evidence.q)),
-            sure_of(view, verdict),
+            sure(view, verdict, true),
         ])
     });
     let headings = [

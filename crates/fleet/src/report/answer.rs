@@ -6,12 +6,13 @@ use super::missing::lost;
 use super::names::{self, at, counted, duration, listed, node, percent, size, span, times, worse};
 use crate::model::{At, Below, Charge, Detectable, Verdict};
 use analysis::findings::Severity;
+use analysis::gather::gathered;
 use record::key::Key;
 use record::metric::Kind;
-use record::order::Gather;
+use record::order::{Gather, InOrder};
 use record::shown::shown;
 use report::document::{Block, Cell, Row, Section, Table, Tone};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Accused nodes and links that are shown where room is short.
 const SHOWN: usize = 20;
@@ -68,14 +69,7 @@ pub(super) fn section(view: &View) -> Section {
 
 /// The verdicts on each node and link, the most certain first.
 pub(super) fn by_place<'view>(view: &'view View) -> Vec<(At, Vec<&'view Verdict>)> {
-    let mut all: Vec<(At, Vec<&Verdict>)> = Vec::new();
-    for verdict in &view.judgement.verdicts {
-        match all.iter_mut().find(|(at, _)| *at == verdict.at) {
-            Some((_, own)) => own.push(verdict),
-            None => all.push((verdict.at, vec![verdict])),
-        }
-    }
-    all
+    gathered(view.judgement.verdicts.iter().map(|verdict| (verdict.at, verdict)))
 }
 
 /// What is accused, counted: `1 node is slower than its peers; 1 link is degraded`.
@@ -163,7 +157,7 @@ fn table(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Table {
             Cell::plain(interval(first)),
             Cell::plain(value(first, first.evidence.value)),
             Cell::plain(value(first, first.evidence.peers_median)),
-            sure(first),
+            sure(view, first, false),
         ];
         Row { cells, is_spare: place >= SHOWN }
     };
@@ -190,17 +184,17 @@ pub(super) fn tone(charge: Charge) -> Tone {
 
 pub(super) fn figure(view: &View, verdict: &Verdict) -> String {
     let end = match verdict.at {
-        At::Node(_) => names::role(verdict.role),
+        At::Node(_) => names::role(verdict.subject.role),
         At::Link(..) => "",
     };
-    format!("{}{end}", view.titles.key(&verdict.key))
+    format!("{}{end}", view.titles.key(&verdict.subject.key))
 }
 
 /// `1.41× slower`.
 pub(super) fn by(verdict: &Verdict) -> String {
-    match verdict.is_scatter {
+    match verdict.subject.is_scatter {
         true => times(verdict.factor, "the scatter"),
-        false => times(verdict.factor, worse(verdict.unit, verdict.better)),
+        false => times(verdict.factor, worse(verdict.subject.unit, verdict.subject.better)),
     }
 }
 
@@ -211,35 +205,21 @@ pub(super) fn interval(verdict: &Verdict) -> String {
 
 /// A value of the evidence; of scatter a share.
 pub(super) fn value(verdict: &Verdict, value: f64) -> String {
-    match verdict.is_scatter {
+    match verdict.subject.is_scatter {
         true => format!("± {}", percent(value)),
-        false => shown(value, None, verdict.unit).value,
+        false => shown(value, None, verdict.subject.unit).value,
     }
 }
 
-/// Whether it was measured again, and with how many others.
-fn sure(verdict: &Verdict) -> Cell {
-    let with = match partners(verdict).len() {
+/// Whether it was measured again, and with how many others, or with which.
+pub(super) fn sure(view: &View, verdict: &Verdict, by_name: bool) -> Cell {
+    let partners: BTreeSet<u32> = verdict.evidence.partners.iter().copied().gather();
+    let names = || partners.iter().map(|rank| node(view.sweep, *rank)).collect::<Vec<String>>();
+    let with = match partners.len() {
         0 => String::new(),
+        _ if by_name => format!(", with {}", listed(&names())),
         many => format!(", {}", counted(many, "partner")),
     };
-    certainty(verdict, &with)
-}
-
-/// The same with the names of the others.
-pub(super) fn sure_of(view: &View, verdict: &Verdict) -> Cell {
-    let names: Vec<String> =
-        partners(verdict).into_iter().map(|rank| node(view.sweep, rank)).collect();
-    let with = if names.is_empty() { String::new() } else { format!(", with {}", listed(&names)) };
-    certainty(verdict, &with)
-}
-
-/// The others that it was measured again with, each once.
-fn partners(verdict: &Verdict) -> BTreeSet<u32> {
-    verdict.evidence.partners.iter().copied().gather()
-}
-
-fn certainty(verdict: &Verdict, with: &str) -> Cell {
     let again = match verdict.evidence.repetitions {
         0 => "not measured again".to_owned(),
         times => format!("again {times}×{with}"),
@@ -276,20 +256,11 @@ const ADVICE_UNSTABLE: &str =
 const ADVICE_SUSPECT: &str = "Not confirmed: measure it again before you open the machine (`plumb fleet resume`, or another sweep)";
 
 fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
-    let mut by_text: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
-    for (place, (at_, own)) in accused.iter().enumerate() {
-        let text = what_to_do(*at_, own[0]);
-        let first = by_text.keys().find(|(_, other)| other == text).map_or(place, |(at, _)| *at);
-        by_text.entry((first, text.to_owned())).or_default().push(at(view.sweep, *at_));
-    }
-    let severity = |names: &[String]| {
-        let is_one = |(at_, own): &&(At, Vec<&Verdict>)| {
-            names.contains(&at(view.sweep, *at_)) && tone(own[0].charge) == Tone::Bad
-        };
-        accused.iter().any(|one| is_one(&one))
-    };
-    let notes = by_text.into_iter().take(ADVISED).map(|((_, text), names)| {
-        let severity = if severity(&names) { Severity::Warning } else { Severity::Note };
+    let texts = gathered(accused.iter().map(|one| (what_to_do(one.0, one.1[0]), one)));
+    let notes = texts.into_iter().take(ADVISED).map(|(text, all)| {
+        let is_bad = all.iter().any(|(_, own)| tone(own[0].charge) == Tone::Bad);
+        let severity = if is_bad { Severity::Warning } else { Severity::Note };
+        let names: Vec<String> = all.iter().map(|(at_, _)| at(view.sweep, *at_)).collect();
         (severity, format!("{}: {text}.{}", listed(&names), beside(view, &names)))
     });
     notes.collect()
@@ -298,10 +269,11 @@ fn advice(view: &View, accused: &[(At, Vec<&Verdict>)]) -> Vec<(Severity, String
 fn what_to_do(at: At, verdict: &Verdict) -> &'static str {
     match (verdict.charge, at) {
         (Charge::Suspect, _) => ADVICE_SUSPECT,
-        _ if verdict.is_scatter => ADVICE_UNSTABLE,
+        _ if verdict.subject.is_scatter => ADVICE_UNSTABLE,
         (_, At::Link(..)) => ADVICE_LINK,
         (_, At::Node(_)) => {
-            let own = |(start, _): &&(&str, &str)| verdict.key.experiment.starts_with(start);
+            let own =
+                |(start, _): &&(&str, &str)| verdict.subject.key.experiment.starts_with(start);
             ADVICE.iter().find(own).map_or(ADVICE_ELSE, |(_, text)| text)
         }
     }
@@ -337,68 +309,43 @@ fn foot(view: &View) -> Vec<(String, String)> {
     pairs
 }
 
-/// `nodes less than 3.1 % (hardware), 12 % (os) worse than their peers; figures of 3 nodes …`.
+/// `nodes less than 3.1 % (hardware), 12 % (os) worse than their peers; 10 % in 2 of 16 hardware figures:
+/// cpu.linpack: 1000 (from 13 %); paths at half the rate in 1 of 2 figures of pairs: …`.
 fn cannot_see(view: &View) -> String {
-    let kinds = [Kind::Hardware, Kind::Os, Kind::Io].map(Kind::text);
+    let judgement = &view.judgement;
     let least = super::nodes::least_seen(view);
-    let least = kinds.iter().filter_map(|kind| Some((kind, *least.get(kind)?)));
+    let kinds = [Kind::Hardware, Kind::Os, Kind::Io].map(Kind::text).into_iter();
     let said: Vec<String> =
-        least.map(|(kind, least)| format!("{} ({kind})", percent(least))).collect();
-    let alone = super::strata::too_small(view);
-    let small = match alone {
+        kinds.filter_map(|kind| Some(format!("{} ({kind})", percent(*least.get(kind)?)))).collect();
+    let named = |subject: usize, from: String| format!("{} (from {from})", view.subject(subject));
+    // The noisiest first.
+    let is_hardware = |of: &&Detectable| of.kind == Kind::Hardware;
+    let hardware: Vec<&Detectable> = judgement.detectable.iter().filter(is_hardware).collect();
+    let mut noisy = hardware.clone();
+    noisy.retain(|of| 0.9 * of.factor > 1.0);
+    noisy.order_by(|a, b| b.factor.total_cmp(&a.factor));
+    let noisy = noisy.iter().map(|of| named(of.subject, percent(of.factor - 1.0)));
+    let links = &judgement.detectable_links;
+    let hidden = links.iter().filter(|of| of.factor > 2.0);
+    let hidden = hidden.map(|of| named(of.subject, format!("{:.1} times worse", of.factor)));
+    let hides = |what: &str, names: Vec<String>, all: usize, of: &str| match names.len() {
         0 => String::new(),
-        count => format!(
-            "; anything but misses of the prediction in {} with fewer than five peers",
-            counted(count, "node")
+        count => format!("; {what} in {count} of {all} {of}: {}", listed(&names)),
+    };
+    let seen = match said.is_empty() {
+        true => "differences between nodes: too few are alike".to_owned(),
+        false => format!(
+            "nodes less than {} worse than their peers{}{}",
+            said.join(", "),
+            hides("10 %", noisy.collect(), hardware.len(), "hardware figures"),
+            hides("paths at half the rate", hidden.collect(), links.len(), "figures of pairs")
         ),
     };
-    match said.is_empty() {
-        true => format!("differences between nodes: too few are alike{small}"),
-        false => format!(
-            "nodes less than {} worse than their peers{}{}{small}",
-            said.join(", "),
-            noisy(view),
-            hidden_links(view)
+    match super::strata::too_small(view) {
+        0 => seen,
+        count => format!(
+            "{seen}. Compared only with the prediction: {} with fewer than five peers",
+            counted(count, "node")
         ),
-    }
-}
-
-/// `; 10 % in 2 of 16 hardware figures: cpu.linpack: 1000 (from 13 %) …`.
-fn noisy(view: &View) -> String {
-    let is_hardware = |of: &&Detectable| of.kind == Kind::Hardware;
-    let all = view.judgement.detectable.iter().filter(is_hardware).count();
-    let noisy = super::nodes::noisy(view);
-    let named: Vec<String> = noisy
-        .iter()
-        .map(|(of, least)| {
-            let subject = &view.judgement.subjects[of.subject];
-            format!("{} (from {})", view.titles.subject(subject), percent(*least))
-        })
-        .collect();
-    match noisy.len() {
-        0 => String::new(),
-        count => format!("; 10 % in {count} of {all} hardware figures: {}", listed(&named)),
-    }
-}
-
-/// `; paths at half the rate in 1 of 2 figures of pairs: net.bandwidth (from 2.4 times worse)`.
-fn hidden_links(view: &View) -> String {
-    let all = &view.judgement.detectable_links;
-    let hidden = all.iter().filter(|of| of.factor > 2.0);
-    let named: Vec<String> = hidden
-        .map(|of| {
-            let subject = &view.judgement.subjects[of.subject];
-            format!("{} (from {:.1} times worse)", view.titles.subject(subject), of.factor)
-        })
-        .collect();
-    match named.len() {
-        0 => String::new(),
-        count => {
-            format!(
-                "; paths at half the rate in {count} of {} figures of pairs: {}",
-                all.len(),
-                listed(&named)
-            )
-        }
     }
 }

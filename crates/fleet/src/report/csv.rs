@@ -114,7 +114,7 @@ fn phase(purpose: Purpose) -> &'static str {
 fn verdict(view: &View, at: At, key: &Key) -> Value {
     let mut verdicts = view.judgement.verdicts.iter();
     let is_its = |verdict: &&crate::model::Verdict| {
-        verdict.at == at && verdict.key == *key && !verdict.is_scatter
+        verdict.at == at && verdict.subject.key == *key && !verdict.subject.is_scatter
     };
     json!(verdicts.find(is_its))
 }

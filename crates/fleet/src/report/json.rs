@@ -213,10 +213,23 @@ pub(super) fn text(of: &impl Serialize) -> String {
 }
 
 fn flat(view: &View) -> FlatSweep {
-    let untested = |(key, why): &(Key, String)| FlatUntested { key: key.clone(), why: why.clone() };
     let sweep = view.sweep;
     let header = sweep.header.clone();
     let judgement = &view.judgement;
+    let name = |rank: u32| node(sweep, rank);
+    let verdicts = judgement.verdicts.iter().map(|verdict| {
+        let (node, link) = match verdict.at {
+            At::Node(rank) => (Some(name(rank)), None),
+            At::Link(from, to) => (None, Some((name(from), name(to)))),
+        };
+        FlatVerdict { node, link, verdict: verdict.clone() }
+    });
+    let cleared = judgement.cleared.iter();
+    let cleared =
+        cleared.map(|(of, key)| FlatCleared { which: at(sweep, *of), at: *of, key: key.clone() });
+    let least_seen = super::nodes::least_seen(view).into_iter();
+    let untested = judgement.untested.iter();
+    let untested = untested.map(|(key, why)| FlatUntested { key: key.clone(), why: why.clone() });
     FlatSweep {
         format: FORMAT,
         sweep: header.id,
@@ -235,34 +248,18 @@ fn flat(view: &View) -> FlatSweep {
         phases: sweep.phases.clone(),
         nodes: sweep.nodes.values().cloned().collect(),
         strata: judgement.strata.clone(),
-        verdicts: judgement.verdicts.iter().map(|verdict| of_verdict(view, verdict)).collect(),
-        cleared: judgement.cleared.iter().map(|(of, key)| cleared(view, *of, key)).collect(),
+        verdicts: verdicts.collect(),
+        cleared: cleared.collect(),
         below_prediction: judgement.below.clone(),
-        least_seen: super::nodes::least_seen(view)
-            .into_iter()
-            .map(|(kind, least)| (kind.to_owned(), least))
-            .collect(),
+        least_seen: least_seen.map(|(kind, least)| (kind.to_owned(), least)).collect(),
         of_peers: standings(view),
         figures: figures(view),
         pairs: pairs(view),
         absents: sweep.absents.clone(),
-        lost: lost(sweep).iter().map(|absent| node(sweep, absent.rank)).collect(),
-        untested: judgement.untested.iter().map(untested).collect(),
+        lost: lost(sweep).iter().map(|absent| name(absent.rank)).collect(),
+        untested: untested.collect(),
         damaged_lines: sweep.damaged.iter().map(|damaged| damaged.line).collect(),
     }
-}
-
-fn of_verdict(view: &View, verdict: &Verdict) -> FlatVerdict {
-    let name = |rank| node(view.sweep, rank);
-    let (node, link) = match verdict.at {
-        At::Node(rank) => (Some(name(rank)), None),
-        At::Link(from, to) => (None, Some((name(from), name(to)))),
-    };
-    FlatVerdict { node, link, verdict: verdict.clone() }
-}
-
-fn cleared(view: &View, of: At, key: &Key) -> FlatCleared {
-    FlatCleared { which: at(view.sweep, of), at: of, key: key.clone() }
 }
 
 fn standings(view: &View) -> Vec<FlatStanding> {

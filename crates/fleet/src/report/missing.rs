@@ -131,21 +131,19 @@ fn silent(sweep: &Sweep) -> Option<String> {
 fn damaged(sweep: &Sweep) -> Option<String> {
     let lines = sweep.damaged.iter().take(DAMAGED);
     let lines: Vec<String> = lines.map(|of| format!("line {} ({})", of.line, of.lost)).collect();
-    let mut said = Vec::new();
-    if !lines.is_empty() {
-        let count = counted(sweep.damaged.len(), "line");
-        said.push(format!("{count} of the record are damaged and left out: {}.", lines.join(", ")));
-    }
-    if sweep.torn {
-        said.push(
-            "The last line is incomplete (its writer was killed) and is left out.".to_owned(),
-        );
-    }
-    if sweep.end.is_none() {
-        said.push(
-            "The sweep did not end: `plumb fleet resume` measures what is missing.".to_owned(),
-        );
-    }
+    let count = counted(sweep.damaged.len(), "line");
+    let damaged = format!("{count} of the record are damaged and left out: {}.", lines.join(", "));
+    let said = [
+        (!lines.is_empty()).then_some(&*damaged),
+        sweep
+            .torn
+            .then_some("The last line is incomplete (its writer was killed) and is left out."),
+        sweep
+            .end
+            .is_none()
+            .then_some("The sweep did not end: `plumb fleet resume` measures what is missing."),
+    ];
+    let said: Vec<&str> = said.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 
@@ -170,24 +168,16 @@ fn untested(view: &View) -> Option<Table> {
 pub(super) fn course(view: &View) -> Section {
     let sweep = view.sweep;
     let header = &sweep.header;
-    let selected = |selectors: &[String]| match selectors.is_empty() {
-        true => "all of the preset".to_owned(),
-        false => selectors.join(" "),
-    };
-    let pairs = [
+    let mut pairs = vec![
         ("sweep", header.id.clone()),
         ("started (UTC)", header.started.replace('T', " ").trim_end_matches('Z').to_owned()),
         ("plumb at rank 0", header.plumb.clone()),
         ("started by", header.starter.clone()),
-        ("experiments", selected(&header.selectors)),
-        ("pair experiments", selected(&header.pair_selectors)),
-        ("steps of pairs", header.steps.to_string()),
-        ("bisection steps", header.loads.bisection.to_string()),
-        ("incast steps", header.loads.incast.to_string()),
-        ("outcast steps", header.loads.outcast.to_string()),
-        ("seed", header.seed.to_string()),
     ];
-    let pairs = pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+    pairs.extend(header.asked());
+    pairs.push(("seed", header.seed.to_string()));
+    let name = |name: &str| if name == "steps" { "steps of pairs" } else { name }.to_owned();
+    let pairs = pairs.into_iter().map(|(of, text)| (name(of), text)).collect();
     let mut rows = Vec::new();
     for begun in sweep.phases.iter().filter(|phase| !phase.ended) {
         let ended = sweep.phases.iter().filter(|other| other.ended && other.phase == begun.phase);

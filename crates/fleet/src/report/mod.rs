@@ -35,6 +35,11 @@ impl<'sweep> View<'sweep> {
     pub fn of(sweep: &'sweep Sweep, titles: Titles) -> Self {
         View { sweep, judgement: judge(sweep), titles }
     }
+
+    /// Title of a subject by its index.
+    fn subject(&self, at: usize) -> String {
+        self.titles.subject(&self.judgement.subjects[at])
+    }
 }
 
 /// The document: the answer, the strata, the network, and what is missing; the `whole` one has the

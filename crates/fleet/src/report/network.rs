@@ -6,7 +6,7 @@ use super::nodes::DRAWN;
 use crate::sweep::{Pair, Purpose};
 use record::key::Key;
 use record::metric::Better;
-use record::order::{Gather, InOrder};
+use record::order::InOrder;
 use record::shown::shown;
 use record::unit::Unit;
 use report::document::{Block, Cell, Grid, Row, Section, Shades, Table};
@@ -23,42 +23,43 @@ const DIRECTION: &str = "direction";
 const ROWS: usize = 60;
 
 pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
-    let pairs = &view.sweep.pairs;
-    if pairs.is_empty() {
+    let mut all: BTreeMap<&Key, Measured> = BTreeMap::new();
+    for pair in &view.sweep.pairs {
+        let (unit, better) = (pair.unit, pair.better);
+        let of_key = Measured { key: &pair.key, unit, better, pairs: BTreeMap::new() };
+        let of_key = all.entry(&pair.key).or_insert(of_key);
+        of_key.pairs.entry(pair.purpose).or_default().push(pair);
+    }
+    if all.is_empty() {
         return None;
     }
-    let keys = keys(view, whole);
+    // Key figures first, those without a better direction last; in short the key figures, if any.
+    let mut figures: Vec<&Measured> = all.values().collect();
+    figures.order_by_key(|of| (of.better == Better::None, view.titles.place(of.key)));
+    if !whole && figures.iter().any(|of| view.titles.is_key_figure(of.key)) {
+        figures.retain(|of| view.titles.is_key_figure(of.key));
+    }
     let mut blocks = vec![Block::text(said(view)).for_all()];
-    blocks.push(Block::Table(levels(view, &keys)).for_all());
-    blocks.extend(shared(view, &keys).map(|table| Block::Table(table).for_all()));
+    blocks.push(Block::Table(levels(view, &figures)).for_all());
+    let shared: Vec<Row> = figures.iter().flat_map(|of| of.shared(view, &all)).collect();
+    if !shared.is_empty() {
+        let headings = ["what", "figure", "#measured", "#alone", "#ratio", "#pairs"];
+        let caption = "Pairs with others beside them. Ratio: measured over the same pairs (or the median pair) alone";
+        blocks.push(Block::Table(Table::new(caption, &headings, shared)).for_all());
+    }
     if whole {
-        blocks.extend(matrices(view, &keys).into_iter().map(Block::on_page));
+        blocks.extend(matrices(view, &figures).into_iter().map(Block::on_page));
     }
     Some(Section::new("pairs", "The network", blocks))
 }
 
-/// The figures of pairs, key figures first, those without a better direction last; in short the key
-/// figures, if any.
-fn keys<'view>(view: &'view View, whole: bool) -> Vec<&'view Key> {
-    let mut better: BTreeMap<&Key, Better> = BTreeMap::new();
-    for pair in &view.sweep.pairs {
-        better.insert(&pair.key, pair.better);
-    }
-    let mut keys: Vec<&Key> = better.keys().copied().collect();
-    keys.order_by_key(|key| (better[key] == Better::None, view.titles.place(key)));
-    if !whole && keys.iter().any(|key| view.titles.is_key_figure(key)) {
-        keys.retain(|key| view.titles.is_key_figure(key));
-    }
-    keys
-}
-
 fn said(view: &View) -> String {
-    let matched = of(&view.sweep.pairs, Purpose::Matching).map(|pair| (pair.from, pair.to));
-    let met: BTreeSet<(u32, u32)> = matched.gather();
-    let mut partners: HashMap<u32, BTreeSet<u32>> = HashMap::new();
-    for (from, to) in &met {
-        partners.entry(*from).or_default().insert(*to);
-        partners.entry(*to).or_default().insert(*from);
+    let mut met: BTreeSet<(u32, u32)> = BTreeSet::new();
+    let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for pair in view.sweep.pairs.iter().filter(|pair| pair.purpose == Purpose::Matching) {
+        met.insert((pair.from, pair.to));
+        partners.entry(pair.from).or_default().insert(pair.to);
+        partners.entry(pair.to).or_default().insert(pair.from);
     }
     let counts: Vec<f64> = partners.values().map(|of| of.len() as f64).collect();
     format!(
@@ -69,20 +70,119 @@ fn said(view: &View) -> String {
     )
 }
 
-fn of(pairs: &[Pair], purpose: Purpose) -> impl Iterator<Item = &Pair> {
-    pairs.iter().filter(move |pair| pair.purpose == purpose)
+/// The pairs of one figure, by why they were measured.
+struct Measured<'view> {
+    key: &'view Key,
+    unit: Unit,
+    better: Better,
+    pairs: BTreeMap<Purpose, Vec<&'view Pair>>,
 }
 
+fn values(pairs: &[&Pair]) -> Vec<f64> {
+    pairs.iter().map(|pair| pair.estimate.value).collect()
+}
+
+impl<'view> Measured<'view> {
+    fn of(&self, purpose: Purpose) -> &[&'view Pair] {
+        self.pairs.get(&purpose).map_or(&[], Vec::as_slice)
+    }
+
+    fn shown(&self, value: f64) -> String {
+        shown(value, None, self.unit).value
+    }
+
+    /// The median of the pairs that ran alone; of all pairs where none did.
+    fn alone(&self) -> Option<f64> {
+        let median = |purpose| median(&values(self.of(purpose)));
+        let median = median(Purpose::Isolated).or_else(|| median(Purpose::Matching));
+        // Nothing is a multiple of zero.
+        median.filter(|median| *median > 0.0)
+    }
+
+    /// What others cost: pairs alone and beside others, across a cut, and several into one.
+    fn shared(&self, view: &View, all: &BTreeMap<&Key, Measured>) -> Vec<Row> {
+        if self.better == Better::None {
+            return Vec::new();
+        }
+        let gathered = |purpose| self.gathering(all, purpose);
+        let found = [
+            self.contention(),
+            self.bisection(),
+            gathered(Purpose::Incast),
+            gathered(Purpose::Outcast),
+        ];
+        let row = |(what, measured, alone, pairs): Shared| {
+            let (beside, alone_) = (self.shown(measured), self.shown(alone));
+            let ratio = percent(measured / alone);
+            let texts = [what, view.titles.key(self.key), beside, alone_, ratio, pairs.to_string()];
+            Row::of(texts.map(Cell::plain).into())
+        };
+        found.into_iter().flatten().map(row).collect()
+    }
+
+    /// Pairs in a step beside the same pairs with nothing else running.
+    fn contention(&self) -> Option<Shared> {
+        let beside = self.of(Purpose::Matching).iter();
+        let beside: HashMap<(u32, u32), f64> =
+            beside.map(|pair| ((pair.from, pair.to), pair.estimate.value)).collect();
+        let both = self.of(Purpose::Isolated).iter().filter_map(|alone| {
+            Some((*beside.get(&(alone.from, alone.to))?, alone.estimate.value))
+        });
+        let (ratios, alone): (Vec<f64>, Vec<f64>) = both
+            .filter(|(beside, alone)| *beside > 0.0 && *alone > 0.0)
+            .map(|(beside, alone)| (beside / alone, alone))
+            .unzip();
+        let median_alone = median(&alone)?;
+        let what = "contention: all pairs of a step at once".to_owned();
+        Some((what, median_alone * median(&ratios)?, median_alone, alone.len()))
+    }
+
+    /// Pairs across a cut, all at once, beside the median pair.
+    fn bisection(&self) -> Option<Shared> {
+        let own = values(self.of(Purpose::Bisection));
+        let what = "bisection: all pairs across a cut at once".to_owned();
+        Some((what, median(&own)?, self.alone()?, own.len()))
+    }
+
+    /// Several senders to one receiver, or the other way: the rates add up, times do not. Windows of
+    /// the pairs overlap in part, so that the sum is at most that.
+    fn gathering(&self, all: &BTreeMap<&Key, Measured>, purpose: Purpose) -> Option<Shared> {
+        // The same figure where the far end sends.
+        let mut key = self.key.clone();
+        if purpose == Purpose::Outcast {
+            let directions = key.case.0.iter_mut().filter(|(name, _)| name == DIRECTION);
+            directions.for_each(|(_, value)| *value = "down".into());
+        }
+        let mut by_root: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+        for pair in all.get(&key)?.of(purpose) {
+            by_root.entry((pair.step, pair.to)).or_default().push(pair.estimate.value);
+        }
+        // One that lost a pair has another sum.
+        let whole = by_root.values().map(Vec::len).max()?;
+        by_root.retain(|_, own| own.len() == whole);
+        let is_rate = self.key.metric == RATE;
+        let total = |own: &Vec<f64>| if is_rate { Some(own.iter().sum()) } else { median(own) };
+        let totals: Vec<f64> = by_root.values().filter_map(total).collect();
+        let what = match purpose {
+            Purpose::Outcast => format!("outcast: one into {whole}"),
+            _ => format!("incast: {whole} into one"),
+        };
+        let what = if is_rate { format!("{what}, sum at most") } else { what };
+        Some((what, median(&totals)?, self.alone()?, whole * by_root.len()))
+    }
+}
+
+/// What pairs share; measured beside others, alone, and the number of pairs.
+type Shared = (String, f64, f64, usize);
+
 /// The typical pair, and the slow and fast ones.
-fn levels(view: &View, keys: &[&Key]) -> Table {
-    let rows = keys.iter().take(ROWS).filter_map(|key| {
-        let own: Vec<&Pair> =
-            of(&view.sweep.pairs, Purpose::Matching).filter(|pair| pair.key == **key).collect();
-        let unit = own.first()?.unit;
-        let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
-        let at = |q: f64| quantile(&values, q).map(|value| shown(value, None, unit).value);
+fn levels(view: &View, figures: &[&Measured]) -> Table {
+    let rows = figures.iter().take(ROWS).filter_map(|of| {
+        let values = values(of.of(Purpose::Matching));
+        let at = |q: f64| quantile(&values, q).map(|value| of.shown(value));
+        at(0.5)?;
         let mut cells =
-            vec![Cell::plain(view.titles.key(key)), Cell::plain(values.len().to_string())];
+            vec![Cell::plain(view.titles.key(of.key)), Cell::plain(values.len().to_string())];
         cells.extend([0.0, 0.05, 0.5, 0.95, 1.0].map(|q| Cell::of(at(q))));
         Some(Row::of(cells))
     });
@@ -90,133 +190,8 @@ fn levels(view: &View, keys: &[&Key]) -> Table {
     Table::new("All pairs of the matchings", &headings, rows)
 }
 
-/// What others cost: pairs alone and beside others, across a cut, and several into one.
-fn shared(view: &View, keys: &[&Key]) -> Option<Table> {
-    let better: HashMap<&Key, Better> =
-        view.sweep.pairs.iter().map(|pair| (&pair.key, pair.better)).collect();
-    let rows: Vec<Row> = keys
-        .iter()
-        .filter(|key| better[**key] != Better::None)
-        .flat_map(|key| {
-            let gathered = [Purpose::Incast, Purpose::Outcast].map(|of| gathering(view, key, of));
-            [contention(view, key), bisection(view, key)].into_iter().chain(gathered).flatten()
-        })
-        .collect();
-    let headings = ["what", "figure", "#measured", "#alone", "#ratio", "#pairs"];
-    let caption = "Pairs with others beside them. Ratio: measured over the same pairs (or the median pair) alone";
-    (!rows.is_empty()).then(|| Table::new(caption, &headings, rows))
-}
-
-/// One row: what, of how many pairs, measured and alone.
-fn row(
-    view: &View,
-    key: &Key,
-    what: &str,
-    unit: Unit,
-    (measured, alone): (f64, f64),
-    of: usize,
-) -> Row {
-    let text = |value: f64| Cell::plain(shown(value, None, unit).value);
-    Row::of(vec![
-        Cell::plain(what),
-        Cell::plain(view.titles.key(key)),
-        text(measured),
-        text(alone),
-        Cell::plain(percent(measured / alone)),
-        Cell::plain(of.to_string()),
-    ])
-}
-
-/// Pairs in a step beside the same pairs with nothing else running.
-fn contention(view: &View, key: &Key) -> Option<Row> {
-    let pairs = &view.sweep.pairs;
-    let own = |purpose| of(pairs, purpose).filter(move |pair| pair.key == *key);
-    let beside: HashMap<(u32, u32), &Pair> =
-        own(Purpose::Matching).map(|pair| ((pair.from, pair.to), pair)).collect();
-    let both = own(Purpose::Isolated).filter_map(|alone| {
-        let beside = beside.get(&(alone.from, alone.to))?;
-        Some((beside.estimate.value, alone.estimate.value))
-    });
-    let both: Vec<(f64, f64)> = both.filter(|(one, other)| *one > 0.0 && *other > 0.0).collect();
-    let alone: Vec<f64> = both.iter().map(|(_, alone)| *alone).collect();
-    let ratios: Vec<f64> = both.iter().map(|(beside, alone)| beside / alone).collect();
-    let alone = median(&alone)?;
-    let measured = alone * median(&ratios)?;
-    let unit = own(Purpose::Isolated).next()?.unit;
-    Some(row(
-        view,
-        key,
-        "contention: all pairs of a step at once",
-        unit,
-        (measured, alone),
-        both.len(),
-    ))
-}
-
-/// Pairs across a cut, all at once, beside the median pair.
-fn bisection(view: &View, key: &Key) -> Option<Row> {
-    let own: Vec<&Pair> =
-        of(&view.sweep.pairs, Purpose::Bisection).filter(|pair| pair.key == *key).collect();
-    let unit = own.first()?.unit;
-    let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
-    let what = "bisection: all pairs across a cut at once";
-    Some(row(view, key, what, unit, (median(&values)?, alone(view, key)?), own.len()))
-}
-
-/// Several senders to one receiver, or the other way: the rates add up, times do not. Windows of the
-/// pairs overlap in part, so that the sum is at most that.
-fn gathering(view: &View, key: &Key, purpose: Purpose) -> Option<Row> {
-    let of_it = match purpose {
-        Purpose::Outcast => pulled(key),
-        _ => key.clone(),
-    };
-    let mut by_root: BTreeMap<(u32, u32), Vec<&Pair>> = BTreeMap::new();
-    for pair in of(&view.sweep.pairs, purpose).filter(|pair| pair.key == of_it) {
-        by_root.entry((pair.step, pair.to)).or_default().push(pair);
-    }
-    // One that lost a pair has another sum.
-    let whole = by_root.values().map(Vec::len).max()?;
-    by_root.retain(|_, own| own.len() == whole);
-    let first = by_root.values().flatten().next()?;
-    let is_rate = key.metric == RATE;
-    let totals: Vec<f64> = by_root
-        .values()
-        .filter_map(|own| {
-            let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
-            if is_rate { Some(values.iter().sum()) } else { median(&values) }
-        })
-        .collect();
-    let pairs: usize = by_root.values().map(Vec::len).sum();
-    let what = match purpose {
-        Purpose::Outcast => format!("outcast: one into {whole}"),
-        _ => format!("incast: {whole} into one"),
-    };
-    let what = if is_rate { format!("{what}, sum at most") } else { what };
-    Some(row(view, key, &what, first.unit, (median(&totals)?, alone(view, key)?), pairs))
-}
-
-/// The same figure where the far end sends.
-fn pulled(key: &Key) -> Key {
-    let mut pulled = key.clone();
-    for (_, value) in pulled.case.0.iter_mut().filter(|(name, _)| name == DIRECTION) {
-        *value = "down".into();
-    }
-    pulled
-}
-
-/// The median of the pairs that ran alone; of all pairs where none did.
-fn alone(view: &View, key: &Key) -> Option<f64> {
-    let values = |purpose| -> Vec<f64> {
-        let own = of(&view.sweep.pairs, purpose).filter(|pair| pair.key == *key);
-        own.map(|pair| pair.estimate.value).collect()
-    };
-    let median = median(&values(Purpose::Isolated)).or_else(|| median(&values(Purpose::Matching)));
-    // Nothing is a multiple of zero.
-    median.filter(|median| *median > 0.0)
-}
-
 /// Near end by far end, for the first figures.
-fn matrices(view: &View, keys: &[&Key]) -> Vec<Block> {
+fn matrices(view: &View, figures: &[&Measured]) -> Vec<Block> {
     let blocks = blocks(view);
     let mut all = vec![Block::text(HOW_TO_READ)];
     if let Some(first) = blocks.first().filter(|first| first.len() > 1) {
@@ -226,13 +201,12 @@ fn matrices(view: &View, keys: &[&Key]) -> Vec<Block> {
         );
         all.push(Block::text(text));
     }
-    all.extend(
-        keys.iter().take(MATRICES).filter_map(|key| matrix(view, key, &blocks)).map(Block::Grid),
-    );
-    if keys.len() > MATRICES {
+    let grids = figures.iter().take(MATRICES).filter_map(|of| matrix(view, of, &blocks));
+    all.extend(grids.map(Block::Grid));
+    if figures.len() > MATRICES {
         let text = format!(
             "The matrices of {} more figures are left out; the CSV file has them.",
-            keys.len() - MATRICES
+            figures.len() - MATRICES
         );
         all.push(Block::text(text));
     }
@@ -256,32 +230,27 @@ fn blocks(view: &View) -> Vec<Vec<u32>> {
 }
 
 /// The pairs of the matchings, each over the median pair.
-fn matrix(view: &View, key: &Key, blocks: &[Vec<u32>]) -> Option<Grid> {
-    let own: Vec<&Pair> = of(&view.sweep.pairs, Purpose::Matching)
-        .filter(|pair| pair.key == *key && pair.estimate.value > 0.0)
-        .collect();
-    let first = own.first().filter(|_| blocks.len() > 1)?;
-    let values: Vec<f64> = own.iter().map(|pair| pair.estimate.value).collect();
-    let median = median(&values)?;
-    let place: HashMap<u32, usize> = blocks
-        .iter()
-        .enumerate()
-        .flat_map(|(at, block)| block.iter().map(move |rank| (*rank, at)))
-        .collect();
-    let mut cells = vec![vec![None; blocks.len()]; blocks.len()];
-    for pair in own.iter() {
+fn matrix(view: &View, of: &Measured, blocks: &[Vec<u32>]) -> Option<Grid> {
+    let own = of.of(Purpose::Matching).iter().filter(|pair| pair.estimate.value > 0.0);
+    let own: Vec<&Pair> = own.copied().collect();
+    let median = median(&values(&own)).filter(|_| blocks.len() > 1)?;
+    let places = blocks.iter().enumerate();
+    let place: HashMap<u32, usize> =
+        places.flat_map(|(at, block)| block.iter().map(move |rank| (*rank, at))).collect();
+    let mut cells: Vec<Vec<Option<f64>>> = vec![vec![None; blocks.len()]; blocks.len()];
+    for pair in own {
         let Some((from, to)) = place.get(&pair.from).zip(place.get(&pair.to)) else { continue };
-        let speed = match pair.better {
+        let speed = match of.better {
             Better::Lower => median / pair.estimate.value,
             Better::Higher | Better::None => pair.estimate.value / median,
         };
-        let cell: &mut Option<f64> = &mut cells[*from][*to];
+        let cell = &mut cells[*from][*to];
         *cell = Some(cell.map_or(speed, |slowest| slowest.min(speed)));
     }
     let names: Vec<String> = blocks.iter().map(|block| name(view, block)).collect();
-    let median = shown(median, None, first.unit).value;
+    let (key, median) = (view.titles.key(of.key), of.shown(median));
     Some(Grid {
-        title: format!("{}: each pair beside the median, {median}", view.titles.key(key)),
+        title: format!("{key}: each pair beside the median, {median}"),
         rows: ("from".to_owned(), names.clone()),
         columns: ("to".to_owned(), names),
         label: "speed / median".to_owned(),

@@ -1,11 +1,11 @@
 //! Every node beside its peers: the heat map, and a row for each node.
 
+use super::answer::tone;
 use super::names::{ends, node};
 use super::{View, left_out};
+use crate::model::Standing;
 use crate::model::strata::index;
-use crate::model::{Charge, Detectable, Standing};
 use crate::sweep::Node;
-use record::metric::Kind;
 use record::order::{Gather, InOrder};
 use record::unit::Unit;
 use report::document::{Block, Cell, Column, Grid, Row, Section, Shades, Table, Tone};
@@ -26,43 +26,40 @@ pub(super) fn section(view: &View) -> Option<Section> {
     }
     let worst = worst(view);
     let drawn = drawn(view, &worst);
-    let mut blocks = Vec::new();
     let (grid, more) = heat_map(view, &drawn);
-    blocks.push(Block::text(HOW_TO_READ).on_page());
-    blocks.push(Block::Grid(grid).on_page());
-    if more > 0 {
-        let text = format!(
-            "{more} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
-        );
-        blocks.push(Block::text(text).on_page());
-    }
-    if drawn.len() < view.sweep.nodes.len() {
-        blocks.push(Block::text(left_out_of(view.sweep.nodes.len(), drawn.len())).on_page());
+    let (nodes, shown) = (view.sweep.nodes.len(), drawn.len());
+    let mut blocks = vec![Block::text(HOW_TO_READ).on_page(), Block::Grid(grid).on_page()];
+    for (is_cut, text) in [
+        (
+            more > 0,
+            format!(
+                "{more} more figures are left out of the picture: those that no card calls a key figure and in which no node is accused. The CSV file has all."
+            ),
+        ),
+        (
+            shown < nodes,
+            format!(
+                "{shown} of {nodes} nodes are drawn: those that are accused, and those furthest from their peers. The table and the CSV file have all."
+            ),
+        ),
+    ] {
+        blocks.extend(is_cut.then(|| Block::text(text).on_page()));
     }
     blocks.push(Block::Table(table(view, &worst)).for_all());
-    blocks.extend(left_out(view.sweep.nodes.len(), ROWS, " nodes", "the CSV file has all"));
+    blocks.extend(left_out(nodes, ROWS, " nodes", "the CSV file has all"));
     Some(Section::new("nodes", "The nodes beside their peers", blocks))
 }
 
 const HOW_TO_READ: &str = "Each cell is a node's speed in one figure over the median of its stratum: 1 is as its peers, 0.8 is a fifth slower (for times: 1.25 times as long). Empty cells were not measured.";
 
-/// What a picture leaves out of so many nodes.
-fn left_out_of(nodes: usize, drawn: usize) -> String {
-    format!(
-        "{} of {nodes} nodes are drawn: those that are accused, and those furthest from their peers. The table and the CSV file have all.",
-        drawn
-    )
-}
-
 /// By node where it is worst: the standing with the greatest z, or the greatest factor without one.
 fn worst<'view>(view: &'view View) -> HashMap<u32, &'view Standing> {
     let mut all: HashMap<u32, &Standing> = HashMap::new();
-    let key = |standing: &Standing| (standing.z.unwrap_or(f64::NEG_INFINITY), standing.factor);
-    for standing in &view.judgement.standings {
-        let place = all.entry(standing.rank).or_insert(standing);
-        let (one, other) = (key(standing), key(place));
-        if one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).is_gt() {
-            *place = standing;
+    let z = |standing: &Standing| standing.z.unwrap_or(f64::NEG_INFINITY);
+    for one in &view.judgement.standings {
+        let worst = all.entry(one.rank).or_insert(one);
+        if z(one).total_cmp(&z(worst)).then(one.factor.total_cmp(&worst.factor)).is_gt() {
+            *worst = one;
         }
     }
     all
@@ -89,7 +86,7 @@ fn drawn(view: &View, worst: &HashMap<u32, &Standing>) -> Vec<u32> {
 fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
     let judgement = &view.judgement;
     let accused: BTreeSet<&record::key::Key> =
-        judgement.verdicts.iter().map(|verdict| &verdict.key).gather();
+        judgement.verdicts.iter().map(|verdict| &verdict.subject.key).gather();
     let mut subjects: Vec<usize> = (0..judgement.subjects.len()).collect();
     subjects.retain(|at| !judgement.subjects[*at].is_scatter);
     let all = subjects.len();
@@ -107,7 +104,7 @@ fn heat_map(view: &View, ranks: &[u32]) -> (Grid, usize) {
         let of = |rank: &u32| place.get(&(*subject, *rank)).copied().filter(|of| of.is_finite());
         ranks.iter().map(of).collect()
     });
-    let titles = subjects.iter().map(|at| view.titles.subject(&judgement.subjects[*at]));
+    let titles = subjects.iter().map(|at| view.subject(*at));
     let grid = Grid {
         title: "Speed of each node beside its peers".to_owned(),
         rows: (String::new(), titles.collect()),
@@ -137,8 +134,7 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
             several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))),
         );
         cells.extend(labels.iter().map(|name| Cell::of(node.labels.get(*name).cloned())));
-        cells
-            .push(Cell::of(of.map(|of| view.titles.subject(&view.judgement.subjects[of.subject]))));
+        cells.push(Cell::of(of.map(|of| view.subject(of.subject))));
         cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
         cells.push(Cell::of(of.and_then(|of| of.z).map(z)));
         cells.push(charge(view, node.rank, of.is_some_and(|of| of.z.is_some())));
@@ -157,20 +153,13 @@ pub(super) fn z(z: f64) -> String {
 /// The worst charge against a node.
 fn charge(view: &View, rank: u32, is_compared: bool) -> Cell {
     let own = view.judgement.verdicts.iter().filter(|verdict| ends(verdict.at).contains(&rank));
-    let worst = own.map(|verdict| verdict.charge).min_by_key(|charge| order(*charge));
+    let worst = own
+        .map(|verdict| verdict.charge)
+        .min_by_key(|charge| (tone(*charge) != Tone::Bad, *charge));
     worst.map_or_else(
         || Cell::toned(if is_compared { "as its peers" } else { "not compared" }, Tone::Muted),
-        |charge| Cell::toned(super::answer::charge(charge), super::answer::tone(charge)),
+        |of| Cell::toned(super::answer::charge(of), tone(of)),
     )
-}
-
-fn order(charge: Charge) -> u8 {
-    match charge {
-        Charge::Slower => 0,
-        Charge::DegradedLink => 1,
-        Charge::Unstable => 2,
-        Charge::Suspect => 3,
-    }
 }
 
 /// By kind of figure the least difference of a node from its peers that half of the figures show in
@@ -181,14 +170,4 @@ pub(super) fn least_seen(view: &View) -> BTreeMap<&'static str, f64> {
         by_kind.entry(of.kind.text()).or_default().push(of.factor - 1.0);
     }
     by_kind.into_iter().filter_map(|(kind, least)| Some((kind, median(&least)?))).gather()
-}
-
-/// Hardware figures that show no node 10 % slower in 95 % of such sweeps, the noisiest first, with what
-/// they show.
-pub(super) fn noisy<'view>(view: &'view View) -> Vec<(&'view Detectable, f64)> {
-    let is_noisy = |of: &&Detectable| of.kind == Kind::Hardware && 0.9 * of.factor > 1.0;
-    let noisy = view.judgement.detectable.iter().filter(is_noisy);
-    let mut noisy: Vec<_> = noisy.map(|of| (of, of.factor - 1.0)).collect();
-    noisy.order_by(|a, b| b.1.total_cmp(&a.1));
-    noisy
 }

@@ -91,9 +91,9 @@ fn of_verdict(view: &View, verdict: &Verdict) -> Vec<String> {
         }
     }
     labels.add("", "charge", &text(&verdict.charge));
-    labels.add_key(&verdict.key);
-    if verdict.role != Role::Alone {
-        labels.add("", "end", &text(&verdict.role));
+    labels.add_key(&verdict.subject.key);
+    if verdict.subject.role != Role::Alone {
+        labels.add("", "end", &text(&verdict.subject.role));
     }
     labels.text()
 }

@@ -210,7 +210,7 @@ impl<'a> Branch<'a> {
                 Happened::Said(link, Up::Hello(hello)) => {
                     self.relay.child(link, &hello, &self.sweep);
                 }
-                Happened::Said(link, up) => self.relay.from_child(link, up),
+                Happened::Said(link, up) => self.relay.child_says(link, up),
                 Happened::Closed(link) => self.relay.child_closed(link),
                 Happened::Rejected(line) => (self.say)(&line),
             }
@@ -236,7 +236,7 @@ impl<'a> Branch<'a> {
                     *parent = Some((to, at));
                     return Ok(false);
                 }
-                relay.from_parent(down);
+                relay.parent_says(down);
             }
             Ok(true)
         };

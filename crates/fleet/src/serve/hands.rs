@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::drawn::Drawn;
 use crate::recipe::is_rate;
 use crate::wire::{OneTime, Order, Report};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
 use metal::wait::Want;
 use record::order::InOrder;
@@ -56,24 +56,20 @@ pub struct Hands<'a> {
 struct Running {
     order: u64,
     task: Task,
+    /// One, that of a far end for each near end; none where figures are drawn.
+    processes: Vec<Process>,
     deadline: Instant,
 }
 
 enum Task {
-    /// A report that is drawn, at its time.
-    Drawn(Instant, Report),
-    /// A run of this node, with its record.
-    Alone(Process, PathBuf, u32),
-    /// An agent for each near end, and whether it is reported that they listen.
-    Far(Vec<Agent>, bool),
+    /// A report that is drawn.
+    Drawn(Report),
+    /// A run of this node, with its record and the number of the repetition.
+    Alone(PathBuf, u32),
+    /// Agents with these keys, and whether it is reported that they listen.
+    Far(Vec<OneTime>, bool),
     /// A run toward an agent, with its record.
-    Near(Process, PathBuf),
-}
-
-/// The far end of one pair.
-struct Agent {
-    process: Process,
-    key: OneTime,
+    Near(PathBuf),
 }
 
 /// A child. It is ended when this is dropped.
@@ -114,7 +110,7 @@ impl<'a> Hands<'a> {
                 None
             }
             Ok(Err(report)) => report,
-            Err(error) => Some(Report::Failed { order, why: printable(&format!("{error:#}")) }),
+            Err(error) => Some(failed(order, &error)),
         }
     }
 
@@ -123,7 +119,7 @@ impl<'a> Hands<'a> {
         if let Some(drawn) = &self.options.drawn {
             return Ok(self.drawn(drawn, order, &what));
         }
-        let (task, within_s) = match what {
+        let (task, processes, within_s) = match what {
             Order::Rest | Order::Leave { .. } => return Ok(Err(None)),
             Order::Gather => return Ok(Err(Some(Report::Gathered { order }))),
             Order::Alone { preset, selectors, again, within_s } => {
@@ -133,12 +129,14 @@ impl<'a> Hands<'a> {
                     command.arg("--dir").arg(dir);
                 }
                 self.select(&mut command, &selectors)?;
-                (Task::Alone(spawned(command)?, record, again), within_s)
+                (Task::Alone(record, again), vec![spawned(command)?], within_s)
             }
             Order::Listen { within_s, nears, .. } => {
                 ensure!((1..=NEARS_MAX).contains(&nears), "{nears} near ends are too many");
                 let agents = (0..nears).map(|near| self.agent(&format!("{order}-{near}")));
-                (Task::Far(agents.collect::<Result<_>>()?, false), within_s)
+                let agents: Vec<(Process, OneTime)> = agents.collect::<Result<_>>()?;
+                let (processes, keys) = agents.into_iter().unzip();
+                (Task::Far(keys, false), processes, within_s)
             }
             Order::Reach { at, key, token, preset, selectors, pulls, within_s, .. } => {
                 let key = Key::parse(&key.0).context("the far end's key is damaged")?;
@@ -152,11 +150,11 @@ impl<'a> Hands<'a> {
                     command.args(PULLS);
                 }
                 self.select(&mut command, &selectors)?;
-                (Task::Near(spawned(command)?, record), within_s)
+                (Task::Near(record), vec![spawned(command)?], within_s)
             }
         };
         let within = Duration::try_from_secs_f64(within_s).context("an order without a time")?;
-        Ok(Ok(Running { order, task, deadline: Instant::now() + within }))
+        Ok(Ok(Running { order, task, processes, deadline: Instant::now() + within }))
     }
 
     fn drawn(&self, drawn: &Drawn, order: u64, what: &Order) -> Result<Running, Option<Report>> {
@@ -164,8 +162,8 @@ impl<'a> Hands<'a> {
         if drawn.takes().is_zero() || matches!(what, Order::Listen { .. } | Order::Gather) {
             return Err(Some(report));
         }
-        let due = Instant::now() + drawn.takes();
-        Ok(Running { order, task: Task::Drawn(due, report), deadline: due + ENDING })
+        let (task, deadline) = (Task::Drawn(report), Instant::now() + drawn.takes());
+        Ok(Running { order, task, processes: Vec::new(), deadline })
     }
 
     /// This binary, on the CPUs of the node.
@@ -211,13 +209,13 @@ impl<'a> Hands<'a> {
     }
 
     /// Starts the far end of a pair.
-    fn agent(&self, name: &str) -> Result<Agent> {
+    fn agent(&self, name: &str) -> Result<(Process, OneTime)> {
         let key = Key::random()?;
         let file = self.key_file(name, &key)?;
         let at = SocketAddr::new(self.options.address()?, 0).to_string();
         let mut command = self.plumb("agent");
         command.args(["--listen", &at, "--key-file"]).arg(file);
-        Ok(Agent { process: spawned(command)?, key: OneTime(key.digits()) })
+        Ok((spawned(command)?, OneTime(key.digits())))
     }
 
     fn key_file(&self, name: &str, key: &Key) -> Result<PathBuf> {
@@ -231,15 +229,12 @@ impl<'a> Hands<'a> {
     /// What to wait for.
     pub fn wants(&self) -> Vec<Want<'_>> {
         let running = self.running.iter();
-        running.flat_map(|running| running.task.processes()).filter_map(Process::want).collect()
+        running.flat_map(|running| &running.processes).filter_map(Process::want).collect()
     }
 
     /// When to look without anything's having arrived.
     pub fn deadline(&self) -> Option<Instant> {
-        self.running.as_ref().map(|running| match &running.task {
-            Task::Drawn(due, _) => *due,
-            _ => running.deadline,
-        })
+        self.running.as_ref().map(|running| running.deadline)
     }
 
     /// Looks at what runs, after a wait; what is to be reported.
@@ -247,38 +242,23 @@ impl<'a> Hands<'a> {
         let mut running = self.running.take()?;
         let is_late = Instant::now() >= running.deadline;
         let order = running.order;
-        let is_over = match &mut running.task {
-            Task::Drawn(due, report) => {
-                if Instant::now() >= *due {
-                    return Some(report.clone());
-                }
-                false
+        running.processes.iter_mut().for_each(Process::listen);
+        if let Task::Far(keys, is_reported @ false) = &mut running.task {
+            let doors = running.processes.iter().zip(&*keys);
+            let door =
+                |(process, key): (&Process, &OneTime)| Some((process.listening()?, key.clone()));
+            if let Some(doors) = doors.map(door).collect() {
+                *is_reported = true;
+                self.running = Some(running);
+                return Some(Report::Listening { order, doors });
             }
-            Task::Alone(process, ..) | Task::Near(process, _) => process.listen(),
-            Task::Far(agents, is_reported) => {
-                let is_over = agents.iter_mut().fold(false, |is_over, agent| {
-                    let has_ended = agent.process.listen();
-                    is_over || has_ended
-                });
-                let door = |agent: &Agent| Some((agent.process.listening()?, agent.key.clone()));
-                let doors: Option<Vec<_>> = agents.iter().map(door).collect();
-                if let Some(doors) = doors.filter(|_| !*is_reported) {
-                    *is_reported = true;
-                    self.running = Some(running);
-                    return Some(Report::Listening { order, doors });
-                }
-                is_over
-            }
-        };
-        if !is_over && !is_late {
+        }
+        if !is_late && !running.processes.iter().any(Process::is_closed) {
             self.running = Some(running);
             return None;
         }
-        let ended = running.task.ended(self.options.place.rank, order, is_late);
-        Some(ended.unwrap_or_else(|error| Report::Failed {
-            order,
-            why: printable(&format!("{error:#}")),
-        }))
+        let ended = running.ended(self.options.place.rank, is_late);
+        Some(ended.unwrap_or_else(|error| failed(order, &error)))
     }
 
     /// Ends what runs.
@@ -296,35 +276,29 @@ fn spawned(mut command: Command) -> Result<Process> {
     Ok(Process { child, stderr, said: Vec::new() })
 }
 
-impl Task {
-    fn processes(&self) -> Vec<&Process> {
-        match self {
-            Task::Drawn(..) => Vec::new(),
-            Task::Alone(process, ..) | Task::Near(process, _) => vec![process],
-            Task::Far(agents, _) => agents.iter().map(|agent| &agent.process).collect(),
-        }
-    }
+fn failed(order: u64, error: &Error) -> Report {
+    Report::Failed { order, why: printable(&format!("{error:#}")) }
+}
 
+impl Running {
     /// What a child that ended (or whose time is over) has measured. Errors: nothing, and why.
-    fn ended(self, rank: u32, order: u64, is_late: bool) -> Result<Report> {
-        match self {
-            Task::Drawn(_, report) => Ok(report),
-            Task::Far(mut agents, _) => {
-                // An agent that has ended comes first; else one whose time is over.
-                agents.order_by_key(|agent| !agent.process.is_closed());
-                let why = agents.first_mut().map(|agent| agent.process.last_words(is_late));
-                bail!("the far end ended: {}", why.unwrap_or_default())
-            }
-            Task::Alone(mut process, path, again) => {
-                let why = process.last_words(is_late);
+    fn ended(mut self, rank: u32, is_late: bool) -> Result<Report> {
+        let order = self.order;
+        // One that has ended comes first; else one whose time is over.
+        self.processes.order_by_key(|process| !process.is_closed());
+        let why = self.processes.first_mut().map(|process| process.last_words(is_late));
+        let why = why.unwrap_or_default();
+        match self.task {
+            Task::Drawn(report) => Ok(report),
+            Task::Far(..) => bail!("the far end ended: {why}"),
+            Task::Alone(path, again) => {
                 let run = extract::run(&path).with_context(|| why.clone())?;
                 let figures = extract::alone(&run, rank, again);
                 ensure!(!figures.is_empty(), "no figure to compare was measured; {why}");
                 let absent = extract::absent(&run);
                 Ok(Report::Alone { order, figures, absent, record: path.display().to_string() })
             }
-            Task::Near(mut process, path) => {
-                let why = process.last_words(is_late);
+            Task::Near(path) => {
                 let run = extract::run(&path).with_context(|| why.clone());
                 let _ = std::fs::remove_file(&path);
                 let figures = extract::pair(&run?, rank);
@@ -340,8 +314,8 @@ impl Process {
         self.stderr.as_ref().map(|stderr| Want::Readable(stderr.as_fd()))
     }
 
-    /// Takes what it said, without waiting; whether it has closed its stream: it has ended.
-    fn listen(&mut self) -> bool {
+    /// Takes what it said, without waiting.
+    fn listen(&mut self) {
         let mut piece = [0; SAID_MAX];
         while let Some(stderr) = &mut self.stderr
             && metal::wait::readable(stderr.as_fd(), Duration::ZERO).unwrap_or(false)
@@ -352,9 +326,9 @@ impl Process {
             }
         }
         self.said.drain(..self.said.len().saturating_sub(SAID_MAX));
-        self.is_closed()
     }
 
+    /// Whether it has closed its stream: it has ended.
     fn is_closed(&self) -> bool {
         self.stderr.is_none()
     }

@@ -12,11 +12,11 @@ use crate::read::Sweep;
 use crate::recipe::Recipe;
 use crate::relay::Link;
 use crate::sweep::Event;
-use crate::tree::{DEGREE, Routes};
-use crate::wire::{Addressed, Down, Hello, Message, Numbered, Order, Report, Up};
+use crate::tree::DEGREE;
+use crate::wire::{Down, Hello, Up};
 use anyhow::{Context, Result};
 use session::agent::reach;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub struct Lead {
 pub fn lead(options: &Options, lead: Lead, say: Say<'_>, stop: &AtomicBool) -> Result<Ended> {
     let mut root = Root::new(options, lead, say, stop)?;
     let own = root.hello.clone();
-    root.rank0.joined(own, Clock::default(), Duration::ZERO);
+    root.rank0.joined(None, own, Clock::default(), Duration::ZERO);
     loop {
         root.act(stop)?;
         if root.is_over() {
@@ -64,7 +64,8 @@ pub fn lead(options: &Options, lead: Lead, say: Say<'_>, stop: &AtomicBool) -> R
         }
         root.attend_door(&ready.door, stop);
         if let Some(report) = root.hands.attend() {
-            root.own_report(report);
+            let now = root.now();
+            root.rank0.own_report(report, now);
         }
         let now = root.now();
         root.rank0.tick(now);
@@ -89,14 +90,6 @@ struct Root<'a> {
     hands: Hands<'a>,
     began: Instant,
     arriving: BTreeMap<Link, Arriving>,
-    /// The nodes that are connected here.
-    ranks: BTreeMap<Link, u32>,
-    links: BTreeMap<u32, Link>,
-    routes: Routes<Link>,
-    outbox: BTreeMap<Link, Vec<Addressed>>,
-    /// Orders for this node.
-    inbox: VecDeque<(u64, Order)>,
-    reported: u64,
     leaving: Option<Instant>,
 }
 
@@ -121,12 +114,6 @@ impl<'a> Root<'a> {
             hands,
             began: Instant::now(),
             arriving: BTreeMap::new(),
-            ranks: BTreeMap::new(),
-            links: BTreeMap::new(),
-            routes: Routes::new(),
-            outbox: BTreeMap::new(),
-            inbox: VecDeque::new(),
-            reported: 0,
             leaving: None,
         })
     }
@@ -136,7 +123,7 @@ impl<'a> Root<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.leaving.is_some_and(|until| Instant::now() >= until || self.ranks.is_empty())
+        self.leaving.is_some_and(|until| Instant::now() >= until || self.rank0.connections() == 0)
     }
 
     fn attend_door(&mut self, ready: &[bool], stop: &AtomicBool) {
@@ -150,22 +137,10 @@ impl<'a> Root<'a> {
     }
 
     fn heard(&mut self, link: Link, up: Up, stop: &AtomicBool) {
-        let now = self.now();
         match up {
             Up::Hello(hello) => self.knock(link, *hello, stop),
             Up::Pong { wall_s } => self.pong(link, wall_s, stop),
-            // Before it takes part it has nothing to say.
-            _ if !self.ranks.contains_key(&link) => self.door.close(link),
-            Up::Attached { rank, to } => {
-                self.routes.learn(rank, link);
-                self.rank0.attached(rank, to, now);
-            }
-            Up::Detached { rank, from } => self.rank0.detached(rank, from, now),
-            Up::Reports(reports) => {
-                for report in reports {
-                    self.rank0.report(report, now);
-                }
-            }
+            up => self.rank0.heard(link, up, self.began.elapsed()),
         }
     }
 
@@ -209,82 +184,43 @@ impl<'a> Root<'a> {
             self.door.say(link, &Down::Refused { why }, stop);
             return self.door.close(link);
         }
-        let rank = arriving.hello.rank;
-        self.ranks.insert(link, rank);
-        if let Some(old) = self.links.insert(rank, link) {
-            self.ranks.remove(&old);
-            self.routes.forget(old);
-            self.door.close(old);
-        }
-        self.routes.learn(rank, link);
         let now = self.now();
-        self.rank0.joined(arriving.hello, arriving.clock, now);
+        self.rank0.joined(Some(link), arriving.hello, arriving.clock, now);
     }
 
     fn closed(&mut self, link: Link) {
         self.arriving.remove(&link);
-        self.routes.forget(link);
-        self.outbox.remove(&link);
-        let Some(rank) = self.ranks.remove(&link) else { return };
-        if self.links.get(&rank) == Some(&link) {
-            self.links.remove(&rank);
-            let now = self.now();
-            self.rank0.detached(rank, 0, now);
-        }
-    }
-
-    fn own_report(&mut self, report: Report) {
-        self.reported += 1;
         let now = self.now();
-        self.rank0.report(Numbered { from: 0, number: self.reported, report }, now);
+        self.rank0.closed(link, now);
     }
 
     /// Does what there is to do. Errors: the record cannot be written.
     fn act(&mut self, stop: &AtomicBool) -> Result<()> {
-        loop {
-            while let Some(act) = self.rank0.take() {
-                self.act_once(act, stop)?;
-            }
-            if let Some((id, order)) = self.inbox.pop_front() {
-                if let Some(report) = self.hands.start(id, order) {
-                    self.own_report(report);
+        while let Some(act) = self.rank0.take() {
+            match act {
+                Act::Write(event) => self.write(&event)?,
+                Act::Sync => self.book.sync()?,
+                Act::Down(link, down) => {
+                    if !self.door.say(link, &down, stop) {
+                        self.closed(link);
+                    }
                 }
-                continue;
-            }
-            if self.outbox.is_empty() {
-                return Ok(());
-            }
-            for (link, orders) in std::mem::take(&mut self.outbox) {
-                if !self.door.say(link, &Down::Orders(orders), stop) {
-                    self.closed(link);
+                Act::Close(link) => self.door.close(link),
+                Act::Start(id, order) => {
+                    if let Some(report) = self.hands.start(id, order) {
+                        let now = self.now();
+                        self.rank0.own_report(report, now);
+                    }
                 }
-            }
-        }
-    }
-
-    fn act_once(&mut self, act: Act, stop: &AtomicBool) -> Result<()> {
-        match act {
-            Act::Write(event) => return self.write(&event),
-            Act::Sync => return self.book.sync(),
-            Act::Send(addressed) if addressed.to == 0 => {
-                if let Message::Order { id, order } = addressed.message {
-                    self.inbox.push_back((id, order));
+                Act::Say(line) => (self.say)(&line),
+                Act::Doubt(known) => {
+                    let sweep = open(self.book.path())?;
+                    let suspects = model::suspects(&sweep, known);
+                    let now = self.now();
+                    self.rank0.suspects(&suspects, now);
                 }
+                Act::Over => self.leaving = Some(Instant::now() + LEAVING),
             }
-            Act::Send(addressed) => {
-                if let Some(link) = self.routes.to(addressed.to) {
-                    self.outbox.entry(link).or_default().push(addressed);
-                }
-            }
-            Act::Place(rank, down) => self.place(rank, &down, stop),
-            Act::Say(line) => (self.say)(&line),
-            Act::Doubt(known) => {
-                let sweep = open(self.book.path())?;
-                let suspects = model::suspects(&sweep, known);
-                let now = self.now();
-                self.rank0.suspects(&suspects, now);
-            }
-            Act::Over => self.leaving = Some(Instant::now() + LEAVING),
         }
         Ok(())
     }
@@ -297,19 +233,5 @@ impl<'a> Root<'a> {
                 self.book.path().display()
             )
         })
-    }
-
-    fn place(&mut self, rank: u32, down: &Down, stop: &AtomicBool) {
-        let Some(link) = self.links.get(&rank).copied() else { return };
-        if !self.door.say(link, down, stop) {
-            return self.closed(link);
-        }
-        if matches!(down, Down::Move { .. }) {
-            // It leaves for its parent: what it hears from now on comes over that.
-            self.links.remove(&rank);
-            self.ranks.remove(&link);
-            self.routes.forget(link);
-            self.door.close(link);
-        }
     }
 }

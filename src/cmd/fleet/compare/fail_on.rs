@@ -22,16 +22,15 @@ pub(super) fn noun(rule: &Rule) -> &'static str {
 /// What a rule finds.
 pub(super) fn met(rule: &Rule, comparison: &Comparison) -> Met {
     let means = |key: &Key| rule.means(&key.experiment, &key.case);
-    let is_far = |node: &&Changed| {
-        node.apart.is_some_and(|apart| (apart.log.exp() - 1.0).abs() >= rule.least())
-    };
+    let is_far =
+        |node: &&Changed| node.of_others.is_some_and(|of| (of - 1.0).abs() >= rule.least());
     let mut found = Met::default();
     for one in comparison.tested().filter(|one| means(&one.key)) {
         found.tested += 1;
         found.blind += usize::from(one.least_seen.is_none_or(|least| least > rule.least()));
         found.met += match rule.word() {
             Word::Apart => one.apart().into_iter().filter(is_far).count(),
-            _ => usize::from(rule.is_met_by(one.finding, one.factor())),
+            _ => usize::from(rule.is_met_by(one.finding, one.ratio)),
         };
     }
     if rule.word() == Word::Missing {

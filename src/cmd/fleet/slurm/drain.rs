@@ -93,14 +93,14 @@ fn drained(sweep: &Sweep) -> Vec<Drained> {
 
 /// In a line that Slurm keeps with the node.
 fn reason(verdict: &Verdict) -> String {
-    let figure = &verdict.key.experiment;
-    if verdict.is_scatter {
+    let figure = &verdict.subject.key.experiment;
+    if verdict.subject.is_scatter {
         return format!(
             "plumb: {figure} scatters {:.1} times as much as that of peers",
             verdict.factor
         );
     }
-    let ratio = match verdict.better {
+    let ratio = match verdict.subject.better {
         Better::Higher => 1.0 / verdict.factor,
         Better::Lower | Better::None => verdict.factor,
     };

@@ -1,7 +1,6 @@
 //! A comparison as comma-separated values: a row for each figure, stratum and node.
 
 use super::super::csv::cells;
-use super::json::{of_figure, of_node};
 use crate::compare::Comparison;
 use report::csv::{columns, table};
 use serde_json::json;
@@ -20,13 +19,13 @@ pub fn render(comparison: &Comparison) -> String {
     let sweeps = json!({"base": comparison.base.header.id, "new": comparison.new.header.id});
     let mut rows = Vec::new();
     for one in &comparison.figures {
-        let mut row = json!(of_figure(one));
+        let mut row = json!(one);
         row["sweeps"] = sweeps.clone();
         // In the card's order, which a JSON value does not keep.
         row["case"] = json!(one.key.case.to_string());
         row["nodes"] = json!(one.nodes.len());
         for node in &one.nodes {
-            row["node"] = json!(of_node(node));
+            row["node"] = json!(node);
             row["node"]["ratio"] = json!(node.new / node.base);
             rows.push(cells(&columns, &row));
         }

@@ -1,12 +1,10 @@
 //! A comparison as one JSON object.
 
 use super::super::json::text;
-use crate::compare::{Changed, Compared, Comparison, Difference, Side};
+use crate::compare::{Compared, Comparison, Difference};
 use crate::read::Sweep;
-use analysis::compare::Direction;
 use record::key::Key;
-use record::metric::{Better, Kind};
-use record::unit::Unit;
+use record::metric::Kind;
 use serde::Serialize;
 
 /// Version of this shape.
@@ -16,7 +14,7 @@ const FORMAT: u32 = 1;
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(title = "plumb: a comparison of two sweeps over the same nodes"))]
-pub struct FlatComparison {
+pub struct FlatComparison<'a> {
     /// Version of this shape.
     format: u32,
     /// The base sweep.
@@ -26,19 +24,19 @@ pub struct FlatComparison {
     /// Whether any figure changed on all nodes, or any node went another way.
     finding: bool,
     /// Names of the nodes in both sweeps.
-    nodes: Vec<String>,
+    nodes: &'a [&'a str],
     /// Names of the nodes in the base sweep alone.
-    only_base: Vec<String>,
+    only_base: &'a [&'a str],
     /// Names of the nodes in the new sweep alone.
-    only_new: Vec<String>,
+    only_new: &'a [&'a str],
     /// What differs around the figures.
-    around: Vec<Difference>,
+    around: &'a [Difference],
     /// By kind of figure the least change of all nodes, as a share, that half of the figures show.
     least_seen: Vec<(Kind, f64)>,
     /// Every figure that both sweeps have, in each stratum of the base sweep.
-    figures: Vec<FlatCompared>,
+    figures: &'a [Compared],
     /// Figures that the new sweep lacks.
-    missing: Vec<FlatMissing>,
+    missing: Vec<FlatMissing<'a>>,
 }
 
 /// A sweep.
@@ -55,67 +53,13 @@ struct FlatOne {
     joined: usize,
 }
 
-/// A figure that both sweeps have, in one stratum.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct FlatCompared {
-    /// Experiment, case and metric.
-    #[serde(flatten)]
-    key: Key,
-    /// Of the node alone, or of its pairs.
-    side: Side,
-    /// Unit of all values.
-    unit: Unit,
-    /// Direction of improvement.
-    better: Better,
-    /// Class of the metric.
-    kind: Kind,
-    /// The stratum, of the base sweep.
-    stratum: String,
-    /// New over base, of all nodes; null where fewer than three nodes have the figure, or nothing
-    /// scatters.
-    ratio: Option<f64>,
-    /// Interval of `ratio` at 95 %.
-    ci: Option<(f64, f64)>,
-    /// Two-sided p of no common change, before correction.
-    p: Option<f64>,
-    /// Least |ratio - 1| of a finding, beside p.
-    band: f64,
-    /// Least |ratio - 1| that would have been found here.
-    least_seen: Option<f64>,
-    /// The direction of a finding; null without one.
-    finding: Option<Direction>,
-    /// The nodes.
-    nodes: Vec<FlatChanged>,
-}
-
-/// One node's change of a figure.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct FlatChanged {
-    /// Name of the node.
-    node: String,
-    /// Value in the base sweep.
-    base: f64,
-    /// Value in the new one.
-    new: f64,
-    /// Its ratio over that of the others; null below five others.
-    of_others: Option<f64>,
-    /// Interval of `of_others` at 95 %.
-    of_others_ci: Option<(f64, f64)>,
-    /// Two-sided p of no difference, before correction.
-    of_others_p: Option<f64>,
-    /// Whether it went another way than the others.
-    is_apart: bool,
-}
-
 /// A figure that the new sweep lacks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatMissing {
+struct FlatMissing<'a> {
     /// Experiment, case and metric.
     #[serde(flatten)]
-    key: Key,
+    key: &'a Key,
     /// Common nodes that had it in the base sweep.
     nodes: usize,
 }
@@ -131,22 +75,18 @@ pub(in super::super) fn schema() -> serde_json::Value {
 
 /// The comparison as indented text, ending in a newline.
 pub fn render(comparison: &Comparison) -> String {
-    let missing = comparison
-        .missing
-        .iter()
-        .map(|(key, nodes)| FlatMissing { key: key.clone(), nodes: *nodes });
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let missing = comparison.missing.iter().map(|(key, nodes)| FlatMissing { key, nodes: *nodes });
     text(&FlatComparison {
         format: FORMAT,
         base: of_sweep(comparison.base),
         new: of_sweep(comparison.new),
         finding: comparison.has_finding(),
-        nodes: owned(&comparison.nodes),
-        only_base: owned(&comparison.only.0),
-        only_new: owned(&comparison.only.1),
-        around: comparison.around.clone(),
+        nodes: &comparison.nodes,
+        only_base: &comparison.only.0,
+        only_new: &comparison.only.1,
+        around: &comparison.around,
         least_seen: comparison.least_seen(),
-        figures: comparison.figures.iter().map(of_figure).collect(),
+        figures: &comparison.figures,
         missing: missing.collect(),
     })
 }
@@ -157,38 +97,5 @@ fn of_sweep(sweep: &Sweep) -> FlatOne {
         started: sweep.header.started.clone(),
         plumb: sweep.header.plumb.clone(),
         joined: sweep.nodes.len(),
-    }
-}
-
-pub(super) fn of_figure(one: &Compared) -> FlatCompared {
-    FlatCompared {
-        key: one.key.clone(),
-        side: one.side,
-        unit: one.unit,
-        better: one.better,
-        kind: one.kind,
-        stratum: one.stratum.clone(),
-        ratio: one.factor(),
-        ci: one.interval(),
-        p: one.common.map(|common| common.p),
-        band: one.band,
-        least_seen: one.least_seen,
-        finding: one.finding,
-        nodes: one.nodes.iter().map(of_node).collect(),
-    }
-}
-
-pub(super) fn of_node(node: &Changed) -> FlatChanged {
-    FlatChanged {
-        node: node.name.clone(),
-        base: node.base,
-        new: node.new,
-        of_others: node.apart.map(|apart| apart.log.exp()),
-        of_others_ci: node.apart.map(|apart| {
-            let (low, high) = apart.interval();
-            (low.exp(), high.exp())
-        }),
-        of_others_p: node.apart.map(|apart| apart.p),
-        is_apart: node.is_apart,
     }
 }

@@ -8,10 +8,8 @@ use super::names::{Titles, counted, listed, percent, size};
 use crate::compare::paired::NODES_LEAST;
 use crate::compare::{Changed, Compared, Comparison, Difference, Side};
 use analysis::compare::Direction;
-use record::metric::Better;
 use record::order::InOrder;
 use record::shown::shown;
-use record::unit::Unit;
 use report::document::{Block, Cell, Document, Row, Section, Table, Tone};
 use stats::quantile::median;
 
@@ -48,27 +46,24 @@ fn answer(comparison: &Comparison, titles: &Titles) -> Section {
     let mut blocks = vec![Block::KeyValues(vec![pair("VERDICT", verdict(comparison))]).for_all()];
     let mut changed: Vec<&Compared> =
         comparison.figures.iter().filter(|one| one.finding.is_some()).collect();
-    changed.order_by(|a, b| log(b).abs().total_cmp(&log(a).abs()));
-    if !changed.is_empty() {
-        blocks.push(Block::Table(changes(&changed, titles)).for_all());
-        blocks.extend(left_out(changed.len(), ROWS, "", ALL));
-    }
+    let log = |one: &Compared| one.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    changed.order_by(|a, b| log(b).total_cmp(&log(a)));
     let apart = apart(comparison);
-    if !apart.is_empty() {
-        blocks.push(Block::Table(nodes(&apart, titles)).for_all());
-        blocks.extend(left_out(apart.len(), ROWS, "", ALL));
+    for (table, count) in
+        [(changes(&changed, titles), changed.len()), (nodes(&apart, titles), apart.len())]
+    {
+        if count > 0 {
+            blocks.push(Block::Table(table).for_all());
+            blocks.extend(left_out(count, ROWS, "", ALL));
+        }
     }
     let mut foot =
         vec![pair("CANNOT SEE", cannot_see(comparison)), pair("AROUND", beside(comparison))];
-    if !comparison.missing.is_empty() {
-        let missing: Vec<String> = comparison.missing.keys().map(|key| titles.key(key)).collect();
-        foot.push(pair("MISSING IN B", listed(&missing)));
-    }
-    for (name, only) in [("ONLY IN A", &comparison.only.0), ("ONLY IN B", &comparison.only.1)] {
-        if !only.is_empty() {
-            foot.push(pair(name, listed(only)));
-        }
-    }
+    let missing: Vec<String> = comparison.missing.keys().map(|key| titles.key(key)).collect();
+    let (only_a, only_b) = &comparison.only;
+    let lists = [listed(&missing), listed(only_a), listed(only_b)];
+    let named = ["MISSING IN B", "ONLY IN A", "ONLY IN B"].into_iter().zip(lists);
+    foot.extend(named.filter(|(_, list)| !list.is_empty()).map(|(name, list)| pair(name, list)));
     blocks.push(Block::KeyValues(foot).for_all());
     Section::new("findings", "The answer", blocks)
 }
@@ -112,16 +107,11 @@ fn verdict(comparison: &Comparison) -> String {
     format!("{is}{other}{nodes}")
 }
 
-fn log(one: &Compared) -> f64 {
-    one.common.map_or(0.0, |common| common.log)
-}
-
 /// The nodes that went another way, the furthest first.
 fn apart<'one>(comparison: &'one Comparison) -> Vec<(&'one Compared, &'one Changed)> {
     let of = |one: &'one Compared| one.apart().into_iter().map(move |node| (one, node));
     let mut all: Vec<_> = comparison.figures.iter().flat_map(of).collect();
-    let far = |node: &Changed| node.apart.map_or(0.0, |apart| apart.log.abs());
-    all.order_by(|(_, a), (_, b)| far(b).total_cmp(&far(a)));
+    all.order_by(|(_, a), (_, b)| b.distance().total_cmp(&a.distance()));
     all
 }
 
@@ -136,8 +126,8 @@ fn name(one: &Compared, titles: &Titles) -> String {
 }
 
 /// `1.34× faster`, `1.10× more`.
-fn word(unit: Unit, better: Better, ratio: f64) -> String {
-    let word = analysis::compare::word(unit, better, ratio > 1.0);
+fn word(one: &Compared, ratio: f64) -> String {
+    let word = analysis::compare::word(one.unit, one.better, ratio > 1.0);
     super::names::times(ratio.max(1.0 / ratio), word)
 }
 
@@ -149,7 +139,17 @@ fn tone(direction: Direction) -> Tone {
     }
 }
 
-/// The interval of a change as factors of the same direction.
+/// A value in the figure's unit.
+fn value(one: &Compared, value: f64) -> Cell {
+    Cell::plain(shown(value, None, one.unit).value)
+}
+
+/// A change, and its interval as factors of the same direction.
+fn change(one: &Compared, ratio: f64, ends: Option<(f64, f64)>) -> [Cell; 2] {
+    let direction = Direction::of(one.better, ratio > 1.0);
+    [Cell::toned(word(one, ratio), tone(direction)), Cell::of(ends.map(interval))]
+}
+
 fn interval(ends: (f64, f64)) -> String {
     let (low, high) = if ends.0.max(ends.1) <= 1.0 || ends.0 * ends.1 < 1.0 {
         (1.0 / ends.1, 1.0 / ends.0)
@@ -164,21 +164,14 @@ fn interval(ends: (f64, f64)) -> String {
 
 fn changes(changed: &[&Compared], titles: &Titles) -> Table {
     let row = |(at, one): (usize, &&Compared)| {
-        let ratio = one.factor().unwrap_or(1.0);
-        let values = |of: fn(&Changed) -> f64| {
+        let middle = |of: fn(&Changed) -> f64| {
             let values: Vec<f64> = one.nodes.iter().map(of).collect();
-            Cell::of(median(&values).map(|value| shown(value, None, one.unit).value))
+            median(&values).map_or_else(Cell::absent, |middle| value(one, middle))
         };
-        let tone = one.finding.map_or(Tone::Plain, tone);
-        let cells = vec![
-            Cell::plain(name(one, titles)),
-            Cell::plain(&one.stratum),
-            Cell::toned(word(one.unit, one.better, ratio), tone),
-            Cell::of(one.interval().map(interval)),
-            values(|node| node.base),
-            values(|node| node.new),
-            Cell::plain(one.nodes.len().to_string()),
-        ];
+        let mut cells = vec![Cell::plain(name(one, titles)), Cell::plain(&one.stratum)];
+        cells.extend(change(one, one.ratio.unwrap_or(1.0), one.ci));
+        cells.extend([middle(|node| node.base), middle(|node| node.new)]);
+        cells.push(Cell::plain(one.nodes.len().to_string()));
         Row { cells, is_spare: at >= SHOWN }
     };
     let headings = ["figure", "stratum", "#B is", "#95 % interval", "#A", "#B", "#nodes"];
@@ -188,21 +181,9 @@ fn changes(changed: &[&Compared], titles: &Titles) -> Table {
 
 fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
     let row = |(at, (one, node)): (usize, &(&Compared, &Changed))| {
-        let beside = node.apart.map_or(1.0, |apart| apart.log.exp());
-        let ends = node.apart.map(|apart| apart.interval());
-        let value = |value: f64| Cell::plain(shown(value, None, one.unit).value);
-        let cells = vec![
-            Cell::plain(&node.name),
-            Cell::plain(name(one, titles)),
-            Cell::toned(
-                word(one.unit, one.better, beside),
-                tone(Direction::of(one.better, beside > 1.0)),
-            ),
-            Cell::of(ends.map(|(low, high)| interval((low.exp(), high.exp())))),
-            value(node.base),
-            value(node.new),
-            others(one),
-        ];
+        let mut cells = vec![Cell::plain(&node.name), Cell::plain(name(one, titles))];
+        cells.extend(change(one, node.of_others.unwrap_or(1.0), node.of_others_ci));
+        cells.extend([value(one, node.base), value(one, node.new), others(one)]);
         Row { cells, is_spare: at >= SHOWN }
     };
     let headings =
@@ -213,11 +194,11 @@ fn nodes(apart: &[(&Compared, &Changed)], titles: &Titles) -> Table {
 
 /// What the others of a stratum have in common.
 fn others(one: &Compared) -> Cell {
-    match (one.factor(), one.interval()) {
+    match (one.ratio, one.ci) {
         (Some(_), Some((low, high))) if low <= 1.0 && high >= 1.0 => {
             Cell::toned("no change", Tone::Muted)
         }
-        (factor, _) => Cell::of(factor.map(|factor| word(one.unit, one.better, factor))),
+        (ratio, _) => Cell::of(ratio.map(|ratio| word(one, ratio))),
     }
 }
 
@@ -225,11 +206,10 @@ fn cannot_see(comparison: &Comparison) -> String {
     let least = comparison.least_seen().into_iter();
     let said: Vec<String> =
         least.map(|(kind, least)| format!("{} ({})", percent(least), kind.text())).collect();
-    let untested = comparison.figures.iter().filter(|one| one.common.is_none()).count();
-    let untested = match untested {
+    let untested = match comparison.figures.len() - comparison.tested().count() {
         0 => String::new(),
         many => format!(
-            "; {} on fewer than {NODES_LEAST} nodes or without scatter not tested",
+            ". Not tested: {} (fewer than {NODES_LEAST} nodes, or the same change on every node)",
             counted(many, "figure")
         ),
     };
@@ -276,21 +256,18 @@ fn around(comparison: &Comparison) -> Option<Section> {
 /// Every figure, what came of each.
 fn figures(comparison: &Comparison, titles: &Titles) -> Section {
     let row = |one: &Compared| {
-        let change = match (one.finding, one.factor()) {
-            (Some(direction), Some(ratio)) => {
-                Cell::toned(word(one.unit, one.better, ratio), tone(direction))
-            }
+        let change = match (one.finding, one.ratio) {
+            (Some(direction), Some(ratio)) => Cell::toned(word(one, ratio), tone(direction)),
             (None, Some(_)) => Cell::toned("no change", Tone::Muted),
             (_, None) => Cell::toned("not tested", Tone::Muted),
         };
-        let ends = one.interval().map(|(low, high)| format!("{low:.4}–{high:.4}"));
         Row::of(vec![
             Cell::plain(name(one, titles)),
             Cell::plain(&one.stratum),
             Cell::plain(one.nodes.len().to_string()),
-            Cell::of(one.factor().map(|ratio| format!("{ratio:.4}"))),
-            Cell::of(ends),
-            Cell::of(one.common.map(|common| super::accused::chance(common.p))),
+            Cell::of(one.ratio.map(|ratio| format!("{ratio:.4}"))),
+            Cell::of(one.ci.map(|(low, high)| format!("{low:.4}–{high:.4}"))),
+            Cell::of(one.p.map(super::accused::chance)),
             Cell::of(one.least_seen.map(percent)),
             change,
         ])
