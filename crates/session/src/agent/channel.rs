@@ -245,17 +245,11 @@ impl Channel {
     ) -> Result<Option<Vec<u8>>> {
         let mut is_over = false;
         loop {
-            if let Some(body) = self.frame()? {
-                return Ok(Some(body));
+            let body = self.frame()?;
+            if body.is_some() || is_over {
+                return Ok(body);
             }
-            let slow = self.slow_at();
-            if slow.is_some_and(|slow| Instant::now() >= slow) {
-                bail!(Lost::Slow);
-            }
-            if is_over {
-                return Ok(None);
-            }
-            let until = slow.map_or(deadline, |slow| slow.min(deadline));
+            let until = self.slow_at().map_or(deadline, |slow| slow.min(deadline));
             if self.carrier.wait(Direction::In, until, stop)? {
                 self.read_some()?;
             }
@@ -263,7 +257,8 @@ impl Channel {
         }
     }
 
-    /// A message that has arrived whole. Errors: [`Lost`].
+    /// A message that has arrived whole. Errors: [`Lost`], also one that has begun to arrive and is
+    /// not whole in its time.
     pub fn taken<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Lost> {
         self.frame()?.as_deref().map(parsed).transpose()
     }
@@ -272,13 +267,19 @@ impl Channel {
         let body = self.frames.whole()?;
         if body.is_some() {
             self.begun = self.is_partial().then(Instant::now);
+        } else if self.slow_at().is_some_and(|slow| Instant::now() >= slow) {
+            return Err(Lost::Slow);
         }
         Ok(body)
     }
 
-    /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`]
-    /// until that gives `None` before the next call. Errors: [`Lost`].
+    /// Takes in what has arrived, if anything has. Call [`Channel::taken`] until that gives `None`
+    /// before the next call. Errors: [`Lost`].
     pub fn read_some(&mut self) -> Result<(), Lost> {
+        // A pipe blocks.
+        if !metal::wait::readable(self.fd(), Duration::ZERO)? {
+            return Ok(());
+        }
         let mut bytes = [0; READ_BYTES];
         match self.carrier.read(&mut bytes)? {
             Some(read) => self.take_in(&bytes[..read]),

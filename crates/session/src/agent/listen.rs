@@ -67,8 +67,10 @@ enum State {
 enum Next {
     /// It waits on.
     Waits(State),
-    /// It is let go, and why, where that is worth a word.
-    Gone(Option<String>),
+    /// It was refused, and has gone.
+    Left,
+    /// It is let go, and why.
+    Gone(String),
     /// It is refused, with the reason.
     Leaves(TcpStream, String),
     /// It wants to be a session, with the key of this name.
@@ -114,36 +116,31 @@ impl<'agent> Listen<'agent> {
     /// Waits once, `patience` at most, and does what there is to do; `false` after a signal.
     pub(super) fn turn(&mut self, patience: Option<Duration>) -> Result<bool> {
         let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let ready = match self.wait(patience) {
-            Ok(ready) => ready,
+        let is_knocked = match self.wait(patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(!stopped()),
-            Err(error) => return Err(error).context("cannot wait for connections"),
+            waited => waited.context("cannot wait for connections")?,
         };
-        if !self.attend_session(ready.session, ready.worker) {
+        if !self.attend_session() {
             return Ok(false);
         }
-        for (waiting, is_ready) in std::mem::take(&mut self.waiting).into_iter().zip(ready.waiting)
-        {
-            self.attend(waiting, is_ready);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.attend(waiting);
         }
-        if ready.listener {
+        if is_knocked {
             self.accept();
         }
         self.strangers.tell(self.office);
         Ok(!stopped())
     }
 
-    fn wait(&self, patience: Option<Duration>) -> io::Result<Ready> {
+    /// Waits until there is something to do; whether a connection waits to be accepted.
+    fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
         let now = Instant::now();
         let accepts = self.accept_at.is_none_or(|at| now >= at);
-        let mut wants = Vec::with_capacity(self.waiting.len() + 3);
-        if accepts {
-            wants.push(Want::Readable(self.listener.as_fd()));
-        }
-        let served = self.served.as_ref().map(Served::wants);
-        wants.extend(served.iter().map(|(session, _)| *session));
-        wants.extend(served.iter().filter_map(|(_, worker)| *worker));
-        wants.extend(self.waiting.iter().map(Waiting::want));
+        let listener = accepts.then(|| Want::Readable(self.listener.as_fd()));
+        let served = self.served.iter().flat_map(Served::wants);
+        let waiting = self.waiting.iter().map(Waiting::want);
+        let wants: Vec<_> = listener.into_iter().chain(served).chain(waiting).collect();
         let deadlines = self
             .waiting
             .iter()
@@ -154,20 +151,14 @@ impl<'agent> Listen<'agent> {
         let left =
             deadlines.map(|deadline| deadline.saturating_duration_since(now)).chain(patience).min();
         let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let mut ready = any_unless(&wants, left, &STOPPING, stopped)?.into_iter();
-        let mut next = |is_there: bool| is_there && ready.next().unwrap_or(false);
-        Ok(Ready {
-            listener: next(accepts),
-            session: next(served.is_some()),
-            worker: next(served.is_some_and(|(_, worker)| worker.is_some())),
-            waiting: ready.collect(),
-        })
+        let ready = any_unless(&wants, left, &STOPPING, stopped)?;
+        Ok(accepts && ready[0])
     }
 
     /// `false` after a signal.
-    fn attend_session(&mut self, session: bool, worker: bool) -> bool {
+    fn attend_session(&mut self) -> bool {
         let Some(served) = &mut self.served else { return true };
-        let over = match served.attend(session, worker) {
+        let over = match served.attend() {
             Ok(true) => return true,
             Ok(false) => "ended".to_owned(),
             Err(error) if is_interrupt(&error) => return false,
@@ -179,31 +170,28 @@ impl<'agent> Listen<'agent> {
         true
     }
 
-    fn attend(&mut self, waiting: Waiting, is_ready: bool) {
+    /// Goes on with a connection, as far as it has said something.
+    fn attend(&mut self, waiting: Waiting) {
         let Waiting { from, deadline, state } = waiting;
         // What came in time counts, though the agent was busy with another one meanwhile.
         let is_over = Instant::now() >= deadline;
         let next = match state {
-            state if !is_ready && !is_over => Next::Waits(state),
             State::Shakes(stream, responder) => shake(stream, responder, &mut self.heard),
-            State::Opens(channel, by) => open(channel, by, true),
+            State::Opens(channel, by) => open(channel, by),
             State::Leaves(stream) => leave(stream),
         };
-        let next = match next {
-            Next::Waits(State::Leaves(_)) if is_over => Next::Gone(None),
-            Next::Waits(_) if is_over => {
-                Next::Gone(Some("it did not complete the handshake in time".to_owned()))
-            }
-            next => next,
-        };
+        let mut note = |why: &str| self.strangers.note(self.office, from, why);
         match next {
-            Next::Waits(state) => self.waiting.push(Waiting { from, deadline, state }),
+            Next::Waits(state) if !is_over => {
+                self.waiting.push(Waiting { from, deadline, state });
+            }
+            Next::Waits(State::Leaves(_)) | Next::Left => {}
+            Next::Waits(_) => note("it did not complete the handshake in time"),
             Next::Leaves(stream, why) => {
-                self.strangers.note(self.office, from, &why);
+                note(&why);
                 self.wait_for_end(from, stream);
             }
-            Next::Gone(Some(why)) => self.strangers.note(self.office, from, &why),
-            Next::Gone(None) => {}
+            Next::Gone(why) => note(&why),
             Next::Asks(channel, by, open) => self.ask(from, *channel, &by, &open),
         }
     }
@@ -232,9 +220,9 @@ impl<'agent> Listen<'agent> {
                 tell(&format!("a session of {} from {from}{key}{by}", served.by()));
                 self.served = Some(served);
             }
-            Err(refused) => {
-                tell(&format!("{from} was refused: {}", refused.reason));
-                self.let_go(from, refused.channel);
+            Err((channel, reason)) => {
+                tell(&format!("{from} was refused: {reason}"));
+                self.let_go(from, channel);
             }
         }
     }
@@ -297,7 +285,7 @@ impl<'agent> Listen<'agent> {
                     state: State::Shakes(stream, Box::new(responder)),
                 };
                 // What it has to say is most often there by now.
-                self.attend(waiting, true);
+                self.attend(waiting);
             }
             Err(why) => self.strangers.note(self.office, from, &why),
         }
@@ -318,14 +306,6 @@ impl<'agent> Listen<'agent> {
             );
         }
     }
-}
-
-/// Which of [`Listen::wait`]'s are ready.
-struct Ready {
-    listener: bool,
-    session: bool,
-    worker: bool,
-    waiting: Vec<bool>,
 }
 
 impl Waiting {
@@ -391,8 +371,8 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard
         Shaken::Secured(mut secured) => {
             let by = std::mem::take(&mut secured.by);
             match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
-                Ok(channel) => open(Box::new(channel), by, false),
-                Err(lost) => Next::Gone(Some(lost.to_string())),
+                Ok(channel) => open(Box::new(channel), by),
+                Err(lost) => Next::Gone(lost.to_string()),
             }
         }
         // It hears this end's hello, and so why.
@@ -401,23 +381,23 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard
         {
             Next::Leaves(stream, refusal.to_string())
         }
-        Shaken::Refused(refusal) => Next::Gone(Some(refusal.to_string())),
-        Shaken::Gone(why) => Next::Gone(Some(why)),
+        Shaken::Refused(refusal) => Next::Gone(refusal.to_string()),
+        Shaken::Gone(why) => Next::Gone(why),
     }
 }
 
 /// Waits for what one wants that has the key.
-fn open(mut channel: Box<Channel>, by: String, is_ready: bool) -> Next {
-    if is_ready && let Err(lost) = channel.read_some() {
-        return Next::Gone(Some(lost.to_string()));
-    }
-    match channel.taken() {
+fn open(mut channel: Box<Channel>, by: String) -> Next {
+    // What came with the handshake is taken before more is read.
+    let said = match channel.taken() {
+        Ok(None) => channel.read_some().and_then(|()| channel.taken()),
+        said => said,
+    };
+    match said {
         Ok(None) => Next::Waits(State::Opens(channel, by)),
         Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, by, open),
-        Ok(Some(_)) => {
-            Next::Gone(Some("it sent an order before the session was opened".to_owned()))
-        }
-        Err(lost) => Next::Gone(Some(lost.to_string())),
+        Ok(Some(_)) => Next::Gone("it sent an order before the session was opened".to_owned()),
+        Err(lost) => Next::Gone(lost.to_string()),
     }
 }
 
@@ -425,10 +405,9 @@ fn open(mut channel: Box<Channel>, by: String, is_ready: bool) -> Next {
 fn leave(mut stream: TcpStream) -> Next {
     let mut bytes = [0; STRANGER_BYTES];
     match stream.read(&mut bytes) {
-        Ok(0) => Next::Gone(None),
-        Ok(_) => Next::Waits(State::Leaves(stream)),
+        Ok(1..) => Next::Waits(State::Leaves(stream)),
         Err(error) if is_passing(&error) => Next::Waits(State::Leaves(stream)),
-        Err(_) => Next::Gone(None),
+        Ok(0) | Err(_) => Next::Left,
     }
 }
 
