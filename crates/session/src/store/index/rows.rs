@@ -1,7 +1,10 @@
 //! The tables of the index, and what goes into them and comes out.
 
 use super::super::{Store, is_being_written};
-use super::{APPLICATION, About, Content, Facts, Found, Row, State, Stored, TABLES, is_damage};
+use super::{
+    APPLICATION, About, Content, Facts, Found, Index, Refused, Row, State, Stored, TABLES,
+    is_damage,
+};
 use anyhow::Context;
 use host::fnv1a;
 use record::key::Key;
@@ -80,35 +83,22 @@ pub(super) enum Stale<'listed> {
     Changed(&'listed Listed),
 }
 
-/// What an index is.
-pub(super) enum Prepared {
-    /// Its tables are as they should be.
-    Current,
-    /// A newer plumb made it.
-    Newer,
-    /// It is somebody else's.
-    Foreign,
-}
-
-/// Makes the tables of an older index, or of none, anew. Errors: those of SQLite; a schema that is
-/// not what plumb made is damage.
-pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
-    match application(connection) {
+/// Makes the tables of an older index, or of none, anew. Errors: it is not for this plumb; those of
+/// SQLite; a schema that is not what plumb made is damage.
+pub(super) fn prepare(connection: &mut Connection) -> Result<(), Refused> {
+    match pragma(connection, "application_id") {
         Ok(APPLICATION) => {}
         // There is nothing in it: SQLite makes a file before it writes in it.
         Ok(0) if is_empty(connection).unwrap_or(false) => {}
-        Err(error) if !is_damage(&error) => return Err(error),
-        Ok(_) | Err(_) => return Ok(Prepared::Foreign),
+        Err(error) if !is_damage(&error) => return Err(error.into()),
+        Ok(_) | Err(_) => return Err(Refused::Foreign("it is not plumb's, or damaged".to_owned())),
     }
-    let version = pragma(connection, "user_version")?;
-    if version > TABLES {
-        return Ok(Prepared::Newer);
+    match pragma(connection, "user_version")? {
+        ..TABLES => create(connection)?,
+        TABLES => {}
+        _ => return Err(Refused::Newer),
     }
-    if version < TABLES {
-        create(connection)?;
-    }
-    check_schema(connection, "main")?;
-    Ok(Prepared::Current)
+    Ok(check_schema(connection, "main")?)
 }
 
 /// Trusts nothing that the schema of a file says.
@@ -126,10 +116,6 @@ fn is_empty(connection: &Connection) -> Result<bool, Error> {
     let tables = "SELECT count(*) FROM sqlite_schema";
     let count: i64 = connection.query_row(tables, [], |line| line.get(0))?;
     Ok(count == 0 && pragma(connection, "user_version")? == 0)
-}
-
-fn application(connection: &Connection) -> Result<i64, Error> {
-    pragma(connection, "application_id")
 }
 
 /// Makes the tables, empty; what another process has made meanwhile stays.
@@ -333,38 +319,38 @@ fn each(
     Ok(())
 }
 
-/// Every distinct key with its metric, in order.
-pub(super) fn keys(connection: &Connection) -> Result<Vec<Found>, Error> {
-    let mut all: HashSet<Found> = HashSet::new();
-    each(connection, None, |_, row| {
-        all.insert((row.key, row.about));
-    })?;
-    let mut keys: Vec<Found> = all.into_iter().collect();
-    keys.order_by(|one, other| one.0.cmp(&other.0));
-    Ok(keys)
-}
+/// All errors say that the index is damaged: it is then made again, and the question asked once more.
+impl Index<'_> {
+    /// Every distinct key, in order.
+    pub fn keys(&self) -> Result<Vec<Found>, Error> {
+        let mut all: HashSet<Found> = HashSet::new();
+        each(self.connection, None, |_, row| {
+            all.insert((row.key, row.about));
+        })?;
+        let mut keys: Vec<Found> = all.into_iter().collect();
+        keys.order_by(|one, other| one.0.cmp(&other.0));
+        Ok(keys)
+    }
 
-/// The figures of each of some keys, by the name of the run.
-pub(super) fn of_keys(
-    connection: &Connection,
-    keys: &[Found],
-) -> Result<Vec<BTreeMap<String, Row>>, Error> {
-    let places: HashMap<&Found, usize> = keys.iter().zip(0..).collect();
-    let mut of_keys = vec![BTreeMap::new(); keys.len()];
-    each(connection, None, |run, row| {
-        if let Some(at) = places.get(&(row.key.clone(), row.about)) {
-            of_keys[*at].insert(run.to_owned(), row);
-        }
-    })?;
-    Ok(of_keys)
-}
+    /// The figures of each of some keys, by the name of the stored run.
+    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+        let places: HashMap<&Found, usize> = keys.iter().zip(0..).collect();
+        let mut of_keys = vec![BTreeMap::new(); keys.len()];
+        each(self.connection, None, |run, row| {
+            if let Some(at) = places.get(&(row.key.clone(), row.about)) {
+                of_keys[*at].insert(run.to_owned(), row);
+            }
+        })?;
+        Ok(of_keys)
+    }
 
-/// The figures of a run, by key.
-pub(super) fn of_run(connection: &Connection, name: &str) -> Result<Vec<Row>, Error> {
-    let mut rows = Vec::new();
-    each(connection, Some(name), |_, row| rows.push(row))?;
-    rows.order_by(|one, other| one.key.cmp(&other.key));
-    Ok(rows)
+    /// The figures of a stored run, by key.
+    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        each(self.connection, Some(name), |_, row| rows.push(row))?;
+        rows.order_by(|one, other| one.key.cmp(&other.key));
+        Ok(rows)
+    }
 }
 
 /// A digest of what JSON has.
