@@ -3,7 +3,7 @@
 
 use super::frame::{Decoder, TooLong, encode};
 use super::handshake::{
-    HELLO_BYTES, Initiator, Refusal, Role, Secured, check_hello, hello, not_plumb,
+    HELLO_BYTES, Initiator, Refusal, Role, Secured, hello, not_plumb, take_hello,
 };
 use super::key::Key;
 use super::message::printable;
@@ -165,7 +165,14 @@ impl Channel {
             said => said?,
         }
         let mut heard = Vec::new();
-        while heard.len() < HELLO_BYTES {
+        loop {
+            match take_hello(&mut heard, other) {
+                Ok(true) => return Ok(Channel::plain(carrier, limit)),
+                Err(refusal @ Refusal::OtherVersion(_)) => bail!(refusal),
+                Err(_) if heard.len() == HELLO_BYTES => bail!(carrier.said_else(heard)),
+                // What is no hello is shown as far as it goes.
+                Ok(false) | Err(_) => {}
+            }
             let mut bytes = [0; HELLO_BYTES];
             let wanted = HELLO_BYTES - heard.len();
             match carrier.read_by(&mut bytes[..wanted], deadline, stop) {
@@ -175,15 +182,6 @@ impl Channel {
                 Err(_) => return Err(not_plumb(&heard).into()),
             }
         }
-        let bytes = *heard.first_chunk().context("a hello has a fixed length")?;
-        if let Err(refusal) = check_hello(bytes, other) {
-            return Err(match refusal {
-                Refusal::NotPlumb(_) => carrier.said_else(heard),
-                other => other,
-            }
-            .into());
-        }
-        Ok(Channel::plain(carrier, limit))
     }
 
     /// The pipes of an own child, which says no hello, for frames of at most `limit` bytes.
