@@ -17,6 +17,7 @@ use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -61,20 +62,6 @@ enum State {
     Opens(Box<Channel>, String),
     /// It was refused.
     Leaves(TcpStream),
-}
-
-/// What becomes of a connection.
-enum Next {
-    /// It waits on.
-    Waits(State),
-    /// It was refused, and has gone.
-    Left,
-    /// It is let go, and why.
-    Gone(String),
-    /// It is refused, with the reason.
-    Leaves(TcpStream, String),
-    /// It wants to be a session, with the key of this name.
-    Asks(Box<Channel>, String, Box<Open>),
 }
 
 /// Rejected connections, reported now and then.
@@ -170,29 +157,69 @@ impl<'agent> Listen<'agent> {
         true
     }
 
-    /// Goes on with a connection, as far as it has said something.
-    fn attend(&mut self, waiting: Waiting) {
-        let Waiting { from, deadline, state } = waiting;
-        // What came in time counts, though the agent was busy with another one meanwhile.
-        let is_over = Instant::now() >= deadline;
-        let next = match state {
-            State::Shakes(stream, responder) => shake(stream, responder, &mut self.heard),
-            State::Opens(channel, by) => open(channel, by),
-            State::Leaves(stream) => leave(stream),
+    /// Goes on with a connection, as far as it has said something. What came in time counts, though
+    /// the agent was busy with another one meanwhile.
+    fn attend(&mut self, Waiting { from, deadline, state }: Waiting) {
+        match state {
+            State::Shakes(mut stream, mut responder) => {
+                match stranger::shake(&mut stream, &mut responder, &mut self.heard) {
+                    Shaken::Waits => self.keep(from, deadline, State::Shakes(stream, responder)),
+                    Shaken::Secured(mut secured) => {
+                        let by = std::mem::take(&mut secured.by);
+                        match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
+                            Ok(channel) => self.open(from, deadline, Box::new(channel), by),
+                            Err(lost) => self.reject(from, &lost),
+                        }
+                    }
+                    Shaken::Refused(refusal) => {
+                        self.reject(from, &refusal);
+                        // It hears this end's hello, and so why.
+                        if matches!(refusal, Refusal::OtherVersion(_)) {
+                            self.let_go(from, stream);
+                        }
+                    }
+                    Shaken::Gone(why) => self.reject(from, &why),
+                }
+            }
+            State::Opens(channel, by) => self.open(from, deadline, channel, by),
+            State::Leaves(mut stream) => {
+                let is_there = match stream.read(&mut [0; STRANGER_BYTES]) {
+                    Ok(read) => read > 0,
+                    Err(error) => is_passing(&error),
+                };
+                if is_there && Instant::now() < deadline {
+                    self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
+                }
+            }
+        }
+    }
+
+    /// Has one wait on, if it has time left.
+    fn keep(&mut self, from: SocketAddr, deadline: Instant, state: State) {
+        if Instant::now() < deadline {
+            self.waiting.push(Waiting { from, deadline, state });
+        } else {
+            self.reject(from, &"it did not complete the handshake in time");
+        }
+    }
+
+    /// One that was not let in.
+    fn reject(&mut self, from: SocketAddr, why: &dyn Display) {
+        self.strangers.note(self.office, from, why);
+    }
+
+    /// Hears what one wants that has the key.
+    fn open(&mut self, from: SocketAddr, deadline: Instant, mut channel: Box<Channel>, by: String) {
+        // What came with the handshake is taken before more is read.
+        let said = match channel.taken() {
+            Ok(None) => channel.read_some().and_then(|()| channel.taken()),
+            said => said,
         };
-        let mut note = |why: &str| self.strangers.note(self.office, from, why);
-        match next {
-            Next::Waits(state) if !is_over => {
-                self.waiting.push(Waiting { from, deadline, state });
-            }
-            Next::Waits(State::Leaves(_)) | Next::Left => {}
-            Next::Waits(_) => note("it did not complete the handshake in time"),
-            Next::Leaves(stream, why) => {
-                note(&why);
-                self.wait_for_end(from, stream);
-            }
-            Next::Gone(why) => note(&why),
-            Next::Asks(channel, by, open) => self.ask(from, *channel, &by, &open),
+        match said {
+            Ok(None) => self.keep(from, deadline, State::Opens(channel, by)),
+            Ok(Some(ToAgent::Open(open))) => self.ask(from, *channel, &by, &open),
+            Ok(Some(_)) => self.reject(from, &"it sent an order before the session was opened"),
+            Err(lost) => self.reject(from, &lost),
         }
     }
 
@@ -211,7 +238,7 @@ impl<'agent> Listen<'agent> {
             tell(&format!("{from} asked while the session of {} is served", served.by()));
             // One that is gone needs no answer.
             let _ = channel.send(&busy, self.office.stop);
-            return self.let_go(from, channel);
+            return self.part(from, channel);
         }
         let way = Way { here: channel.local_address(), there: Some(from.ip().to_canonical()) };
         match Served::begin(self.office, channel, open, way) {
@@ -222,24 +249,25 @@ impl<'agent> Listen<'agent> {
             }
             Err((channel, reason)) => {
                 tell(&format!("{from} was refused: {reason}"));
-                self.let_go(from, channel);
+                self.part(from, channel);
             }
         }
     }
 
-    /// One that was refused: its end is waited for, so that it hears it.
-    fn let_go(&mut self, from: SocketAddr, channel: Channel) {
+    fn part(&mut self, from: SocketAddr, channel: Channel) {
         if let Some(stream) = channel.shut() {
-            self.wait_for_end(from, stream);
+            self.let_go(from, stream);
         }
     }
 
-    fn wait_for_end(&mut self, from: SocketAddr, stream: TcpStream) {
-        self.waiting.push(Waiting {
-            from,
-            deadline: Instant::now() + LEAVE_TIME,
-            state: State::Leaves(stream),
-        });
+    /// Nothing more is said to one that was refused; its end is waited for, so that it hears what
+    /// was.
+    fn let_go(&mut self, from: SocketAddr, stream: TcpStream) {
+        // One that is gone has no end to wait for.
+        if stream.shutdown(Shutdown::Write).is_ok() {
+            let deadline = Instant::now() + LEAVE_TIME;
+            self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
+        }
     }
 
     /// Takes the connections that wait in the kernel, not more than may wait here.
@@ -287,7 +315,7 @@ impl<'agent> Listen<'agent> {
                 // What it has to say is most often there by now.
                 self.attend(waiting);
             }
-            Err(why) => self.strangers.note(self.office, from, &why),
+            Err(why) => self.reject(from, &why),
         }
     }
 
@@ -299,11 +327,8 @@ impl<'agent> Listen<'agent> {
         });
         if let Some(at) = least {
             let given_up = self.waiting.remove(at);
-            self.strangers.note(
-                self.office,
-                given_up.from,
-                "too many other clients connected before it completed the handshake",
-            );
+            let why = "too many other clients connected before it completed the handshake";
+            self.reject(given_up.from, &why);
         }
     }
 }
@@ -332,7 +357,7 @@ impl Waiting {
 
 impl Strangers {
     /// One that was not let in.
-    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &str) {
+    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &dyn Display) {
         if self.is_quiet() {
             self.untold += 1;
         } else {
@@ -361,53 +386,6 @@ impl Strangers {
             let untold = std::mem::take(&mut self.untold);
             self.say(office, &format!("rejected {untold} more connections"));
         }
-    }
-}
-
-/// Goes on with a handshake.
-fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard) -> Next {
-    match stranger::shake(&mut stream, &mut responder, heard) {
-        Shaken::Waits => Next::Waits(State::Shakes(stream, responder)),
-        Shaken::Secured(mut secured) => {
-            let by = std::mem::take(&mut secured.by);
-            match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
-                Ok(channel) => open(Box::new(channel), by),
-                Err(lost) => Next::Gone(lost.to_string()),
-            }
-        }
-        // It hears this end's hello, and so why.
-        Shaken::Refused(refusal @ Refusal::OtherVersion(_))
-            if stream.shutdown(Shutdown::Write).is_ok() =>
-        {
-            Next::Leaves(stream, refusal.to_string())
-        }
-        Shaken::Refused(refusal) => Next::Gone(refusal.to_string()),
-        Shaken::Gone(why) => Next::Gone(why),
-    }
-}
-
-/// Waits for what one wants that has the key.
-fn open(mut channel: Box<Channel>, by: String) -> Next {
-    // What came with the handshake is taken before more is read.
-    let said = match channel.taken() {
-        Ok(None) => channel.read_some().and_then(|()| channel.taken()),
-        said => said,
-    };
-    match said {
-        Ok(None) => Next::Waits(State::Opens(channel, by)),
-        Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, by, open),
-        Ok(Some(_)) => Next::Gone("it sent an order before the session was opened".to_owned()),
-        Err(lost) => Next::Gone(lost.to_string()),
-    }
-}
-
-/// Waits for the end of a refused one.
-fn leave(mut stream: TcpStream) -> Next {
-    let mut bytes = [0; STRANGER_BYTES];
-    match stream.read(&mut bytes) {
-        Ok(1..) => Next::Waits(State::Leaves(stream)),
-        Err(error) if is_passing(&error) => Next::Waits(State::Leaves(stream)),
-        Ok(0) | Err(_) => Next::Left,
     }
 }
 
