@@ -4,14 +4,13 @@
 use super::channel::{Channel, Lost, WORKER_BYTES_MAX};
 use crate::child::Worker;
 use anyhow::{Error, Result};
-use bench::link::{FromWorker, ToWorker};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use bench::link::ToWorker;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// A worker and the way to it.
 pub struct Hired {
-    channel: Channel,
+    pub(super) channel: Channel,
     /// Owns the process: it is ended when this is dropped.
     last_words: Box<dyn FnMut() -> Error>,
 }
@@ -40,25 +39,9 @@ impl Hired {
         self.channel.send(message, stop).map_err(|error| self.told(error))
     }
 
-    /// What to wait for before the next message.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.channel.fd()
-    }
-
-    /// When what it has begun to say must be said.
-    pub(super) fn slow_at(&self) -> Option<Instant> {
-        self.channel.slow_at()
-    }
-
-    /// Takes in what has come: [`Hired::next`] then returns all complete messages. Errors: it is
-    /// gone.
+    /// Takes in what has come, as [`Channel::read_some`]. Errors: it is gone.
     pub(super) fn read(&mut self) -> Result<()> {
         self.channel.read_some().map_err(|lost| self.told(lost.into()))
-    }
-
-    /// A message that has come whole. Errors: it is invalid, too long, or too slow.
-    pub(super) fn next(&mut self) -> Result<Option<FromWorker>> {
-        Ok(self.channel.taken()?)
     }
 
     fn told(&mut self, error: Error) -> Error {

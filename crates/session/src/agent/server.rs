@@ -133,13 +133,13 @@ impl<'agent> Served<'agent> {
 
     /// What to wait for: the session, and its worker where there is one.
     pub fn wants(&self) -> impl Iterator<Item = Want<'_>> {
-        let worker = self.work.iter().map(|work| work.worker.fd());
+        let worker = self.work.iter().map(|work| work.worker.channel.fd());
         std::iter::once(self.channel.fd()).chain(worker).map(Want::Readable)
     }
 
     /// Until when to wait at most.
     pub fn deadline(&self) -> Option<Instant> {
-        let said = self.work.as_ref().and_then(|work| work.worker.slow_at());
+        let said = self.work.as_ref().and_then(|work| work.worker.channel.slow_at());
         [self.calibrates_until(), said, self.channel.slow_at()].into_iter().flatten().min()
     }
 
@@ -263,11 +263,11 @@ impl<'agent> Served<'agent> {
             return self.lose_worker(error);
         }
         while let Some(Work { worker, task }) = &mut self.work {
-            match (worker.next(), *task) {
+            match (worker.channel.taken(), *task) {
                 (Ok(Some(message)), Task::Calibrates { .. }) => self.calibrated(message)?,
                 (Ok(Some(message)), Task::Serves { round, .. }) => self.relay(round, message)?,
                 (Ok(None), _) => break,
-                (Err(error), _) => return self.lose_worker(error),
+                (Err(lost), _) => return self.lose_worker(lost.into()),
             }
         }
         Ok(())
