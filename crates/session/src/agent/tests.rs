@@ -33,10 +33,10 @@ const LOOK: Duration = Duration::from_millis(5);
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// Starts a worker that is a thread: it says of a calibration that its CPU is the one asked for, serves a round by
-/// telling the order's address, seed and CPUs as an endpoint, and drains. It dies in a round of
-/// case `messages=13`, sends more than a frame takes in one of `messages=14`, and stops for ever in
-/// the middle of a frame in one of `messages=15`.
+/// Starts a worker that is a thread: it says of a calibration that its CPU is the one asked for,
+/// serves a round by telling the order's address, seed and CPUs as an endpoint, and drains. It dies
+/// in a round of case `messages=13`, sends more than a frame takes in one of `messages=14`, and
+/// stops for ever in the middle of a frame in one of `messages=15`.
 fn hire() -> Result<Hired> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;

@@ -37,6 +37,8 @@ CREATE TABLE runs (
 const DROP: &str = "DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS keys; \
                     DROP TABLE IF EXISTS runs;";
 
+const REMOVE: &str = "DELETE FROM runs WHERE name = ?1";
+
 /// A record of the store, with the facts that show whether it changed.
 #[derive(Debug)]
 pub(super) struct Listed {
@@ -245,8 +247,6 @@ pub(super) fn remove(connection: &mut Connection, name: &str, store: &Store) -> 
     change.commit()
 }
 
-const REMOVE: &str = "DELETE FROM runs WHERE name = ?1";
-
 /// Writes what a record says in place of what it said.
 pub(super) fn put(
     connection: &mut Connection,
@@ -319,7 +319,8 @@ fn each(
     Ok(())
 }
 
-/// All errors say that the index is damaged: it is then made again, and the question asked once more.
+/// All errors say that the index is damaged: it is then made again, and the question asked once
+/// more.
 impl Index<'_> {
     /// Every distinct key, in order.
     pub fn keys(&self) -> Result<Vec<Found>, Error> {
