@@ -41,7 +41,6 @@ use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
 use record::key::{CaseId, Key, PLACEMENT};
-use record::metric::Metric;
 use record::run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -216,46 +215,33 @@ impl<'run> Session<'run> {
         is_derived: bool,
         known: Option<&Known>,
     ) -> Result<()> {
-        let metrics = experiment.card().metrics.iter();
-        let metrics: Vec<_> = metrics.filter(|metric| metric.derived == is_derived).collect();
-        for case in cases {
-            for metric in &metrics {
-                self.predict_one(experiment, case, metric, known)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn predict_one(
-        &mut self,
-        experiment: &'static dyn AnyExperiment,
-        case: &Case,
-        metric: &Metric,
-        known: Option<&Known>,
-    ) -> Result<()> {
         let of = match known {
             None => PredictionKind::Prior,
             Some(_) => PredictionKind::Derived,
         };
-        let key = Key::new(experiment.card().id, &case.id, &metric.name);
-        if known.is_none() && self.run.prediction(&key, of).is_some() {
-            return Ok(());
+        let (card, setup) = (experiment.card(), self.setup);
+        for case in cases {
+            let site = setup.site_for(case);
+            let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
+            let told = Case { id: case.id.unplaced(), at: case.at.clone() };
+            for metric in card.metrics.iter().filter(|metric| metric.derived == is_derived) {
+                let key = Key::new(card.id, &case.id, &metric.name);
+                if known.is_none() && self.run.prediction(&key, of).is_some() {
+                    continue;
+                }
+                let prediction = experiment.predict(&site, seen.as_ref(), &told, metric);
+                let Some(prediction) = prediction else { continue };
+                self.emit(Event::Prediction(PredictionEvent {
+                    experiment: card.id.to_owned(),
+                    case: case.id.clone(),
+                    metric: metric.name.to_string(),
+                    of,
+                    prediction,
+                    at: case.at.clone(),
+                }))?;
+            }
         }
-        let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
-        let told = Case { id: case.id.unplaced(), at: case.at.clone() };
-        let Some(prediction) =
-            experiment.predict(&self.setup.site_for(case), seen.as_ref(), &told, metric)
-        else {
-            return Ok(());
-        };
-        self.emit(Event::Prediction(PredictionEvent {
-            experiment: experiment.card().id.to_owned(),
-            case: case.id.clone(),
-            metric: metric.name.to_string(),
-            of,
-            prediction,
-            at: case.at.clone(),
-        }))
+        Ok(())
     }
 
     fn outcome(
@@ -281,7 +267,10 @@ impl<'run> Session<'run> {
         if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
             end = Stop::Budget;
         }
-        self.derive_all(&lives)?;
+        let Setup { site, seed, .. } = self.setup;
+        for derived in derive::derive(&self.run, site, &measured(&lives), *seed) {
+            self.emit(Event::Derived(derived))?;
+        }
         for live in &lives {
             self.close(live, end)?;
         }
@@ -376,15 +365,6 @@ impl<'run> Session<'run> {
             if here {
                 self.predict(experiment, &derived, true, Some(known))?;
             }
-        }
-        Ok(())
-    }
-
-    fn derive_all(&mut self, lives: &[Live<'run>]) -> Result<()> {
-        let (site, seed) = (&self.setup.site, self.setup.seed);
-        let found = derive::derive(&self.run, site, &measured(lives), seed);
-        for derived in found {
-            self.emit(Event::Derived(derived))?;
         }
         Ok(())
     }

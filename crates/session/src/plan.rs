@@ -4,7 +4,7 @@ mod demands;
 
 use crate::budget::Claim;
 use crate::params::Settings;
-use crate::select::{Selection, domain_text};
+use crate::select::{Selection, domain_text, experiments};
 use crate::setup::Usage;
 use bench::device;
 use bench::experiment::placement::{self, FREE};
@@ -119,11 +119,7 @@ pub fn plan(
     budget: Duration,
     site: &Site,
 ) -> Result<Planned, Usage> {
-    let of = |family: &'static Family| family.experiments.iter().map(move |e| (family, *e));
-    let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = families
-        .iter()
-        .copied()
-        .flat_map(of)
+    let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
     let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));

@@ -1,5 +1,6 @@
 //! A run that goes on, and a record that is added to.
 
+use crate::agent::ssh::word;
 use crate::header::Build;
 use crate::machine::Machine;
 use crate::setup::{Setup, Usage, Wanted, root, usage};
@@ -99,11 +100,11 @@ fn reaching(options: &Options) -> [Vec<String>; 2] {
 /// The command that continues a run, with the far ends that the user must repeat.
 pub fn command(run: &str, options: &Options) -> String {
     let of = |(option, texts): (&str, Vec<String>)| {
-        let word = move |text: &String| format!(" {option} {}", quoted(text));
+        let word = move |text: &String| format!(" {option} {}", word(text, "="));
         texts.iter().map(word).collect::<String>()
     };
     let far = ["--peer", "--set"].into_iter().zip(reaching(options)).map(of);
-    format!("plumb run --resume {}{}", quoted(run), far.collect::<String>())
+    format!("plumb run --resume {}{}", word(run, "="), far.collect::<String>())
 }
 
 /// Checks that the user means the far ends of a record, wherever it lies: a record can come from
@@ -167,13 +168,4 @@ pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, 
         bail!(Usage(format!("{shown} is not complete: run `plumb run --resume {name}` first")));
     }
     Ok((file, run))
-}
-
-/// A word as a shell takes it back.
-fn quoted(text: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }

@@ -134,7 +134,11 @@ pub fn measure(
         (measured, _) => measured?,
     };
     if let Some((mut worker, _)) = far {
-        drained(worker.as_mut(), &mut events, &mut ended, stop)?;
+        let (more, far) = drained(worker.as_mut(), stop)?;
+        events.extend(more);
+        let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
+        let of_far = far.environment.into_iter().chain([cpus]);
+        ended.environment.extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
         if let Some(remote) = site.peer.as_ref().and_then(|peer| setup.remotes.get(&peer.name)) {
             remote.met.set(true);
         }
@@ -148,21 +152,10 @@ pub fn measure(
     Ok((events, ended))
 }
 
-/// Ends a round at its far end, which adds what it saw.
-fn drained(
-    worker: &mut dyn FarWorker,
-    events: &mut Vec<Event>,
-    ended: &mut Done,
-    stop: &AtomicBool,
-) -> Result<()> {
+/// Ends a round at its far end: what it measured and saw.
+fn drained(worker: &mut dyn FarWorker, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
     worker.order(&ToWorker::Drain)?;
-    let (more, far) =
-        collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
-    events.extend(more);
-    let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
-    let of_far = far.environment.into_iter().chain([cpus]);
-    ended.environment.extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
-    Ok(())
+    collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no
@@ -259,8 +252,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
                                   gave"
         )
     })?;
-    worker.order(&ToWorker::Drain)?;
-    collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    drained(worker.as_mut(), stop)?;
     remote.met.set(true);
     Ok(())
 }

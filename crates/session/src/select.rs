@@ -53,12 +53,11 @@ impl Selection {
 
     /// Whether an experiment, or a case of it, is wanted; never one that is not in the catalogue.
     pub fn means(&self, families: &[&Family], id: &str, case: Option<&CaseId>) -> bool {
-        families.iter().any(|family| {
-            let mut cards = family.experiments.iter().map(|one| one.card());
-            cards.find(|card| card.id == id).is_some_and(|card| {
-                self.wants(family, card)
-                    && case.is_none_or(|case| self.wants_case(family, card, case))
-            })
+        experiments(families).any(|(family, experiment)| {
+            let card = experiment.card();
+            card.id == id
+                && self.wants(family, card)
+                && case.is_none_or(|case| self.wants_case(family, card, case))
         })
     }
 
@@ -98,17 +97,9 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
     };
     let (pattern, filter) = parted(body, ':');
     let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
-    let matched: Vec<&dyn AnyExperiment> = families
-        .iter()
-        .flat_map(|family| {
-            let rule = &rule;
-            family
-                .experiments
-                .iter()
-                .copied()
-                .filter(move |experiment| rule.matches(family, experiment.card()))
-        })
-        .collect();
+    let cards = experiments(families).map(|(family, experiment)| (family, experiment.card()));
+    let matched: Vec<&Card> =
+        cards.filter(|(family, card)| rule.matches(family, card)).map(|(_, card)| card).collect();
     let Some(first) = matched.first() else {
         return Err(Usage(format!(
             "unknown experiment or family `{pattern}`{} `plumb list` shows all",
@@ -120,12 +111,20 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
             return Err(Usage(format!(
                 "`{text}` applies a filter to {} experiments: name one, for example {}:{filter}",
                 matched.len(),
-                first.card().id
+                first.id
             )));
         }
-        rule.filter = parse_filter(filter, first.card())?;
+        rule.filter = parse_filter(filter, first)?;
     }
     Ok(rule)
+}
+
+/// All experiments, with their families.
+pub(crate) fn experiments<'of>(
+    families: &'of [&'of Family],
+) -> impl Iterator<Item = (&'of Family, &'static dyn AnyExperiment)> {
+    let of = |family: &'of Family| family.experiments.iter().map(move |one| (family, *one));
+    families.iter().copied().flat_map(of)
 }
 
 /// What stands before the first of a letter, and behind it where there is one.

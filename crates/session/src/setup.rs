@@ -1,7 +1,7 @@
 //! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`]
 //! with its far ends and directories.
 
-use crate::agent::client::Remote;
+use crate::agent::client::{Reach, Remote};
 use crate::agent::key::Key;
 use crate::agent::message::Open;
 use crate::agent::url::{PeerUrl, Way};
@@ -314,7 +314,8 @@ fn connect(
             cpus: then.map(|then| then.cpus.clone()),
             token: machine.map(|machine| machine.token().to_owned()),
         };
-        let remote = Remote::connect(peer, key.clone(), open, here, stop)?;
+        let reach = Reach { url: peer, key: key.clone(), open, here: here.to_owned() };
+        let remote = Remote::connect(reach, stop)?;
         let now = remote.header();
         if let Some(then) = then.filter(|then| then.identity != now.identity) {
             bail!(Usage(format!(

@@ -139,10 +139,7 @@ fn dir_facts(
     let patience = Patience::unless(SILENCE, stop);
     let found = directory::probe(dir, patience).map_err(|refused| Usage(told(dir, &refused)))?;
     let path = found.path;
-    let mounts = host.block.mounts.iter();
-    let mount = mounts
-        .filter(|mount| path.starts_with(&mount.target))
-        .max_by_key(|mount| mount.target.len());
+    let mount = host.block.mount_of(&path.to_string_lossy());
     if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
         return Err(Usage(format!(
             "--dir {}: {DEVICES} contains devices, not files; name another directory",

@@ -3,7 +3,7 @@
 
 use super::frame::{Decoder, TooLong, encode};
 use super::handshake::{
-    HELLO_BYTES, Initiator, Refusal, Role, Secured, check_hello, hello, not_plumb,
+    HELLO_BYTES, Initiator, Refusal, Role, Secured, hello, not_plumb, take_hello,
 };
 use super::key::Key;
 use super::message::printable;
@@ -165,7 +165,14 @@ impl Channel {
             said => said?,
         }
         let mut heard = Vec::new();
-        while heard.len() < HELLO_BYTES {
+        loop {
+            match take_hello(&mut heard, other) {
+                Ok(true) => return Ok(Channel::plain(carrier, limit)),
+                Err(refusal @ Refusal::OtherVersion(_)) => bail!(refusal),
+                Err(_) if heard.len() == HELLO_BYTES => bail!(carrier.said_else(heard)),
+                // What is no hello is shown as far as it goes.
+                Ok(false) | Err(_) => {}
+            }
             let mut bytes = [0; HELLO_BYTES];
             let wanted = HELLO_BYTES - heard.len();
             match carrier.read_by(&mut bytes[..wanted], deadline, stop) {
@@ -175,15 +182,6 @@ impl Channel {
                 Err(_) => return Err(not_plumb(&heard).into()),
             }
         }
-        let bytes = *heard.first_chunk().context("a hello has a fixed length")?;
-        if let Err(refusal) = check_hello(bytes, other) {
-            return Err(match refusal {
-                Refusal::NotPlumb(_) => carrier.said_else(heard),
-                other => other,
-            }
-            .into());
-        }
-        Ok(Channel::plain(carrier, limit))
     }
 
     /// The pipes of an own child, which says no hello, for frames of at most `limit` bytes.
@@ -245,17 +243,11 @@ impl Channel {
     ) -> Result<Option<Vec<u8>>> {
         let mut is_over = false;
         loop {
-            if let Some(body) = self.frame()? {
-                return Ok(Some(body));
+            let body = self.frame()?;
+            if body.is_some() || is_over {
+                return Ok(body);
             }
-            let slow = self.slow_at();
-            if slow.is_some_and(|slow| Instant::now() >= slow) {
-                bail!(Lost::Slow);
-            }
-            if is_over {
-                return Ok(None);
-            }
-            let until = slow.map_or(deadline, |slow| slow.min(deadline));
+            let until = self.slow_at().map_or(deadline, |slow| slow.min(deadline));
             if self.carrier.wait(Direction::In, until, stop)? {
                 self.read_some()?;
             }
@@ -263,7 +255,8 @@ impl Channel {
         }
     }
 
-    /// A message that has arrived whole. Errors: [`Lost`].
+    /// A message that has arrived whole. Errors: [`Lost`], also one that has begun to arrive and is
+    /// not whole in its time.
     pub fn taken<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Lost> {
         self.frame()?.as_deref().map(parsed).transpose()
     }
@@ -272,13 +265,19 @@ impl Channel {
         let body = self.frames.whole()?;
         if body.is_some() {
             self.begun = self.is_partial().then(Instant::now);
+        } else if self.slow_at().is_some_and(|slow| Instant::now() >= slow) {
+            return Err(Lost::Slow);
         }
         Ok(body)
     }
 
-    /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`]
-    /// until that gives `None` before the next call. Errors: [`Lost`].
+    /// Takes in what has arrived, if anything has. Call [`Channel::taken`] until that gives `None`
+    /// before the next call. Errors: [`Lost`].
     pub fn read_some(&mut self) -> Result<(), Lost> {
+        // A pipe blocks.
+        if !metal::wait::readable(self.fd(), Duration::ZERO)? {
+            return Ok(());
+        }
         let mut bytes = [0; READ_BYTES];
         match self.carrier.read(&mut bytes)? {
             Some(read) => self.take_in(&bytes[..read]),

@@ -1,10 +1,10 @@
 //! The session's side: agents are reached, and are the hosts of far ends.
 
 use super::channel::Lost;
+pub use super::connection::Reach;
 use super::connection::{Busy, Connection, reached};
 use super::heard;
-use super::key::Key;
-use super::message::{Facts, FromAgent, Open, ToAgent, printable};
+use super::message::{Facts, FromAgent, ToAgent, printable};
 use super::reach;
 use super::url::PeerUrl;
 use crate::child::Silent;
@@ -41,11 +41,7 @@ struct Another(String);
 /// An agent that was reached, and is reached again by itself when a round finds the connection
 /// lost.
 pub struct Remote {
-    url: PeerUrl,
-    key: Option<Key>,
-    open: Open,
-    /// Identity of this host.
-    here: String,
+    reach: Reach,
     facts: Facts,
     line: RefCell<Line>,
     /// Number of the last round.
@@ -67,32 +63,20 @@ enum Line {
 }
 
 impl Remote {
-    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` names
-    /// the client, `here` is the identity of this host. Errors: it cannot be reached, or refuses,
-    /// with the way out; [`crate::child::Interrupted`].
-    pub fn connect(
-        url: PeerUrl,
-        key: Option<Key>,
-        open: Open,
-        here: &str,
-        stop: &AtomicBool,
-    ) -> Result<Remote> {
-        let (connection, facts) = reached(&url, key.as_ref(), &open, here, stop)
-            .with_context(|| format!("--peer {}", shown(&url)))?;
+    /// Reaches an agent, and hears of its host. Errors: it cannot be reached, or refuses, with the
+    /// way out; [`crate::child::Interrupted`].
+    pub fn connect(mut reach: Reach, stop: &AtomicBool) -> Result<Remote> {
+        let (connection, facts) =
+            reached(&reach, stop).with_context(|| format!("--peer {}", shown(&reach.url)))?;
         // Those CPUs that it has now, it has when it is reached again.
-        let open = Open { cpus: Some(facts.cpus.clone()), ..open };
-        let mut remote = Remote::over(url, connection, facts);
-        (remote.key, remote.open, remote.here) = (key, open, here.to_owned());
-        Ok(remote)
+        reach.open.cpus = Some(facts.cpus.clone());
+        Ok(Remote::over(reach, connection, facts))
     }
 
-    /// One that is reached already, without what it takes to reach it again.
-    pub(super) fn over(url: PeerUrl, connection: Connection, facts: Facts) -> Remote {
+    /// One that is reached already.
+    pub(super) fn over(reach: Reach, connection: Connection, facts: Facts) -> Remote {
         Remote {
-            url,
-            key: None,
-            open: Open::default(),
-            here: String::new(),
+            reach,
             facts,
             line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
@@ -103,13 +87,13 @@ impl Remote {
 
     /// Its name in cases.
     pub fn name(&self) -> &str {
-        &self.url.name
+        &self.reach.url.name
     }
 
     /// What experiments may know of it.
     pub fn peer(&self) -> Peer {
         Peer {
-            name: self.url.name.clone(),
+            name: self.reach.url.name.clone(),
             address: self.facts.address,
             host: self.facts.host.clone(),
             cpus: self.facts.cpus.clone(),
@@ -125,7 +109,7 @@ impl Remote {
             Line::Up(_) => return Ok(()),
             Line::Gone(why, since) if since.elapsed() < GONE_TIME => bail!("{why}"),
             Line::Gone(..) => Duration::ZERO,
-            Line::Lost => away_time(self.open.expected_s),
+            Line::Lost => away_time(self.reach.open.expected_s),
         };
         let begun = Instant::now();
         loop {
@@ -141,7 +125,8 @@ impl Remote {
             match error.downcast_ref::<Busy>() {
                 _ if is_interrupt(&error) => return Err(error),
                 // With the loss of this session that it has not yet seen.
-                Some(busy) if busy.by == printable(&self.open.host_name) && waited < BUSY_TIME => {}
+                Some(busy)
+                    if busy.by == printable(&self.reach.open.host_name) && waited < BUSY_TIME => {}
                 // The next round tries again.
                 Some(_) => return Err(error),
                 None if waited < patience && !error.is::<Another>() => {}
@@ -160,8 +145,7 @@ impl Remote {
 
     fn again(&self, stop: &AtomicBool) -> Result<Connection> {
         reach::pause(PAUSE, stop)?;
-        let (connection, facts) =
-            reached(&self.url, self.key.as_ref(), &self.open, &self.here, stop)?;
+        let (connection, facts) = reached(&self.reach, stop)?;
         let (then, now) = (&self.facts.host.identity.hash, &facts.host.identity.hash);
         if then != now || self.facts.address != facts.address {
             bail!(Another(format!(
@@ -228,8 +212,8 @@ impl Remote {
     /// Its entry in the record's header.
     pub fn header(&self) -> PeerHeader {
         PeerHeader {
-            name: self.url.name.clone(),
-            url: self.url.text.clone(),
+            name: self.reach.url.name.clone(),
+            url: self.reach.url.text.clone(),
             address: self.facts.address.to_string(),
             plumb: self.facts.plumb.clone(),
             identity: self.facts.host.identity.hash.clone(),
@@ -264,7 +248,7 @@ struct RemoteWorker<'a> {
 
 impl RemoteWorker<'_> {
     fn far(&self) -> String {
-        format!("the far end {} ({})", self.remote.name(), self.remote.url.text)
+        format!("the far end {} ({})", self.remote.name(), self.remote.reach.url.text)
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Option<FromWorker>> {

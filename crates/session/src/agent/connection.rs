@@ -38,6 +38,18 @@ pub struct Busy {
     pub by: String,
 }
 
+/// What it takes to reach an agent.
+pub struct Reach {
+    /// Where it is.
+    pub url: PeerUrl,
+    /// What a `tcp://` one shares.
+    pub key: Option<Key>,
+    /// What is said first: it names the client.
+    pub open: Open,
+    /// Identity of this host.
+    pub here: String,
+}
+
 /// A connection, and what carries it.
 pub struct Connection {
     pub channel: Channel,
@@ -62,20 +74,14 @@ impl Connection {
 
 /// A connection to an agent that lets this session in, and what it says of its host. Errors: it
 /// cannot be reached, refuses, or is busy ([`Busy`]); [`crate::child::Interrupted`].
-pub fn reached(
-    url: &PeerUrl,
-    key: Option<&Key>,
-    open: &Open,
-    here: &str,
-    stop: &AtomicBool,
-) -> Result<(Connection, Facts)> {
-    let (mut connection, near_address) = connected(url, key, stop)?;
-    let open = Open { near_address, ..open.clone() };
+pub fn reached(to: &Reach, stop: &AtomicBool) -> Result<(Connection, Facts)> {
+    let (mut connection, near_address) = connected(&to.url, to.key.as_ref(), stop)?;
+    let open = Open { near_address, ..to.open.clone() };
     match welcomed(&mut connection.channel, &open, stop) {
         Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
         Err(error) => Err(error),
         Ok(facts) => {
-            check_address(facts.address, &facts.host.identity.hash, here)?;
+            check_address(facts.address, &facts.host.identity.hash, &to.here)?;
             Ok((connection, facts))
         }
     }

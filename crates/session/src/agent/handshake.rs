@@ -83,20 +83,6 @@ pub fn hello(role: Role) -> [u8; HELLO_BYTES] {
     [p, l, u, m, b, letter, low, high]
 }
 
-/// Whether bytes are the hello of a role, of this version. Errors: [`Refusal::NotPlumb`] or
-/// [`Refusal::OtherVersion`].
-pub fn check_hello(bytes: [u8; HELLO_BYTES], from: Role) -> Result<(), Refusal> {
-    let own = hello(from);
-    // Magic and role.
-    if bytes[..6] != own[..6] {
-        return Err(not_plumb(&bytes));
-    }
-    match u16::from_le_bytes([bytes[6], bytes[7]]) {
-        VERSION => Ok(()),
-        other => Err(Refusal::OtherVersion(other)),
-    }
-}
-
 /// What was said instead of a hello.
 pub fn not_plumb(bytes: &[u8]) -> Refusal {
     let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
@@ -314,23 +300,23 @@ fn read(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Takes a hello off the front, once it is whole; what cannot become one is refused at its first
-/// byte.
-fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
-    let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else {
-        let own = hello(from);
-        let known = held.len().min(6);
-        if held[..known] != own[..known] {
-            return Err(not_plumb(held));
+/// Takes the hello of a role off the front, once it is whole; what cannot become one is refused at
+/// its first byte. Errors: [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
+pub fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
+    let own = hello(from);
+    // Magic and role.
+    let known = held.len().min(6);
+    if held[..known] != own[..known] {
+        return Err(not_plumb(held));
+    }
+    let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else { return Ok(false) };
+    match u16::from_le_bytes([bytes[6], bytes[7]]) {
+        VERSION => {
+            held.drain(..HELLO_BYTES);
+            Ok(true)
         }
-        return Ok(false);
-    };
-    check_hello(*bytes, from).map_err(|refusal| match refusal {
-        Refusal::NotPlumb(_) => not_plumb(held),
-        other => other,
-    })?;
-    held.drain(..HELLO_BYTES);
-    Ok(true)
+        other => Err(Refusal::OtherVersion(other)),
+    }
 }
 
 /// Takes a record of a length that is known off the front, once it is whole. Any other length is

@@ -17,6 +17,7 @@ use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -63,18 +64,6 @@ enum State {
     Leaves(TcpStream),
 }
 
-/// What becomes of a connection.
-enum Next {
-    /// It waits on.
-    Waits(State),
-    /// It is let go, and why, where that is worth a word.
-    Gone(Option<String>),
-    /// It is refused, with the reason.
-    Leaves(TcpStream, String),
-    /// It wants to be a session, with the key of this name.
-    Asks(Box<Channel>, String, Box<Open>),
-}
-
 /// Rejected connections, reported now and then.
 #[derive(Default)]
 struct Strangers {
@@ -114,36 +103,31 @@ impl<'agent> Listen<'agent> {
     /// Waits once, `patience` at most, and does what there is to do; `false` after a signal.
     pub(super) fn turn(&mut self, patience: Option<Duration>) -> Result<bool> {
         let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let ready = match self.wait(patience) {
-            Ok(ready) => ready,
+        let is_knocked = match self.wait(patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(!stopped()),
-            Err(error) => return Err(error).context("cannot wait for connections"),
+            waited => waited.context("cannot wait for connections")?,
         };
-        if !self.attend_session(ready.session, ready.worker) {
+        if !self.attend_session() {
             return Ok(false);
         }
-        for (waiting, is_ready) in std::mem::take(&mut self.waiting).into_iter().zip(ready.waiting)
-        {
-            self.attend(waiting, is_ready);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.attend(waiting);
         }
-        if ready.listener {
+        if is_knocked {
             self.accept();
         }
         self.strangers.tell(self.office);
         Ok(!stopped())
     }
 
-    fn wait(&self, patience: Option<Duration>) -> io::Result<Ready> {
+    /// Waits until there is something to do; whether a connection waits to be accepted.
+    fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
         let now = Instant::now();
         let accepts = self.accept_at.is_none_or(|at| now >= at);
-        let mut wants = Vec::with_capacity(self.waiting.len() + 3);
-        if accepts {
-            wants.push(Want::Readable(self.listener.as_fd()));
-        }
-        let served = self.served.as_ref().map(Served::wants);
-        wants.extend(served.iter().map(|(session, _)| *session));
-        wants.extend(served.iter().filter_map(|(_, worker)| *worker));
-        wants.extend(self.waiting.iter().map(Waiting::want));
+        let listener = accepts.then(|| Want::Readable(self.listener.as_fd()));
+        let served = self.served.iter().flat_map(Served::wants);
+        let waiting = self.waiting.iter().map(Waiting::want);
+        let wants: Vec<_> = listener.into_iter().chain(served).chain(waiting).collect();
         let deadlines = self
             .waiting
             .iter()
@@ -154,20 +138,14 @@ impl<'agent> Listen<'agent> {
         let left =
             deadlines.map(|deadline| deadline.saturating_duration_since(now)).chain(patience).min();
         let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let mut ready = any_unless(&wants, left, &STOPPING, stopped)?.into_iter();
-        let mut next = |is_there: bool| is_there && ready.next().unwrap_or(false);
-        Ok(Ready {
-            listener: next(accepts),
-            session: next(served.is_some()),
-            worker: next(served.is_some_and(|(_, worker)| worker.is_some())),
-            waiting: ready.collect(),
-        })
+        let ready = any_unless(&wants, left, &STOPPING, stopped)?;
+        Ok(accepts && ready[0])
     }
 
     /// `false` after a signal.
-    fn attend_session(&mut self, session: bool, worker: bool) -> bool {
+    fn attend_session(&mut self) -> bool {
         let Some(served) = &mut self.served else { return true };
-        let over = match served.attend(session, worker) {
+        let over = match served.attend() {
             Ok(true) => return true,
             Ok(false) => "ended".to_owned(),
             Err(error) if is_interrupt(&error) => return false,
@@ -179,32 +157,69 @@ impl<'agent> Listen<'agent> {
         true
     }
 
-    fn attend(&mut self, waiting: Waiting, is_ready: bool) {
-        let Waiting { from, deadline, state } = waiting;
-        // What came in time counts, though the agent was busy with another one meanwhile.
-        let is_over = Instant::now() >= deadline;
-        let next = match state {
-            state if !is_ready && !is_over => Next::Waits(state),
-            State::Shakes(stream, responder) => shake(stream, responder, &mut self.heard),
-            State::Opens(channel, by) => open(channel, by, true),
-            State::Leaves(stream) => leave(stream),
-        };
-        let next = match next {
-            Next::Waits(State::Leaves(_)) if is_over => Next::Gone(None),
-            Next::Waits(_) if is_over => {
-                Next::Gone(Some("it did not complete the handshake in time".to_owned()))
+    /// Goes on with a connection, as far as it has said something. What came in time counts, though
+    /// the agent was busy with another one meanwhile.
+    fn attend(&mut self, Waiting { from, deadline, state }: Waiting) {
+        match state {
+            State::Shakes(mut stream, mut responder) => {
+                match stranger::shake(&mut stream, &mut responder, &mut self.heard) {
+                    Shaken::Waits => self.keep(from, deadline, State::Shakes(stream, responder)),
+                    Shaken::Secured(mut secured) => {
+                        let by = std::mem::take(&mut secured.by);
+                        match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
+                            Ok(channel) => self.open(from, deadline, Box::new(channel), by),
+                            Err(lost) => self.reject(from, &lost),
+                        }
+                    }
+                    Shaken::Refused(refusal) => {
+                        self.reject(from, &refusal);
+                        // It hears this end's hello, and so why.
+                        if matches!(refusal, Refusal::OtherVersion(_)) {
+                            self.let_go(from, stream);
+                        }
+                    }
+                    Shaken::Gone(why) => self.reject(from, &why),
+                }
             }
-            next => next,
-        };
-        match next {
-            Next::Waits(state) => self.waiting.push(Waiting { from, deadline, state }),
-            Next::Leaves(stream, why) => {
-                self.strangers.note(self.office, from, &why);
-                self.wait_for_end(from, stream);
+            State::Opens(channel, by) => self.open(from, deadline, channel, by),
+            State::Leaves(mut stream) => {
+                let is_there = match stream.read(&mut [0; STRANGER_BYTES]) {
+                    Ok(read) => read > 0,
+                    Err(error) => is_passing(&error),
+                };
+                if is_there && Instant::now() < deadline {
+                    self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
+                }
             }
-            Next::Gone(Some(why)) => self.strangers.note(self.office, from, &why),
-            Next::Gone(None) => {}
-            Next::Asks(channel, by, open) => self.ask(from, *channel, &by, &open),
+        }
+    }
+
+    /// Has one wait on, if it has time left.
+    fn keep(&mut self, from: SocketAddr, deadline: Instant, state: State) {
+        if Instant::now() < deadline {
+            self.waiting.push(Waiting { from, deadline, state });
+        } else {
+            self.reject(from, &"it did not complete the handshake in time");
+        }
+    }
+
+    /// One that was not let in.
+    fn reject(&mut self, from: SocketAddr, why: &dyn Display) {
+        self.strangers.note(self.office, from, why);
+    }
+
+    /// Hears what one wants that has the key.
+    fn open(&mut self, from: SocketAddr, deadline: Instant, mut channel: Box<Channel>, by: String) {
+        // What came with the handshake is taken before more is read.
+        let said = match channel.taken() {
+            Ok(None) => channel.read_some().and_then(|()| channel.taken()),
+            said => said,
+        };
+        match said {
+            Ok(None) => self.keep(from, deadline, State::Opens(channel, by)),
+            Ok(Some(ToAgent::Open(open))) => self.ask(from, *channel, &by, &open),
+            Ok(Some(_)) => self.reject(from, &"it sent an order before the session was opened"),
+            Err(lost) => self.reject(from, &lost),
         }
     }
 
@@ -223,7 +238,7 @@ impl<'agent> Listen<'agent> {
             tell(&format!("{from} asked while the session of {} is served", served.by()));
             // One that is gone needs no answer.
             let _ = channel.send(&busy, self.office.stop);
-            return self.let_go(from, channel);
+            return self.part(from, channel);
         }
         let way = Way { here: channel.local_address(), there: Some(from.ip().to_canonical()) };
         match Served::begin(self.office, channel, open, way) {
@@ -232,26 +247,27 @@ impl<'agent> Listen<'agent> {
                 tell(&format!("a session of {} from {from}{key}{by}", served.by()));
                 self.served = Some(served);
             }
-            Err(refused) => {
-                tell(&format!("{from} was refused: {}", refused.reason));
-                self.let_go(from, refused.channel);
+            Err((channel, reason)) => {
+                tell(&format!("{from} was refused: {reason}"));
+                self.part(from, channel);
             }
         }
     }
 
-    /// One that was refused: its end is waited for, so that it hears it.
-    fn let_go(&mut self, from: SocketAddr, channel: Channel) {
+    fn part(&mut self, from: SocketAddr, channel: Channel) {
         if let Some(stream) = channel.shut() {
-            self.wait_for_end(from, stream);
+            self.let_go(from, stream);
         }
     }
 
-    fn wait_for_end(&mut self, from: SocketAddr, stream: TcpStream) {
-        self.waiting.push(Waiting {
-            from,
-            deadline: Instant::now() + LEAVE_TIME,
-            state: State::Leaves(stream),
-        });
+    /// Nothing more is said to one that was refused; its end is waited for, so that it hears what
+    /// was.
+    fn let_go(&mut self, from: SocketAddr, stream: TcpStream) {
+        // One that is gone has no end to wait for.
+        if stream.shutdown(Shutdown::Write).is_ok() {
+            let deadline = Instant::now() + LEAVE_TIME;
+            self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
+        }
     }
 
     /// Takes the connections that wait in the kernel, not more than may wait here.
@@ -297,9 +313,9 @@ impl<'agent> Listen<'agent> {
                     state: State::Shakes(stream, Box::new(responder)),
                 };
                 // What it has to say is most often there by now.
-                self.attend(waiting, true);
+                self.attend(waiting);
             }
-            Err(why) => self.strangers.note(self.office, from, &why),
+            Err(why) => self.reject(from, &why),
         }
     }
 
@@ -311,21 +327,10 @@ impl<'agent> Listen<'agent> {
         });
         if let Some(at) = least {
             let given_up = self.waiting.remove(at);
-            self.strangers.note(
-                self.office,
-                given_up.from,
-                "too many other clients connected before it completed the handshake",
-            );
+            let why = "too many other clients connected before it completed the handshake";
+            self.reject(given_up.from, &why);
         }
     }
-}
-
-/// Which of [`Listen::wait`]'s are ready.
-struct Ready {
-    listener: bool,
-    session: bool,
-    worker: bool,
-    waiting: Vec<bool>,
 }
 
 impl Waiting {
@@ -352,7 +357,7 @@ impl Waiting {
 
 impl Strangers {
     /// One that was not let in.
-    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &str) {
+    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &dyn Display) {
         if self.is_quiet() {
             self.untold += 1;
         } else {
@@ -381,54 +386,6 @@ impl Strangers {
             let untold = std::mem::take(&mut self.untold);
             self.say(office, &format!("rejected {untold} more connections"));
         }
-    }
-}
-
-/// Goes on with a handshake.
-fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard) -> Next {
-    match stranger::shake(&mut stream, &mut responder, heard) {
-        Shaken::Waits => Next::Waits(State::Shakes(stream, responder)),
-        Shaken::Secured(mut secured) => {
-            let by = std::mem::take(&mut secured.by);
-            match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
-                Ok(channel) => open(Box::new(channel), by, false),
-                Err(lost) => Next::Gone(Some(lost.to_string())),
-            }
-        }
-        // It hears this end's hello, and so why.
-        Shaken::Refused(refusal @ Refusal::OtherVersion(_))
-            if stream.shutdown(Shutdown::Write).is_ok() =>
-        {
-            Next::Leaves(stream, refusal.to_string())
-        }
-        Shaken::Refused(refusal) => Next::Gone(Some(refusal.to_string())),
-        Shaken::Gone(why) => Next::Gone(Some(why)),
-    }
-}
-
-/// Waits for what one wants that has the key.
-fn open(mut channel: Box<Channel>, by: String, is_ready: bool) -> Next {
-    if is_ready && let Err(lost) = channel.read_some() {
-        return Next::Gone(Some(lost.to_string()));
-    }
-    match channel.taken() {
-        Ok(None) => Next::Waits(State::Opens(channel, by)),
-        Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, by, open),
-        Ok(Some(_)) => {
-            Next::Gone(Some("it sent an order before the session was opened".to_owned()))
-        }
-        Err(lost) => Next::Gone(Some(lost.to_string())),
-    }
-}
-
-/// Waits for the end of a refused one.
-fn leave(mut stream: TcpStream) -> Next {
-    let mut bytes = [0; STRANGER_BYTES];
-    match stream.read(&mut bytes) {
-        Ok(0) => Next::Gone(None),
-        Ok(_) => Next::Waits(State::Leaves(stream)),
-        Err(error) if is_passing(&error) => Next::Waits(State::Leaves(stream)),
-        Err(_) => Next::Gone(None),
     }
 }
 

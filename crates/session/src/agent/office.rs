@@ -24,7 +24,7 @@ pub struct Office<'agent> {
     /// How long a session is kept at least that says nothing, where another one asks.
     pub silence: Duration,
     /// Starts a worker.
-    pub start: fn() -> Result<Box<dyn Hired>>,
+    pub start: fn() -> Result<Hired>,
     /// Receives the events, a line each.
     pub tell: &'agent dyn Fn(&str),
     /// Set by a signal.

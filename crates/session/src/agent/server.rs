@@ -3,12 +3,12 @@
 
 use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
-use super::hired::Hand;
+use super::hired::Hired;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::office::{Office, Way, has_address, site};
 use crate::is_interrupt;
 use crate::machine::{Machine, UNSEEN};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use bench::experiment::placement::far_cpu;
 use bench::experiment::{self, Site};
 use bench::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
@@ -40,70 +40,59 @@ pub struct Served<'agent> {
     address: IpAddr,
     interface: Option<String>,
     calibration: Option<Calibration>,
-    work: Work,
+    work: Option<Work>,
     /// The session's place among the plumbs of this machine.
     _machine: Option<Machine>,
 }
 
-/// What its worker does.
-enum Work {
-    Calibrates { worker: Hand, deadline: Instant },
-    Nothing,
-    Serves { round: u64, worker: Hand, is_drained: bool },
+/// A worker, and what it does.
+struct Work {
+    worker: Hired,
+    task: Task,
 }
 
-impl Work {
-    fn worker(&mut self) -> Option<&mut Hand> {
-        match self {
-            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker),
-            Work::Nothing => None,
-        }
-    }
-}
-
-/// A session that is not served; it got the reason.
-pub struct Refused {
-    /// Its connection.
-    pub channel: Channel,
-    /// Why.
-    pub reason: String,
+#[derive(Clone, Copy)]
+enum Task {
+    Calibrates { deadline: Instant },
+    Serves { round: u64, is_drained: bool },
 }
 
 impl<'agent> Served<'agent> {
     /// Begins a session: reads the machine anew and has its clocks calibrated. Errors: it was
-    /// refused, with a message; the channel is to be closed.
+    /// refused, with a message; its connection, which is to be closed, and why.
     pub fn begin(
         office: &'agent Office<'agent>,
-        channel: Channel,
+        mut channel: Channel,
         open: &Open,
         way: Way,
-    ) -> Result<Served<'agent>, Box<Refused>> {
-        match prepare(office, open, way) {
-            Ok((site, address, interface, worker)) => {
-                let mut served = Served {
-                    office,
-                    channel,
-                    by: printable(&open.host_name),
-                    until: SystemTime::now() + expected(open),
-                    begun: Instant::now(),
-                    expected: expected(open),
-                    within: None,
-                    heard: Instant::now(),
-                    site,
-                    address,
-                    interface,
-                    calibration: None,
-                    work: Work::Calibrates {
-                        worker,
-                        deadline: Instant::now() + calibration_time(open),
-                    },
-                    _machine: machine(office, open),
-                };
-                served.channel.set_limit(FRAME_BYTES_MAX);
-                Ok(served)
+    ) -> Result<Served<'agent>, (Channel, String)> {
+        let (site, address, interface, worker) = match prepare(office, open, way) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let reason = format!("{error:#}");
+                // One that is gone needs no reason.
+                let _ = channel.send(&FromAgent::Refused { reason: reason.clone() }, office.stop);
+                return Err((channel, reason));
             }
-            Err(error) => Err(refuse(office, channel, format!("{error:#}"))),
-        }
+        };
+        channel.set_limit(FRAME_BYTES_MAX);
+        let deadline = Instant::now() + calibration_time(open);
+        Ok(Served {
+            office,
+            channel,
+            by: printable(&open.host_name),
+            until: SystemTime::now() + expected(open),
+            begun: Instant::now(),
+            expected: expected(open),
+            within: None,
+            heard: Instant::now(),
+            site,
+            address,
+            interface,
+            calibration: None,
+            work: Some(Work { worker, task: Task::Calibrates { deadline } }),
+            _machine: machine(office, open),
+        })
     }
 
     /// Whose it is.
@@ -129,7 +118,7 @@ impl<'agent> Served<'agent> {
     /// to, and has nothing served just now.
     pub fn is_forsaken(&self) -> bool {
         let is_late = self.begun.elapsed() > self.expected * 2 + self.office.silence;
-        self.is_silent() || is_late && matches!(self.work, Work::Nothing)
+        self.is_silent() || is_late && self.work.is_none()
     }
 
     /// Whether it said nothing for longer than it said it would.
@@ -143,51 +132,36 @@ impl<'agent> Served<'agent> {
     }
 
     /// What to wait for: the session, and its worker where there is one.
-    pub fn wants(&self) -> (Want<'_>, Option<Want<'_>>) {
-        let worker = match &self.work {
-            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker.fd()),
-            Work::Nothing => None,
-        };
-        (Want::Readable(self.channel.fd()), worker.map(Want::Readable))
+    pub fn wants(&self) -> impl Iterator<Item = Want<'_>> {
+        let worker = self.work.iter().map(|work| work.worker.channel.fd());
+        std::iter::once(self.channel.fd()).chain(worker).map(Want::Readable)
     }
 
     /// Until when to wait at most.
     pub fn deadline(&self) -> Option<Instant> {
-        let (calibrated, said) = match &self.work {
-            Work::Calibrates { worker, deadline } => (Some(*deadline), worker.slow_at()),
-            Work::Serves { worker, .. } => (None, worker.slow_at()),
-            Work::Nothing => (None, None),
-        };
-        let heard = self.channel.slow_at();
-        [calibrated, said, heard].into_iter().flatten().min()
+        let said = self.work.as_ref().and_then(|work| work.worker.channel.slow_at());
+        [self.calibrates_until(), said, self.channel.slow_at()].into_iter().flatten().min()
     }
 
-    /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session
-    /// is over. Errors: why it ended before it said so.
-    pub fn attend(&mut self, session: bool, worker: bool) -> Result<bool> {
-        if worker {
-            self.hear_worker()?;
+    fn calibrates_until(&self) -> Option<Instant> {
+        match self.work.as_ref()?.task {
+            Task::Calibrates { deadline } => Some(deadline),
+            Task::Serves { .. } => None,
         }
-        if session {
-            self.channel.read_some()?;
-        }
+    }
+
+    /// Does what there is to do. `false` once the session is over. Errors: why it ended before it
+    /// said so.
+    pub fn attend(&mut self) -> Result<bool> {
+        self.hear_worker()?;
+        self.channel.read_some()?;
         while let Some(message) = self.channel.taken::<ToAgent>()? {
             self.heard = Instant::now();
             if !self.obey(message)? {
                 return Ok(false);
             }
         }
-        let now = Instant::now();
-        if self.channel.slow_at().is_some_and(|slow| now >= slow) {
-            bail!(Lost::Slow);
-        }
-        let said = self.work.worker().and_then(|worker| worker.slow_at());
-        if said.is_some_and(|slow| now >= slow) {
-            self.lose_worker(Lost::Slow.into())?;
-        }
-        if let Work::Calibrates { deadline, .. } = &self.work
-            && now >= *deadline
-        {
+        if self.calibrates_until().is_some_and(|deadline| Instant::now() >= deadline) {
             self.give_up("the agent's clocks were not calibrated in time".to_owned())?;
         }
         Ok(true)
@@ -202,16 +176,16 @@ impl<'agent> Served<'agent> {
         match message {
             ToAgent::Open(_) => bail!("the session opened twice"),
             ToAgent::Serve { round, order } => {
+                if self.calibrates_until().is_some() {
+                    bail!("the session sent an order before it was opened");
+                }
                 // A worker of an earlier round is ended first.
-                self.work = match std::mem::replace(&mut self.work, Work::Nothing) {
-                    Work::Calibrates { .. } => bail!(
-                        "the session sent an order before it was \
-                                                      opened"
-                    ),
-                    Work::Serves { .. } | Work::Nothing => Work::Nothing,
-                };
+                self.work = None;
                 match self.hire(*order) {
-                    Ok(worker) => self.work = Work::Serves { round, worker, is_drained: false },
+                    Ok(worker) => {
+                        let task = Task::Serves { round, is_drained: false };
+                        self.work = Some(Work { worker, task });
+                    }
                     Err(error) => self.ended(round, error)?,
                 }
             }
@@ -220,10 +194,9 @@ impl<'agent> Served<'agent> {
                 let within = Duration::try_from_secs_f64(within_s).unwrap_or_default();
                 self.within = Some(within.min(EXPECTED_MAX));
             }
-            ToAgent::Stop { round } => {
-                if matches!(&self.work, Work::Serves { round: now, .. } if *now == round) {
-                    self.work = Work::Nothing;
-                }
+            ToAgent::Stop { round: over } => {
+                let is_it = |task| matches!(task, Task::Serves { round, .. } if round == over);
+                self.work.take_if(|work| is_it(work.task));
             }
             ToAgent::End => return Ok(false),
         }
@@ -232,30 +205,30 @@ impl<'agent> Served<'agent> {
 
     /// Reports to the worker of a round, if it still exists, that the near end is done. It is
     /// reported once: one that does not listen takes no more than its pipe.
-    fn drain(&mut self, round: u64) -> Result<()> {
+    fn drain(&mut self, over: u64) -> Result<()> {
         let (worker, is_drained) = match &mut self.work {
-            Work::Serves { round: now, worker, is_drained } if *now == round => {
+            Some(Work { worker, task: Task::Serves { round, is_drained } }) if *round == over => {
                 (worker, is_drained)
             }
             _ => return Ok(()),
         };
         if std::mem::replace(is_drained, true) {
-            bail!("the session ended round {round} twice");
+            bail!("the session ended round {over} twice");
         }
         match worker.order(&ToWorker::Drain, self.office.stop) {
-            Err(error) => self.ended(round, error),
+            Err(error) => self.ended(over, error),
             Ok(()) => Ok(()),
         }
     }
 
     /// A worker that serves an order, with what is this host's own.
-    fn hire(&mut self, order: RoundOrder) -> Result<Hand> {
+    fn hire(&self, order: RoundOrder) -> Result<Hired> {
         let experiment = experiment::find(self.office.catalogue, &order.series.experiment);
         if let Err(reason) = check(&order, experiment, &self.site) {
             bail!("the agent refused: {reason}");
         }
         let calibration = self.calibration.clone();
-        let mut worker = Hand::new((self.office.start)()?)?;
+        let mut worker = (self.office.start)()?;
         let mut cpus = self.site.cpus.clone();
         let first = order.series.cases.first().and_then(far_cpu);
         if let Some(at) = first.and_then(|first| cpus.iter().position(|cpu| *cpu == first)) {
@@ -276,8 +249,8 @@ impl<'agent> Served<'agent> {
     }
 
     /// The worker of a round is gone, or never existed; a signal ends more than the round.
-    fn ended(&mut self, round: u64, why: anyhow::Error) -> Result<()> {
-        self.work = Work::Nothing;
+    fn ended(&mut self, round: u64, why: Error) -> Result<()> {
+        self.work = None;
         if is_interrupt(&why) {
             return Err(why);
         }
@@ -286,63 +259,54 @@ impl<'agent> Served<'agent> {
     }
 
     fn hear_worker(&mut self) -> Result<()> {
-        if let Some(Err(error)) = self.work.worker().map(Hand::read) {
+        if let Some(Err(error)) = self.work.as_mut().map(|work| work.worker.read()) {
             return self.lose_worker(error);
         }
-        while let Some(worker) = self.work.worker() {
-            match worker.next() {
-                Ok(Some(message)) => self.take(message)?,
-                Ok(None) => break,
-                Err(error) => return self.lose_worker(error),
+        while let Some(Work { worker, task }) = &mut self.work {
+            match (worker.channel.taken(), *task) {
+                (Ok(Some(message)), Task::Calibrates { .. }) => self.calibrated(message)?,
+                (Ok(Some(message)), Task::Serves { round, .. }) => self.relay(round, message)?,
+                (Ok(None), _) => break,
+                (Err(lost), _) => return self.lose_worker(lost.into()),
             }
         }
         Ok(())
     }
 
-    /// What a worker said.
-    fn take(&mut self, message: FromWorker) -> Result<()> {
-        match &self.work {
-            Work::Nothing => Ok(()),
-            Work::Calibrates { .. } => {
-                self.work = Work::Nothing;
-                match message {
-                    FromWorker::Calibrated(calibration) => self.welcome(calibration),
-                    FromWorker::Failed(chain) => self.uncalibrated(&chain.join(": ")),
-                    other => self.uncalibrated(&format!("the worker answered with {other:?}")),
-                }
-            }
-            Work::Serves { round, .. } => {
-                let round = *round;
-                if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
-                    self.work = Work::Nothing;
-                }
-                self.relay(round, message)
-            }
+    fn calibrated(&mut self, message: FromWorker) -> Result<()> {
+        match message {
+            FromWorker::Calibrated(calibration) => self.welcome(calibration),
+            FromWorker::Failed(chain) => self.lose_worker(Error::msg(chain.join(": "))),
+            other => self.lose_worker(anyhow!("the worker answered with {other:?}")),
         }
     }
 
     /// The worker is of no more use.
-    fn lose_worker(&mut self, why: anyhow::Error) -> Result<()> {
-        match std::mem::replace(&mut self.work, Work::Nothing) {
-            Work::Nothing => Ok(()),
-            Work::Calibrates { .. } => self.uncalibrated(&format!("{why:#}")),
-            Work::Serves { round, .. } => self.ended(round, why),
+    fn lose_worker(&mut self, why: Error) -> Result<()> {
+        match self.work.take().map(|work| work.task) {
+            None => Ok(()),
+            Some(Task::Calibrates { .. }) => {
+                self.give_up(format!("cannot calibrate the agent's clocks: {why:#}"))
+            }
+            Some(Task::Serves { round, .. }) => self.ended(round, why),
         }
     }
 
     fn relay(&mut self, round: u64, message: FromWorker) -> Result<()> {
-        let message = FromAgent::Worker { round, message: Box::new(message) };
-        let sent = self.say(&message);
-        match &sent {
+        if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
+            self.work = None;
+        }
+        match self.say(&FromAgent::Worker { round, message: Box::new(message) }) {
             // Nothing of it was sent: the round is lost, and not the session.
             Err(error) if matches!(error.downcast_ref(), Some(Lost::TooLong(_))) => {
-                self.ended(round, anyhow::anyhow!("{error:#}"))
+                self.ended(round, error)
             }
-            _ => sent,
+            sent => sent,
         }
     }
 
     fn welcome(&mut self, calibration: Calibration) -> Result<()> {
+        self.work = None;
         self.calibration = Some(calibration.clone());
         let host = self.site.host.clone();
         self.say(&FromAgent::Welcome(Box::new(Facts {
@@ -354,10 +318,6 @@ impl<'agent> Served<'agent> {
             address: self.address,
             interface: self.interface.clone(),
         })))
-    }
-
-    fn uncalibrated(&mut self, why: &str) -> Result<()> {
-        self.give_up(format!("cannot calibrate the agent's clocks: {why}"))
     }
 
     /// Ends a session that cannot be served after all, with the reason.
@@ -376,14 +336,6 @@ fn machine(office: &Office<'_>, open: &Open) -> Option<Machine> {
         Ok(machine)
     });
     entered.inspect_err(|why| (office.tell)(&format!("{UNSEEN}: {why:#}"))).ok()
-}
-
-/// Refuses a session.
-fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refused> {
-    let message = FromAgent::Refused { reason: reason.clone() };
-    // One that is gone needs no reason.
-    let _ = channel.send(&message, office.stop);
-    Box::new(Refused { channel, reason })
 }
 
 /// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
@@ -405,7 +357,7 @@ fn prepare(
     office: &Office<'_>,
     open: &Open,
     way: Way,
-) -> Result<(Site, IpAddr, Option<String>, Hand)> {
+) -> Result<(Site, IpAddr, Option<String>, Hired)> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
         bail!(
@@ -437,7 +389,7 @@ fn prepare(
         keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
-    let mut worker = Hand::new((office.start)()?)?;
+    let mut worker = (office.start)()?;
     let order = ToWorker::Calibrate(CalibrateOrder {
         cpu,
         windows: open.windows,

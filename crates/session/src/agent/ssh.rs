@@ -35,10 +35,17 @@ const USAGE: i32 = 2;
 pub struct Carrier {
     child: Child,
     said: Vec<u8>,
-    /// The plumb that was to be run there, where it is known.
-    plumb: Option<String>,
-    /// What a user would type to try the way by hand, where it is known.
-    by_hand: Option<String>,
+    /// How ssh got there; none for another program.
+    way: Option<By>,
+}
+
+/// What is known of a way by ssh.
+#[derive(Debug)]
+struct By {
+    /// The plumb that was to be run there.
+    plumb: String,
+    /// What a user would type to try the way by hand.
+    by_hand: String,
     /// What to do where there is no plumb.
     missing: &'static str,
 }
@@ -93,16 +100,10 @@ impl Carrier {
         program.args(arguments(ssh, command));
         let mut carrier =
             Carrier::start(program).context("cannot start ssh: install OpenSSH's client")?;
-        carrier.plumb = Some(ssh.plumb.clone());
-        carrier.missing = missing;
-        let mut by_hand = "ssh ".to_owned();
-        if let Some(port) = ssh.port {
-            let _ = write!(by_hand, "-p {port} ");
-        }
-        if let Some(user) = &ssh.user {
-            let _ = write!(by_hand, "{user}@");
-        }
-        carrier.by_hand = Some(by_hand + &ssh.host);
+        let port = ssh.port.map(|port| format!("-p {port} ")).unwrap_or_default();
+        let user = ssh.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        let by_hand = format!("ssh {port}{user}{}", ssh.host);
+        carrier.way = Some(By { plumb: ssh.plumb.clone(), by_hand, missing });
         Ok(carrier)
     }
 
@@ -118,7 +119,7 @@ impl Carrier {
         // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
         metal::process::in_new_session(&mut command);
         let child = metal::process::dying_with_parent(&mut command).spawn()?;
-        Ok(Carrier { child, said: Vec::new(), plumb: None, by_hand: None, missing: MISSING })
+        Ok(Carrier { child, said: Vec::new(), way: None })
     }
 
     /// What it says on its standard output, once. Errors: it was given before.
@@ -177,8 +178,7 @@ impl Carrier {
             .map(|line| printable(line.trim()))
             .filter(|line| !line.is_empty())
             .collect();
-        let by_hand = self.by_hand.as_deref();
-        told(status, &said.join(" "), self.plumb.as_deref(), by_hand, self.missing)
+        told(status, &said.join(" "), self.way.as_ref())
     }
 
     /// Ends it.
@@ -196,35 +196,28 @@ impl Drop for Carrier {
 }
 
 /// What a program's end and its words come to, with the way out.
-fn told(
-    status: Option<ExitStatus>,
-    said: &str,
-    plumb: Option<&str>,
-    by_hand: Option<&str>,
-    missing: &str,
-) -> String {
+fn told(status: Option<ExitStatus>, said: &str, way: Option<&By>) -> String {
     let code = status.and_then(|status| status.code());
-    let plumb_there = plumb.unwrap_or("plumb");
-    let way_out = match (code, by_hand) {
-        (Some(NOT_FOUND), Some(_)) => {
-            format!("`{plumb_there}` is not found there: {missing}")
-        }
-        (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
-        (Some(NOT_RUNNABLE), Some(_)) => {
-            format!("`{plumb_there}` cannot be run there: is it for that machine, and executable?")
-        }
+    let way_out = match (code, way) {
         (Some(USAGE), _) if said.contains("unrecognized subcommand") => {
             "the plumb there has no `agent` command: install this version there".to_owned()
         }
-        (_, Some(by_hand)) if said.contains("Host key verification failed") => {
-            format!("its host key is unknown or has changed: check it by hand, `{by_hand}`")
-        }
-        (_, Some(by_hand)) if said.contains("Permission denied") => format!(
-            "ssh cannot log in without a password: make `{by_hand}` work without a prompt \
-             (ssh-copy-id, ssh-agent)"
-        ),
-        (_, Some(by_hand)) => format!("try it by hand: `{by_hand}`"),
+        (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
         (_, None) => String::new(),
+        (_, Some(By { plumb, by_hand, missing })) => match code {
+            Some(NOT_FOUND) => format!("`{plumb}` is not found there: {missing}"),
+            Some(NOT_RUNNABLE) => {
+                format!("`{plumb}` cannot be run there: is it for that machine, and executable?")
+            }
+            _ if said.contains("Host key verification failed") => {
+                format!("its host key is unknown or has changed: check it by hand, `{by_hand}`")
+            }
+            _ if said.contains("Permission denied") => format!(
+                "ssh cannot log in without a password: make `{by_hand}` work without a prompt \
+                 (ssh-copy-id, ssh-agent)"
+            ),
+            _ => format!("try it by hand: `{by_hand}`"),
+        },
     };
     let ended = match status {
         Some(status) if status.signal().is_some() => format!("it was killed ({status})"),
@@ -241,20 +234,26 @@ fn told(
 }
 
 /// A word as a POSIX shell takes it back; `~/` at its beginning stays the home directory.
-pub fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
-    if let Some(below) = word.strip_prefix("~/") {
-        format!("~/{}", quoted(below))
-    } else if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+pub fn quoted(text: &str) -> String {
+    match text.strip_prefix("~/") {
+        Some(below) => format!("~/{}", quoted(below)),
+        None => word(text, ""),
+    }
+}
+
+/// A word as a POSIX shell takes it back; letters of `plain` need no quotes either.
+pub(crate) fn word(text: &str, plain: &str) -> String {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%".contains(c) || plain.contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, MISSING, arguments, ended_within, quoted, told};
+    use super::{By, Carrier, MISSING, arguments, ended_within, quoted, told};
     use crate::agent::url::{PeerUrl, Way};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
@@ -306,7 +305,8 @@ mod tests {
     fn ends_are_told_with_the_way_out() {
         let by_ssh = |code: i32, said: &str| {
             let status = Some(ExitStatus::from_raw(code << 8));
-            told(status, said, Some("plumb"), Some("ssh far"), MISSING)
+            let (plumb, by_hand) = ("plumb".to_owned(), "ssh far".to_owned());
+            told(status, said, Some(&By { plumb, by_hand, missing: MISSING }))
         };
         for (code, said, way_out) in [
             (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
@@ -319,9 +319,9 @@ mod tests {
             let text = by_ssh(code, said);
             assert!(text.contains(said) && text.contains(way_out), "{text}");
         }
-        let killed = told(Some(ExitStatus::from_raw(9)), "", None, None, MISSING);
+        let killed = told(Some(ExitStatus::from_raw(9)), "", None);
         assert!(killed.contains("SIGKILL"), "{killed}");
-        assert!(!told(None, "", None, None, MISSING).contains("SIG"));
+        assert!(!told(None, "", None).contains("SIG"));
     }
 
     #[test]

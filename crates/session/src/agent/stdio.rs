@@ -47,14 +47,13 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
     };
     let mut served = match Served::begin(office, channel, &open, way) {
         Ok(served) => served,
-        Err(refused) => bail!("the session was refused: {}", refused.reason),
+        Err((_, reason)) => bail!("the session was refused: {reason}"),
     };
     loop {
-        let (session, worker) = served.wants();
-        let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
+        let wants: Vec<_> = served.wants().collect();
         let until = served.deadline().into_iter().chain([served.silent_at()]).min();
-        let ready = wait("the session", &wants, until, office.stop)?;
-        match served.attend(ready[0], ready.get(1).copied().unwrap_or(false)) {
+        wait("the session", &wants, until, office.stop)?;
+        match served.attend() {
             // Nothing else reveals a cut cable below the program that started this end.
             Ok(true) if served.is_silent() => bail!(
                 "the session of {} was silent for longer than its expected duration",

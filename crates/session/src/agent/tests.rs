@@ -12,7 +12,7 @@ use super::key::{Key, Keys, Named};
 use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
 use super::office::{Office, SILENCE_MAX};
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use bench::experiment::fixtures::rehearsal;
 use bench::link::frame::{receive, send};
 use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -20,9 +20,8 @@ use record::case::{Case, Order, Series};
 use record::event::Calibration;
 use record::key::CaseId;
 use std::cell::RefCell;
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -34,25 +33,11 @@ const LOOK: Duration = Duration::from_millis(5);
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// A worker that is a thread: its output and its input.
-struct Thread(Option<(PipeReader, PipeWriter)>);
-
-impl Hired for Thread {
-    fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
-        let (answers, orders) = self.0.take().context("they were given before")?;
-        Ok((answers.into(), orders.into()))
-    }
-
-    fn last_words(&mut self) -> Error {
-        anyhow!("the worker died")
-    }
-}
-
-/// Starts a worker that says of a calibration that its CPU is the one asked for, serves a round by
-/// telling the order's address, seed and CPUs as an endpoint, and drains. It dies in a round of
-/// case `messages=13`, sends more than a frame takes in one of `messages=14`, and stops for ever in
-/// the middle of a frame in one of `messages=15`.
-fn hire() -> Result<Box<dyn Hired>> {
+/// Starts a worker that is a thread: it says of a calibration that its CPU is the one asked for,
+/// serves a round by telling the order's address, seed and CPUs as an endpoint, and drains. It dies
+/// in a round of case `messages=13`, sends more than a frame takes in one of `messages=14`, and
+/// stops for ever in the middle of a frame in one of `messages=15`.
+fn hire() -> Result<Hired> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;
     std::thread::spawn(move || -> Result<()> {
@@ -86,7 +71,7 @@ fn hire() -> Result<Box<dyn Hired>> {
         }
         Ok(())
     });
-    Ok(Box::new(Thread(Some((answers, input)))))
+    Ok(Hired::new(answers.into(), input.into(), || anyhow!("the worker died")))
 }
 
 fn calibration(cpu: usize) -> Calibration {

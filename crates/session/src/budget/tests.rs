@@ -143,41 +143,27 @@ fn what_is_measured_one_time_or_alone_keeps_its_rules() {
 }
 
 #[test]
-fn beyond_what_a_smaller_preset_gives_the_widest_go_on() {
-    let mut claims = stages();
-    // 30 series to nine rounds, and 15 looks more.
-    let budget = SECOND * (30 * 9 + 15 * 3);
+fn the_widest_go_on_after_the_least_rounds_of_what_the_quick_preset_has_too() {
     let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
-    play(&mut claims, rules(Preset::Standard), budget, |_| SECOND, width);
-    for (at, claim) in claims.iter().enumerate() {
-        assert_eq!(claim.rounds, if at < 15 { 9 } else { 12 }, "{at}");
-    }
-    // Too short for nine of all: the widest have them.
-    let mut claims = stages();
-    play(&mut claims, rules(Preset::Standard), SECOND * (30 * 6 + 15 * 3), |_| SECOND, width);
-    for (at, claim) in claims.iter().enumerate() {
-        assert_eq!(claim.rounds, if at < 15 { 6 } else { 9 }, "{at}");
-    }
-}
-
-#[test]
-fn what_the_quick_preset_has_too_gets_its_rounds_before_widths_decide() {
-    let mut claims = stages();
-    claims[..10].iter_mut().for_each(|claim| claim.least = 15);
-    // 30 series to nine rounds, and ten two looks more; those ten are the narrowest.
-    let budget = SECOND * (30 * 9 + 10 * 6);
-    let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
-    let cost = |_| SECOND;
-    play(&mut claims, rules(Preset::Standard), budget, cost, width);
-    for (at, claim) in claims.iter().enumerate() {
-        assert_eq!(claim.rounds, if at < 10 { 15 } else { 9 }, "{at}");
-    }
-    // Too short for nine of all: they have them, the narrowest of all.
-    let mut claims = stages();
-    claims[..10].iter_mut().for_each(|claim| claim.least = 15);
-    play(&mut claims, rules(Preset::Standard), SECOND * (30 * 6 + 10 * 3), cost, width);
-    for (at, claim) in claims.iter().enumerate() {
-        assert_eq!(claim.rounds, if at < 10 { 9 } else { 6 }, "{at}");
+    // Series with cases of the quick preset, the narrowest; the budget; series up to which some
+    // rounds are had, and those from there on.
+    for (ahead, budget, (border, below, beyond)) in [
+        // 30 series to nine rounds, and 15 looks more.
+        (0, 30 * 9 + 15 * 3, (15, 9, 12)),
+        // Too short for nine of all: the widest have them.
+        (0, 30 * 6 + 15 * 3, (15, 6, 9)),
+        // 30 series to nine rounds, and ten two looks more.
+        (10, 30 * 9 + 10 * 6, (10, 15, 9)),
+        // Too short for nine of all: those ten have them.
+        (10, 30 * 6 + 10 * 3, (10, 9, 6)),
+    ] {
+        let mut claims = stages();
+        claims[..ahead].iter_mut().for_each(|claim| claim.least = 15);
+        play(&mut claims, rules(Preset::Standard), SECOND * budget, |_| SECOND, width);
+        for (at, claim) in claims.iter().enumerate() {
+            let rounds = if at < border { below } else { beyond };
+            assert_eq!(claim.rounds, rounds, "{ahead}, {budget}: {at}");
+        }
     }
 }
 

@@ -3,16 +3,13 @@
 use super::{default_budget, levels, plan};
 use crate::fixtures::recorded_sites;
 use crate::params::Settings;
-use crate::select::Selection;
+use crate::select::{Selection, experiments};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 
 #[test]
 fn clock_is_alone_in_stage_0_and_dependencies_come_first() {
-    let chosen: Vec<_> = FAMILIES
-        .iter()
-        .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
-        .collect();
+    let chosen: Vec<_> = experiments(FAMILIES).collect();
     let levels = levels(&chosen);
     for ((family, experiment), level) in chosen.iter().zip(&levels) {
         assert_eq!(family.name == "clock", *level == 0, "{}", experiment.card().id);

@@ -3,12 +3,12 @@
 use super::{GOES_ON, PATIENCE, calibration, order};
 use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
 use crate::agent::client::Remote;
-use crate::agent::connection::Connection;
+use crate::agent::connection::{Connection, Reach};
 use crate::agent::frame::encode;
 use crate::agent::handshake::{Heard, Responder, Role, hello};
 use crate::agent::heard;
 use crate::agent::key::Key;
-use crate::agent::message::{Facts, FromAgent, ToAgent};
+use crate::agent::message::{Facts, FromAgent, Open, ToAgent};
 use crate::agent::seal::Seal;
 use crate::agent::url::PeerUrl;
 use crate::child::Silent;
@@ -47,7 +47,8 @@ fn peer_by(url: &str, answers: fn(u64) -> Vec<FromAgent>) -> Remote {
     let (reader, writer) = (near_in.into(), near_out.into());
     let channel = Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
     let url = PeerUrl::parse(&format!("b={url}")).unwrap();
-    Remote::over(url, Connection { channel, carrier: None }, facts())
+    let reach = Reach { url, key: None, open: Open::default(), here: String::new() };
+    Remote::over(reach, Connection { channel, carrier: None }, facts())
 }
 
 fn facts() -> Facts {

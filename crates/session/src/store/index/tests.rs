@@ -28,6 +28,16 @@ impl Here {
         Here { dir, store, read: RefCell::default() }
     }
 
+    /// A store of so many runs, and what its index says.
+    fn with(runs: u32) -> (Self, Whole) {
+        let here = Here::new();
+        for run in 0..runs {
+            here.write(&format!("run-{run:02}"), &run.to_string());
+        }
+        let whole = here.ask("v1").value;
+        (here, whole)
+    }
+
     /// A record; in these tests its text is its one figure's value.
     fn write(&self, name: &str, text: &str) {
         fs::write(self.store.path(name), text).expect("writes");
@@ -157,11 +167,7 @@ fn one_that_is_made_again_says_the_same() {
 
 #[test]
 fn a_damaged_index_is_made_again_with_one_line() {
-    let here = Here::new();
-    for run in 0..20 {
-        here.write(&format!("run-{run:02}"), &run.to_string());
-    }
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(20);
     let good = fs::read(here.index()).expect("reads");
     let mut noise = good.clone();
     noise[4096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
@@ -186,11 +192,7 @@ fn a_damaged_index_is_made_again_with_one_line() {
 /// Wherever a bit of it falls over, the answer is that of the records.
 #[test]
 fn no_damage_changes_an_answer() {
-    let here = Here::new();
-    for run in 0..12 {
-        here.write(&format!("run-{run:02}"), &run.to_string());
-    }
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(12);
     let good = fs::read(here.index()).expect("reads");
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -212,16 +214,14 @@ fn change(here: &Here, sql: &str) {
 
 #[test]
 fn a_schema_that_is_not_plumb_s_is_never_asked() {
-    let here = Here::new();
-    here.write("a", "1");
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(1);
     for sql in [
         // A view that has no end.
         "ALTER TABLE runs RENAME TO x; CREATE VIEW runs AS WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL \
          SELECT a + 1 FROM r) SELECT x.* FROM x, r;",
-        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM figures; END;",
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END;",
         "CREATE TABLE other (a);",
-        "DROP TABLE keys;",
+        "DROP TABLE runs;",
     ] {
         change(&here, sql);
         let answer = here.ask("v1");
@@ -232,9 +232,7 @@ fn a_schema_that_is_not_plumb_s_is_never_asked() {
 
 #[test]
 fn what_is_not_plumb_s_is_left_as_it_is() {
-    let here = Here::new();
-    here.write("a", "1");
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(1);
     let precious = here.dir.path().join("precious");
     let good = fs::read(here.index()).expect("reads");
     fs::write(&precious, &good).expect("writes");
@@ -269,9 +267,7 @@ fn what_is_not_plumb_s_is_left_as_it_is() {
 #[test]
 fn a_shared_store_has_no_index() {
     use std::os::unix::fs::PermissionsExt;
-    let here = Here::new();
-    here.write("a", "1");
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(1);
     fs::remove_file(here.index()).expect("is there");
     fs::set_permissions(here.dir.path(), fs::Permissions::from_mode(0o777)).expect("is set");
     let answer = here.ask("v1");
@@ -281,9 +277,7 @@ fn a_shared_store_has_no_index() {
 
 #[test]
 fn another_version_is_made_anew_if_older_and_left_if_newer() {
-    let here = Here::new();
-    here.write("a", "1");
-    let whole = here.ask("v1").value;
+    let (here, whole) = Here::with(1);
     here.reads();
     let stamp = |version: i64| {
         let connection = rusqlite::Connection::open(here.index()).expect("opens");
@@ -291,7 +285,7 @@ fn another_version_is_made_anew_if_older_and_left_if_newer() {
     };
     stamp(super::TABLES - 1);
     assert_eq!(here.ask("v1").value, whole);
-    assert_eq!(here.reads(), ["a"]);
+    assert_eq!(here.reads(), ["run-00"]);
     stamp(super::TABLES + 1);
     let before = fs::read(here.index()).expect("reads");
     let answer = here.ask("v1");
@@ -317,17 +311,15 @@ fn where_none_can_be_kept_the_answer_is_the_same() {
 
 #[test]
 fn a_run_under_way_is_listed_and_nothing_else() {
-    let here = Here::new();
-    here.write("a", "1");
-    here.ask("v1");
+    let (here, _) = Here::with(1);
     here.reads();
     // As a run that is resumed.
-    let writer = fs::File::open(here.store.path("a")).expect("opens");
+    let writer = fs::File::open(here.store.path("run-00")).expect("opens");
     writer.lock().expect("locks");
     let (stored, rows) = here.ask("v1").value;
     assert_eq!(stored[0].state, State::UnderWay);
     assert!(rows[0].is_empty() && here.reads().is_empty());
-    assert!(here.store.remove("a").is_err() && here.store.path("a").exists());
+    assert!(here.store.remove("run-00").is_err() && here.store.path("run-00").exists());
     drop(writer);
     assert!(matches!(here.ask("v1").value.0[0].state, State::Readable(_)));
 }
