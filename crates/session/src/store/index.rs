@@ -2,8 +2,8 @@
 //!
 //! The records stay the truth. A row is current while its record has the size and the time of
 //! change, and plumb the analysis, that it was made with; whatever is missing, stale or damaged is
-//! made again from the records, so an index that is deleted changes no answer. Each run has
-//! digests of all that it has, which every answer is checked against.
+//! made again from the records, so an index that is deleted changes no answer. Each run has the
+//! number of its rows and a digest of all that it has, which every answer is checked against.
 //!
 //! The file is plumb's own only if its application id says so: another one is neither changed nor
 //! read. It is opened through no link, and nothing is asked before its schema is found to be word
@@ -21,14 +21,13 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::{Age, First, Store};
-use anyhow::bail;
+use super::{Age, Store, began};
 use record::crosscheck::CROSSCHECK;
 use record::event::End;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-use rows::Listed;
+use rows::{Listed, Prepared};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
 use serde::{Deserialize, Serialize};
@@ -37,7 +36,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 5;
+const TABLES: i64 = 4;
 
 /// Stands in the header of a plumb index: `plmb`.
 const APPLICATION: i64 = 0x706c_6d62;
@@ -121,7 +120,7 @@ pub struct Row {
 }
 
 /// What is to be known of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Unit of its values.
     pub unit: Unit,
@@ -161,6 +160,32 @@ pub struct Index<'open> {
     connection: &'open Connection,
 }
 
+impl Index<'_> {
+    /// Every distinct key, in order.
+    ///
+    /// # Errors
+    /// The index is damaged: it is then made again, and the question asked once more.
+    pub fn keys(&self) -> Result<Vec<Found>, Error> {
+        rows::keys(self.connection)
+    }
+
+    /// The figures of each of some keys, by the name of the stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+        rows::of_keys(self.connection, keys)
+    }
+
+    /// The figures of a stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
+        rows::of_run(self.connection, name)
+    }
+}
+
 /// What an index is asked with, and what a record comes to.
 pub struct Ask<'ask> {
     /// The store.
@@ -194,22 +219,25 @@ impl Ask<'_> {
         let dir = self.store.dir.canonicalize().ok().filter(|_| self.store.check_own().is_ok());
         let path = dir.map(|dir| dir.join(FILE));
         if let Some(path) = &path {
-            match self.on_disk(path, &question, &mut notes) {
+            match self.on_disk(path, &question, &mut notes)? {
                 Ok(value) => return Ok(Answer { value, notes }),
-                Err(Refused::Unlisted(error)) => return Err(error),
                 Err(refused) => notes.extend(refused.note(path)),
             }
         }
-        let value = match self.in_memory(path.as_deref(), &question) {
-            // Where nothing can be taken over, every record is read.
-            Err(Refused::Failed(error)) if is_damage(&error) => self.in_memory(None, &question),
-            answered => answered,
-        };
-        match value {
-            Ok(value) => Ok(Answer { value, notes }),
-            Err(Refused::Unlisted(error)) => Err(error),
-            Err(refused) => bail!("the index of figures: {refused}"),
+        // Where nothing can be taken over, every record is read.
+        for kept in [path.as_deref(), None] {
+            let mut connection = Connection::open_in_memory()?;
+            rows::create(&mut connection)?;
+            if let Some(path) = kept.filter(|path| whose(path).is_ok()) {
+                let _ = rows::copy(&mut connection, path);
+            }
+            match self.current(&mut connection, &question, u32::MAX)? {
+                Ok(value) => return Ok(Answer { value, notes }),
+                Err(error) if kept.is_some() && is_damage(&error) => {}
+                Err(error) => anyhow::bail!("the index of figures: {error}"),
+            }
         }
+        unreachable!("what has no file ends it")
     }
 
     /// Asks the index on disk; one that is damaged is made again, once.
@@ -218,37 +246,36 @@ impl Ask<'_> {
         path: &Path,
         question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
         notes: &mut Vec<String>,
-    ) -> Result<T, Refused> {
-        let mut connection = open(path)?;
-        let ask = |connection: &mut Connection| {
-            rows::prepare(connection)?;
-            self.current(connection, question, LOOKS)
-        };
-        match ask(&mut connection) {
-            Err(Refused::Failed(error)) if is_damage(&error) => {
-                notes.push(format!(
-                    "the index {} was damaged ({error}); plumb rebuilds it from the records",
-                    path.display()
-                ));
-                reset(&connection)?;
-                ask(&mut connection)
+    ) -> anyhow::Result<Result<T, Refused>> {
+        let mut opened = open(path);
+        for is_last in [false, true] {
+            let mut connection = match opened {
+                Ok(connection) => connection,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            match rows::prepare(&mut connection) {
+                Ok(Prepared::Current) => {}
+                Ok(Prepared::Newer) => return Ok(Err(Refused::Newer)),
+                Ok(Prepared::Foreign) => {
+                    return Ok(Err(Refused::foreign("it is not plumb's, or damaged")));
+                }
+                Err(error) if is_damage(&error) && !is_last => {
+                    notes.push(damaged(path, &error));
+                    opened = reset(connection);
+                    continue;
+                }
+                Err(error) => return Ok(Err(Refused::Failed(error))),
             }
-            answered => answered,
+            match self.current(&mut connection, question, LOOKS)? {
+                Ok(value) => return Ok(Ok(value)),
+                Err(error) if is_damage(&error) && !is_last => {
+                    notes.push(damaged(path, &error));
+                    opened = reset(connection);
+                }
+                Err(error) => return Ok(Err(Refused::Failed(error))),
+            }
         }
-    }
-
-    /// Asks an index in memory, with what can be taken over from one on disk.
-    fn in_memory<T>(
-        &self,
-        kept: Option<&Path>,
-        question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
-    ) -> Result<T, Refused> {
-        let mut connection = Connection::open_in_memory()?;
-        rows::create(&mut connection)?;
-        if let Some(path) = kept.filter(|path| whose(path).is_ok()) {
-            let _ = rows::copy(&mut connection, path);
-        }
-        self.current(&mut connection, question, u32::MAX)
+        unreachable!("the last turn returns")
     }
 
     /// Makes all rows current, then asks, both in one view of the index.
@@ -257,16 +284,18 @@ impl Ask<'_> {
         connection: &mut Connection,
         question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
         looks: u32,
-    ) -> Result<T, Refused> {
+    ) -> anyhow::Result<Result<T, Error>> {
         for _ in 0..looks {
-            let listed = Listed::all(self.store).map_err(Refused::Unlisted)?;
-            if let Some(value) = self.look(connection, &listed, question)? {
-                return Ok(value);
+            let listed = Listed::all(self.store)?;
+            match self.look(connection, &listed, question) {
+                Ok(Some(value)) => return Ok(Ok(value)),
+                Ok(None) => {}
+                Err(error) => return Ok(Err(error)),
             }
         }
         // Others keep changing it: as if they held it.
         let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-        Err(Error::SqliteFailure(busy, None).into())
+        Ok(Err(Error::SqliteFailure(busy, None)))
     }
 
     /// The answer if all rows are current; else makes them so.
@@ -281,12 +310,10 @@ impl Ask<'_> {
         if stale.is_empty() {
             stored.sort_by_cached_key(|run| {
                 let began = match &run.state {
-                    State::Readable(facts) => facts.started.clone(),
-                    State::UnderWay | State::Unreadable(_) => {
-                        First::of(&self.store.path(&run.name)).started
-                    }
+                    State::Readable(facts) => Some(facts.started.clone()),
+                    State::UnderWay | State::Unreadable(_) => began(&self.store.path(&run.name)),
                 };
-                Age::of(&began, &run.name)
+                Age::of(began.as_deref(), &run.name)
             });
             let index = Index { connection: &view };
             return question(&index, &stored).map(Some);
@@ -305,60 +332,76 @@ impl Ask<'_> {
     }
 }
 
-/// Why an index gives no answer.
-#[derive(Debug, thiserror::Error)]
+/// Why the index on disk is of no use.
 enum Refused {
     /// It is not known to be plumb's, and why: it is left as it is.
-    #[error("{0}; remove it, and plumb makes one")]
     Foreign(String),
     /// A newer plumb made it.
-    #[error("a newer plumb made it")]
     Newer,
     /// It cannot be opened or written.
-    #[error(transparent)]
-    Failed(#[from] Error),
-    /// The records cannot be listed.
-    #[error(transparent)]
-    Unlisted(anyhow::Error),
+    Failed(Error),
 }
 
 impl Refused {
+    fn foreign(why: &str) -> Self {
+        Refused::Foreign(format!("{why}; remove it, and plumb makes one"))
+    }
+
     fn note(&self, path: &Path) -> Option<String> {
-        // A store that may not be written is a choice, and the answer the same.
-        let is_chosen = matches!(self, Refused::Failed(error) if is_read_only(error));
-        let path = path.display();
-        (!is_chosen).then(|| {
-            format!("the index {path} is not used ({self}); plumb read the records instead")
-        })
+        let why = match self {
+            Refused::Foreign(why) => why.clone(),
+            Refused::Newer => "a newer plumb made it".to_owned(),
+            // A store that may not be written is a choice, and the answer the same.
+            Refused::Failed(error) if is_read_only(error) => return None,
+            Refused::Failed(error) => error.to_string(),
+        };
+        Some(format!(
+            "the index {} is not used ({why}); plumb read the records instead",
+            path.display()
+        ))
     }
 }
 
 /// Checks that a file, where there is one, may be an index of this user's. Errors: it is none.
 fn whose(path: &Path) -> Result<(), Refused> {
     let Ok(facts) = path.symlink_metadata() else { return Ok(()) };
-    let why = match facts.is_file() {
-        false => Some("is not a file".to_owned()),
-        true => super::trust::others(&facts),
-    };
-    why.map_or(Ok(()), |why| Err(Refused::Foreign(format!("it {why}"))))
+    match facts.is_file() {
+        false => Err(Refused::foreign("it is not a file")),
+        true => super::trust::others(&facts)
+            .map_or(Ok(()), |why| Err(Refused::foreign(&format!("it {why}")))),
+    }
 }
 
 fn open(path: &Path) -> Result<Connection, Refused> {
     whose(path)?;
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    rows::harden(&connection)?;
-    Ok(connection)
+    let opened = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        rows::harden(&connection)?;
+        Ok(connection)
+    };
+    opened().map_err(Refused::Failed)
 }
 
 /// Empties an index, damaged or not, under SQLite's own locks: a file that was removed or renamed
 /// while another process has it open would leave that one's journal to be taken for the new file's.
-fn reset(connection: &Connection) -> Result<(), Error> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
-    let emptied = connection.execute_batch("VACUUM");
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
-    emptied
+fn reset(connection: Connection) -> Result<Connection, Refused> {
+    let all = |connection: &Connection| {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
+        let emptied = connection.execute_batch("VACUUM");
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
+        emptied
+    };
+    all(&connection).map_err(Refused::Failed)?;
+    Ok(connection)
+}
+
+fn damaged(path: &Path, error: &Error) -> String {
+    format!(
+        "the index {} was damaged ({error}); plumb rebuilds it from the records",
+        path.display()
+    )
 }
 
 fn is_read_only(error: &Error) -> bool {

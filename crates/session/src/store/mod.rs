@@ -168,11 +168,12 @@ impl Store {
             _ => None,
         };
         if let Some((is_crosscheck, none, command)) = of_kind {
-            let firsts = names.iter().map(|name| (First::of(&self.path(name)), name));
-            let last = firsts
-                .filter(|(first, _)| is_crosscheck == (first.options.preset == CROSSCHECK))
-                .max_by_key(|(first, name)| Age::of(&first.started, name));
-            return last.map(|(_, name)| self.path(name)).ok_or_else(|| {
+            let paths = names.iter().map(|name| (name, self.path(name)));
+            let last = paths
+                .map(|(name, path)| (begin(&path), name, path))
+                .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
+                .max_by_key(|(begin, name, _)| Age::of(begin.began.as_deref(), name));
+            return last.map(|(.., path)| path).ok_or_else(|| {
                 anyhow!("{none} stored in {} yet; `{command}` makes one", self.dir.display())
             });
         }
@@ -222,37 +223,48 @@ pub struct Age {
 
 impl Age {
     /// Of the run of a name, which began then (RFC 3339, UTC).
-    pub fn of(began: &str, name: &str) -> Self {
-        let began = humantime::parse_rfc3339_weak(began).ok();
+    pub fn of(began: Option<&str>, name: &str) -> Self {
+        let began = began.and_then(|began| humantime::parse_rfc3339_weak(began).ok());
         let began = began.filter(|began| *began <= SystemTime::now() + AHEAD_MOST);
         Age { began, name_bytes: name.len(), name: name.to_owned() }
     }
 }
 
-/// What the first line of a record says; nothing, as that of a run, where it cannot be read.
-#[derive(Default, Deserialize)]
-struct First {
-    started: String,
-    #[serde(default)]
-    options: Options,
+/// When the run of a record began, by its first line alone.
+fn began(path: &Path) -> Option<String> {
+    begin(path).began
 }
 
-#[derive(Default, Deserialize)]
-struct Options {
-    #[serde(default)]
-    preset: String,
+/// What the first line of a record says.
+#[derive(Default)]
+struct Begin {
+    began: Option<String>,
+    is_crosscheck: bool,
 }
 
-impl First {
-    fn of(path: &Path) -> First {
-        let read = || {
-            let mut line = Vec::new();
-            let file = File::open(path).ok()?.take(HEADER_BYTES);
-            BufReader::new(file).read_until(b'\n', &mut line).ok()?;
-            serde_json::from_slice(&line).ok()
-        };
-        read().unwrap_or_default()
+/// The beginning of a record; one that cannot be read is that of a run.
+fn begin(path: &Path) -> Begin {
+    #[derive(Deserialize)]
+    struct First {
+        started: String,
+        #[serde(default)]
+        options: Options,
     }
+    #[derive(Default, Deserialize)]
+    struct Options {
+        #[serde(default)]
+        preset: String,
+    }
+    let read = || {
+        let mut line = Vec::new();
+        let file = File::open(path).ok()?.take(HEADER_BYTES);
+        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+        serde_json::from_slice::<First>(&line).ok()
+    };
+    read().map_or_else(Begin::default, |first| Begin {
+        began: Some(first.started),
+        is_crosscheck: first.options.preset == CROSSCHECK,
+    })
 }
 
 /// A record that is being written. Its lock keeps a second writer away.

@@ -1,43 +1,56 @@
 //! The tables of the index, and what goes into them and comes out.
 
 use super::super::{Store, is_being_written};
-use super::{
-    APPLICATION, About, Content, Facts, Found, Index, Refused, Row, State, Stored, TABLES,
-    is_damage,
-};
+use super::{APPLICATION, About, Content, Facts, Found, Row, State, Stored, TABLES, is_damage};
 use anyhow::Context;
 use host::fnv1a;
 use record::key::Key;
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Error, TransactionBehavior, params, params_from_iter};
+use rusqlite::{Connection, Error, Row as Line, TransactionBehavior, params, params_from_iter};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// A run is one row: every question but that of a single run is about all figures.
+/// A key is written once; its figures by key, then run: a trend reads one stretch.
 const CREATE: &str = r#"
 CREATE TABLE runs (
-    name TEXT NOT NULL,
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
     size_bytes INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL,
     analysis TEXT NOT NULL,
     facts TEXT,
     error TEXT,
-    -- A digest of its figures, and one of all of this.
-    checked INTEGER NOT NULL,
-    digest INTEGER NOT NULL,
-    -- The last column: a list of runs does not read it.
-    figures TEXT NOT NULL
+    -- Its figures: how many, and the sum of their digests; and a digest of all of this.
+    count INTEGER NOT NULL,
+    figures INTEGER NOT NULL,
+    digest INTEGER NOT NULL
 );
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY,
+    experiment TEXT NOT NULL,
+    "case" TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    about TEXT NOT NULL,
+    UNIQUE (experiment, "case", metric, about)
+);
+CREATE TABLE figures (
+    key INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    value REAL NOT NULL,
+    low REAL,
+    high REAL,
+    rounds BLOB NOT NULL,
+    PRIMARY KEY (key, run)
+) WITHOUT ROWID;
+CREATE INDEX figures_of_run ON figures (run);
 "#;
 
 const DROP: &str = "DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS keys; \
                     DROP TABLE IF EXISTS runs;";
-
-const REMOVE: &str = "DELETE FROM runs WHERE name = ?1";
 
 /// A record of the store, with the facts that show whether it changed.
 #[derive(Debug)]
@@ -85,22 +98,35 @@ pub(super) enum Stale<'listed> {
     Changed(&'listed Listed),
 }
 
-/// Makes the tables of an older index, or of none, anew. Errors: it is not for this plumb; those of
-/// SQLite; a schema that is not what plumb made is damage.
-pub(super) fn prepare(connection: &mut Connection) -> Result<(), Refused> {
-    match pragma(connection, "application_id") {
+/// What an index is.
+pub(super) enum Prepared {
+    /// Its tables are as they should be.
+    Current,
+    /// A newer plumb made it.
+    Newer,
+    /// It is somebody else's.
+    Foreign,
+}
+
+/// Makes the tables of an older index, or of none, anew. Errors: those of SQLite; a schema that is
+/// not what plumb made is damage.
+pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, Error> {
+    match application(connection) {
         Ok(APPLICATION) => {}
         // There is nothing in it: SQLite makes a file before it writes in it.
         Ok(0) if is_empty(connection).unwrap_or(false) => {}
-        Err(error) if !is_damage(&error) => return Err(error.into()),
-        Ok(_) | Err(_) => return Err(Refused::Foreign("it is not plumb's, or damaged".to_owned())),
+        Err(error) if !is_damage(&error) => return Err(error),
+        Ok(_) | Err(_) => return Ok(Prepared::Foreign),
     }
-    match pragma(connection, "user_version")? {
-        ..TABLES => create(connection)?,
-        TABLES => {}
-        _ => return Err(Refused::Newer),
+    let version = pragma(connection, "user_version")?;
+    if version > TABLES {
+        return Ok(Prepared::Newer);
     }
-    Ok(check_schema(connection, "main")?)
+    if version < TABLES {
+        create(connection)?;
+    }
+    check_schema(connection, "main")?;
+    Ok(Prepared::Current)
 }
 
 /// Trusts nothing that the schema of a file says.
@@ -118,6 +144,10 @@ fn is_empty(connection: &Connection) -> Result<bool, Error> {
     let tables = "SELECT count(*) FROM sqlite_schema";
     let count: i64 = connection.query_row(tables, [], |line| line.get(0))?;
     Ok(count == 0 && pragma(connection, "user_version")? == 0)
+}
+
+fn application(connection: &Connection) -> Result<i64, Error> {
+    pragma(connection, "application_id")
 }
 
 /// Makes the tables, empty; what another process has made meanwhile stays.
@@ -167,7 +197,10 @@ pub(super) fn copy(connection: &mut Connection, from: &Path) -> Result<(), Error
         }
         check_schema(connection, "kept")?;
         let change = connection.transaction()?;
-        change.execute_batch("INSERT INTO main.runs SELECT * FROM kept.runs")?;
+        for table in ["runs", "keys", "figures"] {
+            change
+                .execute_batch(&format!("INSERT INTO main.{table} SELECT * FROM kept.{table}"))?;
+        }
         change.commit()
     })();
     // Where it was never attached there is nothing to let go of.
@@ -192,15 +225,15 @@ pub(super) fn compare<'listed>(
     analysis: &str,
 ) -> Result<(Vec<Stored>, Vec<Stale<'listed>>), Error> {
     let mut query = connection.prepare(
-        "SELECT name, size_bytes, modified_ns, analysis, facts, error, checked, digest FROM runs",
+        "SELECT name, size_bytes, modified_ns, analysis, facts, error, count, figures, digest FROM runs",
     )?;
     let lines = query.query_map([], |line| {
         let name: String = line.get(0)?;
         let of: (i64, i64, String) = (line.get(1)?, line.get(2)?, line.get(3)?);
         let facts: Option<String> = line.get(4)?;
         let error: Option<String> = line.get(5)?;
-        let checked: i64 = line.get(6)?;
-        if line.get::<_, i64>(7)? != digest(&(&name, &of, &facts, &error, checked)) {
+        let figures: (i64, i64) = (line.get(6)?, line.get(7)?);
+        if line.get::<_, i64>(8)? != digest(&(&name, &of, &facts, &error, figures)) {
             return Err(damage("a run is not what was written"));
         }
         let state = match (facts, error) {
@@ -242,9 +275,16 @@ pub(super) fn remove(connection: &mut Connection, name: &str, store: &Store) -> 
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // One that came since the records were listed stays.
     if !path.exists() || is_being_written(&path) {
-        change.execute(REMOVE, [name])?;
+        remove_rows(&change, name)?;
     }
     change.commit()
+}
+
+fn remove_rows(connection: &Connection, name: &str) -> Result<(), Error> {
+    connection
+        .execute("DELETE FROM figures WHERE run = (SELECT id FROM runs WHERE name = ?1)", [name])?;
+    connection.execute("DELETE FROM runs WHERE name = ?1", [name])?;
+    Ok(())
 }
 
 /// Writes what a record says in place of what it said.
@@ -255,103 +295,185 @@ pub(super) fn put(
     content: &Result<Content, String>,
 ) -> Result<(), Error> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    change.execute(REMOVE, [&record.name])?;
+    remove_rows(&change, &record.name)?;
     let error = content.as_ref().err();
     let content = content.as_ref().ok();
     let facts = content.map(|content| text(&content.facts));
-    let figures = text(&content.map_or_else(Vec::new, |content| kept(&content.figures)));
-    let checked = fnv1a(figures.as_bytes()).cast_signed();
+    // Of two figures of one key the last one stays.
+    let rows = content.map_or(&[][..], |content| &content.figures);
+    let figures: BTreeMap<_, _> = rows.iter().map(Figure::of).gather();
+    let (count, sum) = figures.iter().fold((0, 0), |sum, (key, figure)| figure.counted(key, sum));
     let of = (record.size_bytes, record.modified_ns, analysis);
-    let digest = digest(&(&record.name, of, &facts, error, checked));
+    let digest = digest(&(&record.name, of, &facts, error, (count, sum)));
     change.execute(
-        "INSERT INTO runs (name, size_bytes, modified_ns, analysis, facts, error, checked, \
-         digest, figures) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        params![record.name, of.0, of.1, of.2, facts, error, checked, digest, figures],
+        "INSERT INTO runs (name, size_bytes, modified_ns, analysis, facts, error, count, figures, \
+         digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![record.name, of.0, of.1, of.2, facts, error, count, sum, digest],
     )?;
+    put_figures(&change, change.last_insert_rowid(), &figures)?;
     change.commit()
 }
 
-/// A figure as the tables have it: numbers are their bits, since JSON has not all of them.
-type Kept = (Key, About, u64, Option<(u64, u64)>, Vec<u64>);
+/// A key in the tables: experiment, case, metric, and what is to be known of it.
+type KeyTexts = [String; 4];
 
-/// Of two figures of one key the last one stays.
-fn kept(rows: &[Row]) -> Vec<Kept> {
-    let mut seen = HashSet::new();
-    let last = rows.iter().rev().filter(|row| seen.insert((&row.key, row.about)));
-    last.map(|row| {
-        let ci = row.ci.filter(|(low, high)| !low.is_nan() && !high.is_nan());
-        let ci = ci.map(|(low, high)| (low.to_bits(), high.to_bits()));
-        let rounds = row.rounds.iter().map(|value| value.to_bits()).collect();
-        (row.key.clone(), row.about, row.value.to_bits(), ci, rounds)
-    })
-    .collect()
+fn texts(key: &Key, metric: &About) -> KeyTexts {
+    [key.experiment.clone(), text(&key.case), key.metric.clone(), text(metric)]
 }
 
-fn row((key, about, value, ci, rounds): Kept) -> Row {
-    Row {
-        key,
-        about,
-        value: f64::from_bits(value),
-        ci: ci.map(|(low, high)| (f64::from_bits(low), f64::from_bits(high))),
-        rounds: rounds.into_iter().map(f64::from_bits).collect(),
+fn found([experiment, case, metric, about]: &KeyTexts) -> Result<Found, Error> {
+    let (experiment, metric) = (experiment.clone(), metric.clone());
+    Ok((Key { experiment, case: parsed(1, case)?, metric }, parsed(3, about)?))
+}
+
+/// A figure as the tables have it.
+struct Figure {
+    value: f64,
+    ci: Option<(f64, f64)>,
+    rounds: Vec<u8>,
+}
+
+impl Figure {
+    fn of(row: &Row) -> (KeyTexts, Self) {
+        let figure = Figure {
+            value: row.value,
+            // SQLite has no such number.
+            ci: row.ci.filter(|(low, high)| !low.is_nan() && !high.is_nan()),
+            rounds: row.rounds.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        };
+        (texts(&row.key, &row.about), figure)
+    }
+
+    fn read(line: &Line<'_>) -> Result<(KeyTexts, Self), Error> {
+        let figure = Figure {
+            value: line.get(4)?,
+            ci: line.get::<_, Option<f64>>(5)?.zip(line.get(6)?),
+            rounds: line.get(7)?,
+        };
+        Ok(([line.get(0)?, line.get(1)?, line.get(2)?, line.get(3)?], figure))
+    }
+
+    fn row(&self, key: &KeyTexts) -> Result<Row, Error> {
+        let (values, rest) = self.rounds.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(damage("its length is not a multiple of eight"));
+        }
+        let (key, about) = found(key)?;
+        let rounds = values.iter().map(|value| f64::from_le_bytes(*value)).collect();
+        Ok(Row { key, about, value: self.value, ci: self.ci, rounds })
+    }
+
+    /// The count and the digests of figures, in any order, with this one.
+    fn counted(&self, key: &KeyTexts, (count, sum): (i64, i64)) -> (i64, i64) {
+        let numbers = [Some(self.value), self.ci.map(|ci| ci.0), self.ci.map(|ci| ci.1)];
+        let mut bytes = key.join("\0").into_bytes();
+        for number in numbers {
+            // SQLite keeps no sign of a zero.
+            bytes.extend(number.map_or([0xff; 8], |number| (number + 0.0).to_le_bytes()));
+        }
+        bytes.extend(&self.rounds);
+        (count + 1, sum.wrapping_add(fnv1a(&bytes).cast_signed()))
     }
 }
 
-/// All figures, or those of a run, with the run's name. Errors: also figures that are not as they
-/// were written.
+fn put_figures(
+    connection: &Connection,
+    run: i64,
+    figures: &BTreeMap<KeyTexts, Figure>,
+) -> Result<(), Error> {
+    let mut add_key = connection.prepare(
+        "INSERT OR IGNORE INTO keys (experiment, \"case\", metric, about) \
+         VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    let mut find_key = connection.prepare(
+        "SELECT id FROM keys \
+         WHERE experiment = ?1 AND \"case\" = ?2 AND metric = ?3 AND about = ?4",
+    )?;
+    let mut add = connection.prepare(
+        "INSERT INTO figures (key, run, value, low, high, rounds) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (key, figure) in figures {
+        add_key.execute(params_from_iter(key))?;
+        let id: i64 = find_key.query_row(params_from_iter(key), |line| line.get(0))?;
+        let (low, high) = figure.ci.unzip();
+        add.execute(params![id, run, figure.value, low, high, figure.rounds])?;
+    }
+    Ok(())
+}
+
+/// All figures, or those of a run, with the run's name; then checks for each run that they were
+/// all it has, and as they were written.
 fn each(
     connection: &Connection,
     run: Option<&str>,
-    mut take: impl FnMut(&str, Row),
+    mut take: impl FnMut(&str, &KeyTexts, &Figure) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let of = run.map_or("", |_| "WHERE name = ?1");
-    let mut query = connection.prepare(&format!("SELECT name, checked, figures FROM runs {of}"))?;
+    // Not by the index of names, which may be damaged: as they are compared with the records.
+    let of = run.map_or("", |_| "WHERE +name = ?1");
+    let mut sums: HashMap<String, (i64, i64)> = HashMap::new();
+    let mut query = connection.prepare(&format!(
+        "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name FROM figures \
+         JOIN keys ON keys.id = figures.key JOIN runs ON runs.id = figures.run {of}"
+    ))?;
     let mut lines = query.query(params_from_iter(run))?;
     while let Some(line) = lines.next()? {
-        let (name, figures): (String, String) = (line.get(0)?, line.get(2)?);
-        if line.get::<_, i64>(1)? != fnv1a(figures.as_bytes()).cast_signed() {
+        let (key, figure) = Figure::read(line)?;
+        let name: String = line.get(8)?;
+        take(&name, &key, &figure)?;
+        let sum = sums.entry(name).or_default();
+        *sum = figure.counted(&key, *sum);
+    }
+    let mut query = connection.prepare(&format!("SELECT name, count, figures FROM runs {of}"))?;
+    let mut lines = query.query(params_from_iter(run))?;
+    while let Some(line) = lines.next()? {
+        let sum = sums.remove(&line.get::<_, String>(0)?).unwrap_or_default();
+        if sum != (line.get(1)?, line.get(2)?) {
             return Err(damage("the figures of a run are not what was written"));
-        }
-        for figure in parsed::<Vec<Kept>>(2, &figures)? {
-            take(&name, row(figure));
         }
     }
     Ok(())
 }
 
-/// All errors say that the index is damaged: it is then made again, and the question asked once
-/// more.
-impl Index<'_> {
-    /// Every distinct key, in order.
-    pub fn keys(&self) -> Result<Vec<Found>, Error> {
-        let mut all: HashSet<Found> = HashSet::new();
-        each(self.connection, None, |_, row| {
-            all.insert((row.key, row.about));
-        })?;
-        let mut keys: Vec<Found> = all.into_iter().collect();
-        keys.order_by(|one, other| one.0.cmp(&other.0));
-        Ok(keys)
-    }
+/// Every distinct key with its metric, in order.
+pub(super) fn keys(connection: &Connection) -> Result<Vec<Found>, Error> {
+    let mut all: HashSet<KeyTexts> = HashSet::new();
+    each(connection, None, |_, key, _| {
+        if !all.contains(key) {
+            all.insert(key.clone());
+        }
+        Ok(())
+    })?;
+    let mut keys: Vec<Found> = all.iter().map(found).collect::<Result<_, _>>()?;
+    keys.order_by(|one, other| one.0.cmp(&other.0));
+    Ok(keys)
+}
 
-    /// The figures of each of some keys, by the name of the stored run.
-    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
-        let places: HashMap<&Found, usize> = keys.iter().zip(0..).collect();
-        let mut of_keys = vec![BTreeMap::new(); keys.len()];
-        each(self.connection, None, |run, row| {
-            if let Some(at) = places.get(&(row.key.clone(), row.about)) {
-                of_keys[*at].insert(run.to_owned(), row);
-            }
-        })?;
-        Ok(of_keys)
-    }
+/// The figures of each of some keys, by the name of the run.
+pub(super) fn of_keys(
+    connection: &Connection,
+    keys: &[Found],
+) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+    let places = keys.iter().enumerate().map(|(at, (key, metric))| (texts(key, metric), at));
+    let places: HashMap<KeyTexts, usize> = places.collect();
+    let mut of_keys = vec![BTreeMap::new(); keys.len()];
+    each(connection, None, |run, key, figure| {
+        if let Some(at) = places.get(key) {
+            of_keys[*at].insert(run.to_owned(), figure.row(key)?);
+        }
+        Ok(())
+    })?;
+    Ok(of_keys)
+}
 
-    /// The figures of a stored run, by key.
-    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
-        let mut rows = Vec::new();
-        each(self.connection, Some(name), |_, row| rows.push(row))?;
-        rows.order_by(|one, other| one.key.cmp(&other.key));
-        Ok(rows)
-    }
+/// The figures of a run, by key.
+pub(super) fn of_run(connection: &Connection, name: &str) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    each(connection, Some(name), |_, key, figure| {
+        rows.push(figure.row(key)?);
+        Ok(())
+    })?;
+    rows.order_by(|one, other| one.key.cmp(&other.key));
+    Ok(rows)
 }
 
 /// A digest of what JSON has.
