@@ -158,11 +158,9 @@ impl Door {
             while let Some(up) = line.taken::<Up>()? {
                 happened.push(Happened::Said(link, up));
             }
-            Ok::<bool, session::agent::channel::Lost>(
-                line.slow_at().is_none_or(|at| Instant::now() < at),
-            )
+            Ok::<(), session::agent::channel::Lost>(())
         };
-        if !matches!(heard(), Ok(true)) {
+        if heard().is_err() {
             self.lines.remove(&link);
             happened.push(Happened::Closed(link));
         }
