@@ -63,7 +63,7 @@ fn script(shell: Shell) -> Vec<u8> {
 
 /// A command without what is hidden, which the generator would also offer.
 fn shown(command: &Command) -> Command {
-    // A name without an end of its life is what a command takes; the process ends after this.
+    // clap takes only names that live for ever; the process ends after this.
     Command::new(&*command.get_name().to_owned().leak())
         .about(command.get_about().cloned().unwrap_or_default())
         .args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned())

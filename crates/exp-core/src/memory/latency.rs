@@ -56,16 +56,17 @@
 //! in ten goes to the next level. It takes the name of the cache that sysfs or CPUID describes with
 //! half to 2.8 times this size: a neighbour on the core's other thread takes its part of a cache. A
 //! plateau beyond all caches but the last that ends below the last cache's size is the program's
-//! part of that cache. Any other plateau is a note with its neighbour. *Line size*: slots of a page at random, 16 to 512 bytes apart, in 128 KiB, a
-//! footprint between the first and the second cache (otherwise this step is skipped); the time
-//! grows with the distance until every load reaches a new line. Forward strides cannot show it:
-//! prefetchers fetch pairs of lines, so their time keeps growing beyond a line. *Prefetch gain*:
-//! random over forward by 64 bytes, at the largest footprint with both. *TLB reach and miss*: the
-//! extra time of base pages over huge pages, fitted by `cost x (1 - reach / footprint)`, the misses
-//! of a table of that reach under random loads, away from the edges of the caches and up to 32
-//! times the second cache; beyond that, the page tables themselves miss that cache. *Huge gain*:
-//! random on base pages over random on huge ones, at 1, 16 and 256 MiB: inside the reach of the
-//! second TLB, near its end and far beyond it, on most cores since 2013.
+//! part of that cache. Any other plateau is a note with its neighbour. *Line size*: slots of a page
+//! at random, 16 to 512 bytes apart, in 128 KiB, a footprint between the first and the second cache
+//! (otherwise this step is skipped); the time grows with the distance until every load reaches a
+//! new line. Forward strides cannot show it: prefetchers fetch pairs of lines, so their time keeps
+//! growing beyond a line. *Prefetch gain*: random over forward by 64 bytes, at the largest
+//! footprint with both. *TLB reach and miss*: the extra time of base pages over huge pages, fitted
+//! by `cost x (1 - reach / footprint)`, the misses of a table of that reach under random loads,
+//! away from the edges of the caches and up to 32 times the second cache; beyond that, the page
+//! tables themselves miss that cache. *Huge gain*: random on base pages over random on huge ones,
+//! at 1, 16 and 256 MiB: inside the reach of the second TLB, near its end and far beyond it, on
+//! most cores since 2013.
 //!
 //! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one per octave
 //! up to four times the last cache, at most 256 MiB. In `standard` it has four per octave up to 1

@@ -283,7 +283,8 @@ impl Door {
 }
 
 impl Pending {
-    /// Reads the rest of a preamble. Errors: it is not there yet (`WouldBlock`), or nobody is.
+    /// Reads the rest of a preamble. Errors: it is not there yet (`WouldBlock`), or the
+    /// other end has gone.
     fn read(&mut self) -> io::Result<()> {
         while self.have < PREAMBLE_BYTES {
             match self.stream.read(&mut self.said[self.have..]) {

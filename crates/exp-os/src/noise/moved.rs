@@ -19,7 +19,7 @@ impl Names {
     }
 }
 
-/// Writes a trace of which some columns are names.
+/// Writes a trace with some columns of names.
 pub(super) fn named<'bench, const N: usize>(
     bench: &'bench mut Bench,
     case: &Case,

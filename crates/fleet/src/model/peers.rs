@@ -187,7 +187,7 @@ pub(crate) fn tail(distance: f64, error: f64, freedom: f64) -> (f64, f64) {
             let student = || StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| student.sf(z));
             (z, if freedom > MANY { Normal::standard().sf(z) } else { student() })
         }
-        // Without any scatter any distance is far, and equal values stand nowhere.
+        // Without scatter any distance is infinitely far, and equal values have none.
         (true, false) => (f64::MAX, 0.0),
         (false, true) => (distance / error, 1.0),
         (false, false) => (0.0, 1.0),

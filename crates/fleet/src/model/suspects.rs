@@ -108,7 +108,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     for (at, found) in first.chosen_links.iter().zip(&inquiry.links).filter(|(_, of)| is_open(of)) {
         let LinkTest { fit, from, to, .. } = first.links[*at];
         let key = &first.fits[fit].key;
-        // Both of its ends with others, too: only what those do not show is of the link.
+        // Both of its ends are also measured with others: what these show is not the link's.
         asked.push(((from, to), (key, missing(found.again.count))));
         for (rank, other, role) in [(from, to, Role::Send), (to, from, Role::Receive)] {
             asked.extend(ends(rank, &partners.best(rank, key, Some(other)), role, (key, 1)));
@@ -117,7 +117,7 @@ fn pairs(sweep: &Sweep, first: &First, inquiry: &Inquiry) -> Vec<LinkAgain> {
     in_turns(gathered(asked), sweep.header.size)
 }
 
-/// A pair, because of which figure, and how often.
+/// A pair, the figure that asks for it, and how often.
 type Asked<'a> = (Edge, (&'a Key, u32));
 
 /// A node with its partners. An effect that both ends share is measured at both in turn: the node may
@@ -132,7 +132,7 @@ fn ends<'a>(rank: u32, partners: &[u32], role: Role, why: (&'a Key, u32)) -> Vec
 }
 
 /// The worst suspects, as many as there is time for in a sweep of so many nodes; each pair as often as
-/// the figure asks that asks most.
+/// the most demanding figure asks.
 fn in_turns(pairs: Vec<(Edge, Vec<(&Key, u32)>)>, size: u32) -> Vec<LinkAgain> {
     let most = |why: &[(&Key, u32)]| why.iter().map(|(_, times)| *times).max().unwrap_or(0);
     let asked: Vec<(Edge, u32)> = pairs.iter().map(|(edge, why)| (*edge, most(why))).collect();

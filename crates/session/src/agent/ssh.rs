@@ -35,7 +35,7 @@ const USAGE: i32 = 2;
 pub struct Carrier {
     child: Child,
     said: Vec<u8>,
-    /// How ssh got there; none for another program.
+    /// How ssh got there; `None` for another program.
     way: Option<By>,
 }
 

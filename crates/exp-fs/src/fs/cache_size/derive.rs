@@ -110,7 +110,7 @@ fn of_limit(site: &Site, read: Option<f64>, values: &Known, sizes: &[Sized]) -> 
             estimated(site, available, estimate)
         }));
     }
-    // Read ahead twice is given once; nothing where it is not counted.
+    // Data that was read ahead twice counts once. Without a count there is no rate.
     let rates = above.iter().filter_map(|point| Some(point.bytes_per_s * point.missed?.min(1.0)));
     if let Some(rate) = median(&rates.collect::<Vec<f64>>()) {
         all.push(of("rate_above", rate));

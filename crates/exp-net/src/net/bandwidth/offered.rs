@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const STREAMS_LISTED_MAX: u64 = 512;
 
 /// Where the ends of a row run: on two CPUs (on one where there is no other) or two hosts; on one
-/// CPU, of which two hosts have none; or both.
+/// CPU, which two hosts do not share; or both.
 const APART: &[Ends] = &[Ends::OtherCpu];
 const SAME: &[Ends] = &[Ends::SameCpu];
 const BOTH: &[Ends] = &[Ends::SameCpu, Ends::OtherCpu];

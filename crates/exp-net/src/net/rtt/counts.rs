@@ -10,7 +10,7 @@ use laws::net::rtt::{Exchange, Protocol};
 use record::event::Samples;
 
 /// Writes a case down. `ran`: each connection's thread at the near end; `used`: what the kernel did
-/// beside there; `told`: the far end's counts, none where one thread is both.
+/// beside there; `told`: the far end's counts, `None` where one thread is both ends.
 pub(super) fn write(
     bench: &mut Bench,
     case: &Case,
@@ -45,7 +45,7 @@ pub(super) fn write(
     }
     describe(samples, ran, used, told);
     if of.protocol == Protocol::Udp {
-        // One that came too late came.
+        // A late one counts as arrived.
         let back = sent - sum(ran, |ran| ran.unanswered);
         let late = sum(ran, |ran| ran.late);
         samples.set_quantities([

@@ -43,7 +43,7 @@ pub struct OfCpu {
     pub softirqs: Option<Vec<RowCount>>,
     /// Time that the hypervisor ran something else, in ns, to 10 ms.
     pub steal_ns: Option<u64>,
-    /// Times that the thread that traces was switched out though it could run.
+    /// How often the tracing thread was switched out though it could run.
     pub involuntary: Option<u64>,
     /// Time that it waited for the CPU though it could run, in ns.
     pub run_delay_ns: Option<u64>,

@@ -34,7 +34,7 @@ fn counted(of_cpu: OfCpu, throttling: Option<Throttling>) -> Evidence {
     evidence(Level::Counters, of_cpu, throttling)
 }
 
-/// Whose each gap is, if none of them but the first `ticks` is on the grid.
+/// The cause of each gap, if only the first `ticks` are on the grid.
 fn causes(evidence: &Evidence, of: &[(u64, u64)], ticks: usize) -> Vec<(Cause, By)> {
     let on_tick: Vec<bool> = (0..of.len()).map(|gap| gap < ticks).collect();
     let found = evidence.attribute(0, &gaps(of), &on_tick, Held::ALL);

@@ -214,8 +214,8 @@ impl<'spun> Seen<'spun> {
         )
     }
 
-    /// Rows: number, rank of the first run after fork, whole slices, their median, share. One that
-    /// had no whole slice has no length of one.
+    /// Rows: number, rank of the first run after fork, whole slices, their median, share. A
+    /// process without a whole slice is left out.
     fn processes(&self) -> Vec<Vec<f64>> {
         let row = |(process, each): (usize, &Each)| {
             let rank = self.spun.births.iter().position(|of| *of == process)? + 1;

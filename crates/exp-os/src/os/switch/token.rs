@@ -67,7 +67,7 @@ pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
     })
 }
 
-/// Ends of files, of which `make` gives both of one.
+/// Ends of files; `make` gives both ends of one file.
 fn files(
     size: usize,
     bytes: usize,

@@ -139,7 +139,8 @@ const ZEN3_GUEST: [f64; 85] = [
     144.21, 149.04, 144.18, 143.63, 154.46, 186.38,
 ];
 
-/// The same of a Zen 4 guest (32 KiB, 1 MiB, part of 32 MiB) whose cores' other threads others used.
+/// The same of a Zen 4 guest (32 KiB, 1 MiB, part of 32 MiB). Other tenants used its cores' other
+/// threads.
 #[rustfmt::skip]
 const ZEN4_GUEST: [f64; 85] = [
     1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08,

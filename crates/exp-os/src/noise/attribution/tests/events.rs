@@ -51,7 +51,7 @@ fn traced(timeline: Timeline) -> Evidence {
     evidence(Level::Tracepoints, of_cpu, None)
 }
 
-/// Each gap (start, length) is whose the evidence must name.
+/// Asserts the cause that the evidence names for each gap (start, length, cause).
 #[track_caller]
 fn told(evidence: &Evidence, of: &[(u64, u64, &str)]) {
     let gaps = gaps(&of.iter().map(|(start, ns, _)| (*start, *ns)).collect::<Vec<_>>());
@@ -63,7 +63,7 @@ fn told(evidence: &Evidence, of: &[(u64, u64, &str)]) {
 
 #[test]
 fn nested_events_are_taken_out_of_what_they_interrupt() {
-    // A soft interrupt of 9 us, of which a device takes 5.
+    // A soft interrupt of 9 us; a device's interrupt takes 5 of them.
     let nested = [
         (101_100, enter(Softirq, "RCU")),
         (103_100, enter(Interrupt, "eth0 (interrupt 9)")),
@@ -221,8 +221,8 @@ fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
         let before = shares(&of);
         assert_eq!(before.by_cause, BTreeMap::from([(Timer, 1.0)]));
         assert_eq!((before.gaps, before.beside), (1, 0.5));
-        // There is none: then nobody has them, and no hypervisor is named for it. A gap that no
-        // event touches is another matter.
+        // Without such a gap their cause is unknown, and no hypervisor is blamed. A gap that no
+        // event touches is the hypervisor's.
         for (of, outside) in [(&of[1..], 0.0), (&[(30_000, 4_000)], 1.0)] {
             let shares = shares(of);
             assert_eq!(shares.by_cause, BTreeMap::from([(Cause::Unattributed, 1.0)]));
@@ -247,7 +247,7 @@ fn how_much_may_lie_beside_an_interrupt_is_a_matter_of_the_machine() {
         let shares = evidence.shares(0, &gaps, &found);
         let sum: f64 = shares.by_cause.values().sum();
         assert!((sum - 1.0).abs() < 1e-12, "{shares:?}");
-        // What nobody has is not counted twice; the handler has its own time.
+        // Time without a cause is not counted twice; the handler has its own time.
         let (beside, timer) = if cause == Timer { (19.0 / 22.0, 1.0) } else { (0.0, 3.0 / 22.0) };
         assert_eq!((shares.beside, shares.by_cause[&Timer]), (beside, timer));
     }
