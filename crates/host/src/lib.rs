@@ -100,9 +100,9 @@ impl Host {
     pub fn read(root: &Root) -> Host {
         let outside = root.outside();
         let mut cpu = cpu::read(root, &outside);
-        let cache = cache::read(root, &outside, &cpu);
-        cpu.settle(root, &cache);
+        let mut cache = cache::read(root, &outside, &cpu);
         let kernel = kernel::read(root, &outside);
+        cpu.settle(root, &outside, &mut cache, kernel.virtualisation.is_guest == Some(true));
         let memory = memory::read(root, &outside);
         let net = net::read(root, &outside);
         let block = block::read(root);

@@ -1,5 +1,6 @@
 //! What the reader obtains from elsewhere than files below `/proc` and `/sys`.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::net::ToldLink;
@@ -15,6 +16,8 @@ pub struct Outside {
     pub arch: Option<String>,
     /// CPUID leaves of the first CPU; empty on Arm and if not requested.
     pub cpuid: Vec<CpuidLeaf>,
+    /// Leaves whose answers differ between the CPUs of a hybrid processor, by CPU; empty on others.
+    pub cpuid_by_cpu: BTreeMap<usize, Vec<CpuidLeaf>>,
     /// CPUs this process may run on, ascending; empty when unknown.
     pub allowed: Vec<usize>,
     /// Effective user id.
@@ -44,10 +47,12 @@ impl Outside {
     pub fn live() -> Outside {
         use metal::clock::{Clock, getres_ns};
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let allowed = metal::place::allowed().unwrap_or_else(|_| allowed_cpus(&status));
         Outside {
             arch: Some(std::env::consts::ARCH.to_string()),
             cpuid: metal::cpuid::leaves(),
-            allowed: allowed_cpus(&status),
+            cpuid_by_cpu: metal::cpuid::by_cpu(&allowed).into_iter().gather(),
+            allowed,
             euid: Some(metal::process::geteuid()),
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
@@ -64,7 +69,8 @@ impl Outside {
 
     /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
     /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
-    /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines:
+    /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment), `cpuid/N` (the same of CPU N, where the
+    /// CPUs differ) and `facts.txt` (`key=value` lines:
     /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`,
     /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`). What does not parse
     /// is left out.
@@ -77,9 +83,14 @@ impl Outside {
             pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_string())
         };
         let number = |key: &str| fact(key)?.parse::<u64>().ok();
+        let leaves_of = |id: usize| {
+            let text = root.read(&format!("cpuid/{id}")).unwrap_or_default();
+            (id, text.lines().filter_map(parse_leaf).collect())
+        };
         Outside {
             arch: fact("arch"),
             cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
+            cpuid_by_cpu: root.numbered("cpuid", "").into_iter().map(leaves_of).gather(),
             allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),
@@ -101,6 +112,13 @@ impl Outside {
     /// The answer to one CPUID question; `None` when it was not asked.
     pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
         self.cpuid.iter().copied().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+    }
+
+    /// What one CPU of a hybrid processor answered to a leaf, subleaf 0; `None` when it was not
+    /// asked.
+    pub fn leaf_of(&self, cpu: usize, leaf: u32) -> Option<CpuidLeaf> {
+        let answers = self.cpuid_by_cpu.get(&cpu)?;
+        answers.iter().copied().find(|answer| (answer.leaf, answer.subleaf) == (leaf, 0))
     }
 }
 

@@ -23,16 +23,47 @@ pub struct Leaf {
 /// and clock rates. Pin first where CPUs differ. Empty on aarch64.
 #[cfg(target_arch = "x86_64")]
 pub fn leaves() -> Vec<Leaf> {
-    x86_64::leaves(|leaf, subleaf| {
-        let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
-        Leaf { leaf, subleaf, eax: answer.eax, ebx: answer.ebx, ecx: answer.ecx, edx: answer.edx }
-    })
+    x86_64::leaves(ask)
 }
 
 /// Empty: aarch64 describes itself in system registers, which the kernel publishes in sysfs.
 #[cfg(target_arch = "aarch64")]
 pub fn leaves() -> Vec<Leaf> {
     Vec::new()
+}
+
+/// Leaves of which each CPU of a hybrid processor has its own answer, by CPU: 1Ah (Intel: type of
+/// core), 80000026h (AMD: type of core). Empty where the CPUs do not differ by leaf 7 (Intel) or
+/// 80000026h, so that this costs nothing on large servers. A thread that ends afterwards visits the
+/// CPUs, and the caller stays where it may run; a CPU that refuses the thread has no answer.
+#[cfg(target_arch = "x86_64")]
+pub fn by_cpu(cpus: &[usize]) -> Vec<(usize, Vec<Leaf>)> {
+    let own = leaves();
+    let asked = x86_64::differing(&own);
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let visit = |cpu: usize| {
+        crate::place::pin(cpu).ok()?;
+        Some((cpu, asked.iter().map(|&leaf| ask(leaf, 0)).collect()))
+    };
+    std::thread::scope(|scope| {
+        let visitor = std::thread::Builder::new()
+            .spawn_scoped(scope, || cpus.iter().filter_map(|&cpu| visit(cpu)).collect());
+        visitor.ok().and_then(|visitor| visitor.join().ok()).unwrap_or_default()
+    })
+}
+
+/// Empty: the kernel publishes each CPU's registers in sysfs.
+#[cfg(target_arch = "aarch64")]
+pub fn by_cpu(_: &[usize]) -> Vec<(usize, Vec<Leaf>)> {
+    Vec::new()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ask(leaf: u32, subleaf: u32) -> Leaf {
+    let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
+    Leaf { leaf, subleaf, eax: answer.eax, ebx: answer.ebx, ecx: answer.ecx, edx: answer.edx }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -59,6 +90,17 @@ mod x86_64 {
         }
         range(&ask, &mut leaves, EXTENDED, LAST_EXTENDED);
         leaves
+    }
+
+    /// The leaves that a processor answers differently on its CPUs, by the bits that say so: EDX
+    /// bit 15 of leaf 7 (hybrid), EAX bit 30 of 80000026h (types of core differ).
+    pub(super) fn differing(leaves: &[Leaf]) -> Vec<u32> {
+        let marks = [(7, 0x1a, 15, true), (0x8000_0026, 0x8000_0026, 30, false)];
+        let is_set = |&&(marked, _, bit, in_edx): &&(u32, u32, u32, bool)| {
+            let found = leaves.iter().find(|one| (one.leaf, one.subleaf) == (marked, 0));
+            found.is_some_and(|one| (if in_edx { one.edx } else { one.eax }) >> bit & 1 == 1)
+        };
+        marks.iter().filter(is_set).map(|mark| mark.1).collect()
     }
 
     /// The leaves from `first` to the highest that it claims, at most `last`.
@@ -152,6 +194,20 @@ mod tests {
             };
             Leaf { leaf, subleaf, eax, ebx: 0, ecx, edx: 0 }
         }
+    }
+
+    #[test]
+    fn only_a_processor_that_says_so_is_asked_on_each_cpu() {
+        let one = |leaf, eax, edx| Leaf { leaf, subleaf: 0, eax, ebx: 0, ecx: 0, edx };
+        let differing = x86_64::differing;
+        assert_eq!(differing(&[one(7, 0, 1 << 15), one(0x1a, 0x2000_0001, 0)]), [0x1a]);
+        assert_eq!(differing(&[one(0x8000_0026, 1 << 30, 0)]), [0x8000_0026]);
+        assert!(differing(&[one(7, 1 << 15, 0), one(0x8000_0026, 0, 1 << 30)]).is_empty());
+        let before = crate::place::allowed().unwrap();
+        for (cpu, answers) in by_cpu(&before) {
+            assert!(before.contains(&cpu) && !answers.is_empty());
+        }
+        assert_eq!(crate::place::allowed().unwrap(), before);
     }
 
     #[test]

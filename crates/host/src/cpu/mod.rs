@@ -4,7 +4,9 @@ mod arm;
 mod core;
 mod frequency;
 mod guess;
+mod kinds;
 mod model;
+mod table;
 mod topology;
 
 use record::order::Gather;
@@ -55,7 +57,8 @@ pub struct Cpu {
     pub midr: Option<u64>,
     /// Which core this is, and how sure that is.
     pub microarchitecture: Microarchitecture,
-    /// One element per kind of core; exactly one on a machine that is not hybrid.
+    /// One element per design and strength of core, strongest first; exactly one on a machine
+    /// that is not hybrid.
     pub classes: Vec<CpuClass>,
     /// Every CPU that is present, in ascending order of number; offline ones included.
     pub cpus: Vec<LogicalCpu>,
@@ -78,6 +81,9 @@ pub struct Cpu {
     pub idle_driver: Option<String>,
     /// Idle states of the first online CPU, shallowest first.
     pub idle_states: Vec<IdleState>,
+    /// What the machine says of its CPUs and plumb does not believe, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One CPU as the scheduler counts them.
@@ -121,7 +127,7 @@ pub enum CoreKind {
     Uniform,
     /// Big core.
     Performance,
-    /// Neither the biggest nor the smallest (three-cluster Arm designs).
+    /// Neither the biggest nor the smallest (Arm chips of three or four designs).
     Middle,
     /// Small core.
     Efficiency,
@@ -217,9 +223,9 @@ pub enum Distance {
 
 /// Everything but the caches; [`Cpu::settle`] adds that.
 pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
-    let info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
+    let mut info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
     let arch = arch(outside, &info);
-    let mut cpus = topology::cpus(root, outside, &info);
+    let mut cpus = topology::cpus(root, outside, &mut info);
     frequency::fill(root, &info, &mut cpus);
     if arch == Arch::Aarch64 {
         arm::fill_midr(root, &info, &mut cpus);
@@ -258,6 +264,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         smt_active: topology::smt_active(root, &cpus),
         idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
         idle_states: frequency::idle_states(root, &cpus),
+        notes: Vec::new(),
         flags,
         cpus,
     }
@@ -273,6 +280,28 @@ fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
     }
 }
 
+impl LogicalCpu {
+    /// A CPU that does not run: nothing else is known of it.
+    fn offline(id: usize) -> LogicalCpu {
+        LogicalCpu {
+            id,
+            online: false,
+            allowed: false,
+            core: None,
+            package: None,
+            die: None,
+            cluster: None,
+            node: None,
+            smt_siblings: Vec::new(),
+            llc_group: None,
+            kind: CoreKind::Uniform,
+            capacity: None,
+            midr: None,
+            frequency: Frequency::default(),
+        }
+    }
+}
+
 impl Cpu {
     /// The design of a CPU's core.
     pub fn core_of(&self, cpu: usize) -> Core {
@@ -280,15 +309,36 @@ impl Cpu {
         class.map_or(self.microarchitecture.core, |class| class.core)
     }
 
-    /// Adds the facts about caches: last-level groups, the core design, classes of CPUs.
-    pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
+    /// Adds the facts about caches: sockets, last-level groups, the core design, classes of CPUs.
+    pub(super) fn settle(
+        &mut self,
+        root: &Root,
+        outside: &Outside,
+        caches: &mut Caches,
+        is_guest: bool,
+    ) {
+        topology::join_packages(self, caches, is_guest);
         topology::fill_llc(&mut self.cpus, caches);
-        let kinds = topology::kinds(root, self);
-        for cpu in &mut self.cpus {
-            cpu.kind = kinds.get(&cpu.id).copied().unwrap_or(CoreKind::Uniform);
+        match self.arch {
+            Arch::X86_64 => {
+                let is_guest = is_guest || self.has("hypervisor");
+                self.microarchitecture = guess::x86_guess(self, caches, is_guest);
+                kinds::fill(root, outside, self, caches);
+            }
+            Arch::Aarch64 => {
+                kinds::fill(root, outside, self, caches);
+                self.microarchitecture = guess::arm_guess(self);
+            }
         }
-        self.microarchitecture = guess::guess(self, caches);
-        self.classes = topology::classes(self);
+        // The headline is of the strongest cores: those that are measured by default.
+        if let Some(strongest) = self.classes.first() {
+            self.microarchitecture.core = strongest.core;
+            let is_named = strongest.core != Core::Unknown && self.arch == Arch::Aarch64;
+            self.model_name = match is_named {
+                true => Some(strongest.core.name().to_string()),
+                false => self.model_name.take(),
+            };
+        }
     }
 
     /// One CPU by number.

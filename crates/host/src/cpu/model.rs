@@ -13,11 +13,17 @@ pub(super) struct CpuInfo {
     /// last blank line (old Arm kernels) belong to no processor and are kept in `common`.
     processors: BTreeMap<usize, BTreeMap<String, String>>,
     common: BTreeMap<String, String>,
+    /// The numbers are not the kernel's: LXCFS counts a container's CPUs from 0.
+    is_renumbered: bool,
 }
 
 /// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
-    let mut info = CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new() };
+    let mut info = CpuInfo {
+        processors: BTreeMap::new(),
+        common: BTreeMap::new(),
+        is_renumbered: false,
+    };
     let mut current: Option<usize> = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else {
@@ -43,9 +49,24 @@ impl CpuInfo {
         self.processors.keys().copied().collect()
     }
 
-    /// A field of one processor.
-    pub(super) fn of(&self, id: usize, name: &str) -> Option<&str> {
-        self.processors.get(&id)?.get(name).map(String::as_str)
+    /// Compares its numbers with the CPUs that the kernel lets this process run on.
+    pub(super) fn check_numbers(&mut self, allowed: &[usize]) {
+        let is_listed = |id| self.processors.contains_key(id);
+        self.is_renumbered = !self.processors.is_empty() && !allowed.iter().all(is_listed);
+    }
+
+    /// A field of one processor; of the first one for all where the numbers are not the kernel's.
+    pub(super) fn field(&self, id: usize, name: &str) -> Option<&str> {
+        let fields = match self.is_renumbered {
+            true => self.processors.values().next(),
+            false => self.processors.get(&id),
+        };
+        fields?.get(name).map(String::as_str)
+    }
+
+    /// A field that differs between processors, such as a core's number.
+    pub(super) fn own_field(&self, id: usize, name: &str) -> Option<&str> {
+        self.field(id, name).filter(|_| !self.is_renumbered)
     }
 
     /// A field of the first processor that has it, not empty and not `unknown`.
@@ -153,7 +174,7 @@ mod tests {
         let info =
             parse("processor\t: 0\nmodel\t\t: 1\n\nprocessor\t: 1030\nmodel : 2\n\nHardware : X\n");
         assert_eq!(info.ids(), [0, 1030]);
-        assert_eq!(info.of(1030, "model"), Some("2"));
+        assert_eq!(info.field(1030, "model"), Some("2"));
         assert_eq!(info.first_number("model"), Some(1));
         assert_eq!(info.first("Hardware").as_deref(), Some("X"));
     }
