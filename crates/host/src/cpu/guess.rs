@@ -54,9 +54,8 @@ pub(super) fn x86_guess(cpu: &Cpu, caches: &Caches, is_guest: bool) -> Microarch
     // No virtual machine runs on the last processors of family 15.
     let family = cpu.family.filter(|&family| !(is_guest && family == 15));
     let row = cpu.vendor.as_deref().zip(family).zip(cpu.model);
-    let row = row.and_then(|((vendor, family), model)| {
-        table::model(vendor, family, model, cpu.stepping)
-    });
+    let row =
+        row.and_then(|((vendor, family), model)| table::model(vendor, family, model, cpu.stepping));
     let (by_model, platform) = row.map_or((None, None), |row| (Some(row.core), row.platform));
     let may_be_masked = is_guest && cpu.family.is_none_or(|one| MASKED_FAMILIES.contains(&one));
     let (by_features, mut evidence) = match by_model.is_some() || may_be_masked {
@@ -113,9 +112,7 @@ pub(super) fn arm_guess(cpu: &Cpu) -> Microarchitecture {
 fn exceeds(cpu: &Cpu, by_features: Core, by_model: Core) -> bool {
     let small = Core::Bonnell..=Core::ArcticWolf;
     match (small.contains(&by_features), small.contains(&by_model)) {
-        _ if (Core::KnightsLanding..=Core::KnightsMill).contains(&by_model) => {
-            cpu.has("avx512bw")
-        }
+        _ if (Core::KnightsLanding..=Core::KnightsMill).contains(&by_model) => cpu.has("avx512bw"),
         (false, true) => cpu.has("avx512f"),
         (true, false) => false,
         _ => by_features > by_model,

@@ -101,9 +101,8 @@ fn cuts(cpus: &[&LogicalCpu], value: &dyn Fn(&LogicalCpu) -> u64) -> Vec<(f64, u
 /// Big cores, small ones, and small ones without a last-level cache.
 fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec<Group> {
     let model = cpu.vendor.as_deref().zip(cpu.family).zip(cpu.model);
-    let model = model.and_then(|((vendor, family), model)| {
-        table::model(vendor, family, model, cpu.stepping)
-    });
+    let model = model
+        .and_then(|((vendor, family), model)| table::model(vendor, family, model, cpu.stepping));
     let designs = model.map(|model| model.small).unwrap_or_default();
     let all: Vec<&LogicalCpu> = online(cpu).collect();
     let (by_kernel, low_power) = by_kernel(root);

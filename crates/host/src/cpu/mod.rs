@@ -1,6 +1,8 @@
 //! The processor: model, features, topology, clock.
 
 mod arm;
+#[cfg(test)]
+mod cases;
 mod core;
 mod frequency;
 mod guess;
@@ -87,7 +89,7 @@ pub struct Cpu {
 }
 
 /// One CPU as the scheduler counts them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogicalCpu {
     /// The kernel's number.
     pub id: usize,
@@ -120,10 +122,11 @@ pub struct LogicalCpu {
 }
 
 /// Kind of core on a hybrid machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreKind {
     /// All cores of this machine are alike.
+    #[default]
     Uniform,
     /// Big core.
     Performance,
@@ -280,28 +283,6 @@ fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
     }
 }
 
-impl LogicalCpu {
-    /// A CPU that does not run: nothing else is known of it.
-    fn offline(id: usize) -> LogicalCpu {
-        LogicalCpu {
-            id,
-            online: false,
-            allowed: false,
-            core: None,
-            package: None,
-            die: None,
-            cluster: None,
-            node: None,
-            smt_siblings: Vec::new(),
-            llc_group: None,
-            kind: CoreKind::Uniform,
-            capacity: None,
-            midr: None,
-            frequency: Frequency::default(),
-        }
-    }
-}
-
 impl Cpu {
     /// The design of a CPU's core.
     pub fn core_of(&self, cpu: usize) -> Core {
@@ -331,13 +312,11 @@ impl Cpu {
             }
         }
         // The headline is of the strongest cores: those that are measured by default.
-        if let Some(strongest) = self.classes.first() {
-            self.microarchitecture.core = strongest.core;
-            let is_named = strongest.core != Core::Unknown && self.arch == Arch::Aarch64;
-            self.model_name = match is_named {
-                true => Some(strongest.core.name().to_string()),
-                false => self.model_name.take(),
-            };
+        if let Some(strongest) = self.classes.first().map(|class| class.core) {
+            self.microarchitecture.core = strongest;
+            if self.arch == Arch::Aarch64 && strongest != Core::Unknown {
+                self.model_name = Some(strongest.name().to_string());
+            }
         }
     }
 

@@ -19,11 +19,8 @@ pub(super) struct CpuInfo {
 
 /// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
-    let mut info = CpuInfo {
-        processors: BTreeMap::new(),
-        common: BTreeMap::new(),
-        is_renumbered: false,
-    };
+    let mut info =
+        CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new(), is_renumbered: false };
     let mut current: Option<usize> = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else {

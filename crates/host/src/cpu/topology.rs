@@ -23,11 +23,11 @@ pub(super) fn cpus(root: &Root, outside: &Outside, info: &mut CpuInfo) -> Vec<Lo
     info.check_numbers(&usable);
     present
         .into_iter()
+        // The kernel forgets where a CPU is that it takes off line; what a file still has is no
+        // socket or core of this machine.
         .map(|id| match is_in(&online, id) {
             true => LogicalCpu { allowed: allowed(id), ..one(root, info, &nodes, id) },
-            // The kernel forgets where a CPU is that it takes off line; what a file still has is
-            // no socket or core of this machine.
-            false => LogicalCpu { allowed: allowed(id), ..LogicalCpu::offline(id) },
+            false => LogicalCpu { id, allowed: allowed(id), ..LogicalCpu::default() },
         })
         .collect()
 }
@@ -71,6 +71,7 @@ fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -
     let from_info = |name: &str| info.own_field(id, name)?.parse().ok();
     let siblings = |name: &str| root.cpus(&format!("{DIR}/cpu{id}/topology/{name}"));
     LogicalCpu {
+        id,
         online: true,
         core: topology("core_id").or_else(|| from_info("core id")),
         package: topology("physical_package_id").or_else(|| from_info("physical id")),
@@ -81,7 +82,7 @@ fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -
             .or_else(|| siblings("thread_siblings_list"))
             .unwrap_or_default(),
         capacity: root.number(&format!("{DIR}/cpu{id}/cpu_capacity")).filter(|&value| value > 0),
-        ..LogicalCpu::offline(id)
+        ..LogicalCpu::default()
     }
 }
 
@@ -142,8 +143,7 @@ pub(super) fn join_packages(cpu: &mut Cpu, caches: &mut Caches, is_guest: bool) 
     let are_small = |packages: &BTreeSet<i64>| {
         packages.iter().all(|package| members[package].len() <= CLUSTER_CPUS_MAX)
     };
-    let are_clusters =
-        |packages: &BTreeSet<i64>| cpu.arch == Arch::Aarch64 && are_small(packages);
+    let are_clusters = |packages: &BTreeSet<i64>| cpu.arch == Arch::Aarch64 && are_small(packages);
     let mut joined: Vec<BTreeSet<i64>> =
         nodes.into_values().filter(|packages| is_guest || are_clusters(packages)).collect();
     for group in caches.levels.iter().flat_map(|cache| &cache.shared_by) {
@@ -196,117 +196,5 @@ fn join_caches(
         others.sort_unstable();
         cache.sharers = others.iter().map(Vec::len).max().unwrap_or(1);
         cache.shared_by = others;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Host, Root, format_cpus};
-
-    const CPU: &str = "sys/devices/system/cpu";
-
-    /// CPUs that this process may use, by the lists of /sys and the affinity mask.
-    fn usable(online: &str, possible: &str, allowed: &str, more: &str) -> String {
-        let host = Host::read(&Root::tree(&format!(
-            "== {CPU}/online\n{online}\n== {CPU}/present\n{possible}\n== {CPU}/possible\n{possible}\n\
-             == facts.txt\nallowed={allowed}\n{more}"
-        )));
-        format_cpus(&host.cpu.usable())
-    }
-
-    #[test]
-    fn the_affinity_mask_beats_the_list_of_online_cpus() {
-        for (online, possible, allowed, expected) in [
-            // LXCFS: one CPU shown as 0, four renumbered, none in common.
-            ("0", "0-31", "24", "24"),
-            ("0-3", "0-31", "2-5", "2-5"),
-            ("0-1", "0-63", "8-11,40-43", "8-11,40-43"),
-            ("0-3", "0-3", "2-5", "2-5"),
-            // A mask of all CPUs: half are off, or none is there yet.
-            ("0-3", "0-7", "0-7", "0-3"),
-            ("0-3", "0-127", "0-127", "0-3"),
-            // The width of the kernel's set.
-            ("0-7", "0-7", "0-8191", "0-7"),
-            ("0-7", "0-7", "4-8191", "4-7"),
-            ("0-7", "0-7", "2-3", "2-3"),
-        ] {
-            assert_eq!(usable(online, possible, allowed, ""), expected, "{online} and {allowed}");
-        }
-        // LXCFS shows fewer CPUs than the mask by a quota; each says itself that it runs.
-        let run = format!("== {CPU}/cpu{{1-5}}/online\n1\n== {CPU}/cpu{{6-7}}/online\n0\n");
-        assert_eq!(usable("0", "0-7", "0-7", &run), "0-5");
-    }
-
-    #[test]
-    fn renumbered_processors_say_nothing_of_places() {
-        let host = Host::read(&Root::tree(&format!(
-            "== {CPU}/online\n0-1\n== {CPU}/present\n0-7\n== facts.txt\nallowed=4-5\n\
-             == proc/cpuinfo\nprocessor : 0\ncpu MHz : 2000.000\nphysical id : 1\n\n\
-             processor : 1\ncpu MHz : 2000.000\nphysical id : 1\n"
-        )));
-        let cpu = host.cpu.cpu(5).expect("the mask has it");
-        assert_eq!((cpu.package, cpu.frequency.current_hz), (None, Some(2_000_000_000)));
-    }
-
-    #[test]
-    fn a_cpu_that_is_off_is_in_no_socket() {
-        let tree = format!(
-            "== {CPU}/online\n0-1\n== {CPU}/present\n0-3\n== facts.txt\nallowed=0-1\n\
-             =* {CPU}/cpu{{0-3}}/topology/physical_package_id\n0\n0\n1\n1\n"
-        );
-        let cpu = Host::read(&Root::tree(&tree)).cpu;
-        assert_eq!((cpu.cpus.len(), cpu.packages(), cpu.cpus[3].package), (4, Some(1), None));
-    }
-
-    /// CPUs with the ids of their packages, in memory nodes of `per_node` CPUs, with a last-level
-    /// cache of each list.
-    fn packages(ids: &[usize], per_node: usize, llc: &[&str], more: &str) -> Host {
-        let mut tree = format!("== {CPU}/online\n0-{}\n{more}", ids.len() - 1);
-        for (cpu, id) in ids.iter().enumerate() {
-            tree += &format!("== {CPU}/cpu{cpu}/topology/physical_package_id\n{id}\n");
-            let node = format!("sys/devices/system/node/node{}", cpu / per_node);
-            let (first, last) = (cpu / per_node * per_node, (cpu / per_node + 1) * per_node - 1);
-            tree += &format!("== {node}/cpulist\n{first}-{last}\n");
-        }
-        for group in llc {
-            let dir = format!("{CPU}/cpu{{{group}}}/cache/index3");
-            tree += &format!("== {dir}/level\n3\n== {dir}/type\nUnified\n== {dir}/size\n16384K\n");
-            tree += &format!("== {dir}/shared_cpu_list\n{group}\n");
-        }
-        Host::read(&Root::tree(&tree))
-    }
-
-    #[test]
-    fn clusters_of_arm_cores_are_no_sockets() {
-        let arm = "== facts.txt\narch=aarch64\n";
-        let clusters = [0, 0, 0, 0, 1, 1, 2, 2];
-        for llc in [&["0-7"][..], &[]] {
-            let cpu = packages(&clusters, 8, llc, arm).cpu;
-            assert_eq!((cpu.packages(), cpu.cpus[5].cluster, cpu.notes.len()), (Some(1), Some(1), 1));
-        }
-        // Two sockets with memory of their own, and two large ones on a board without.
-        assert_eq!(packages(&clusters[..6], 4, &[], arm).cpu.packages(), Some(2));
-        let large: Vec<usize> = (0..64).map(|cpu| cpu / 32).collect();
-        assert_eq!(packages(&large, 64, &[], arm).cpu.packages(), Some(2));
-        // On other machines packages are sockets, unless one cache serves them.
-        let x86 = "== facts.txt\narch=x86_64\n";
-        assert_eq!(packages(&clusters, 8, &[], x86).cpu.packages(), Some(3));
-        assert_eq!(packages(&clusters, 8, &["0-7"], x86).cpu.packages(), Some(1));
-    }
-
-    #[test]
-    fn sockets_of_a_guest_without_memory_of_their_own_are_one() {
-        let guest = "== facts.txt\narch=x86_64\n== proc/cpuinfo\nprocessor : 0\nflags : hypervisor\n\
-            == cpuid.txt\n1 0 606a6 0 fffa3203 1f8bfbff\n40000000 0 40000001 4b4d564b 564b4d56 4d\n";
-        let each = packages(&[0, 1, 2, 3], 4, &["0", "1", "2", "3"], guest);
-        let one = packages(&[0, 0, 0, 0], 4, &["0-3"], guest);
-        assert_eq!((each.cpu.packages(), one.cpu.packages()), (Some(1), Some(1)));
-        assert_eq!((each.cpu.notes.len(), one.cpu.notes.len()), (1, 0));
-        assert_eq!(each.cache, one.cache);
-        assert_eq!(each.cpu.distance(0, 3), one.cpu.distance(0, 3));
-        let pairs = packages(&[0, 0, 1, 1], 4, &["0-1", "2-3"], guest);
-        assert_eq!((pairs.cpu.packages(), pairs.cache), (Some(1), one.cache));
-        let honest = packages(&[0, 0, 1, 1], 2, &["0-1", "2-3"], guest).cpu;
-        assert_eq!((honest.packages(), honest.notes.len()), (Some(2), 0));
     }
 }
