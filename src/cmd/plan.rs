@@ -6,6 +6,7 @@ use crate::cmd::run::duration;
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
+use host::Core;
 use record::case::Case;
 use record::event::{PlannedExperiment, Prediction};
 use record::key::CaseId;
@@ -235,11 +236,16 @@ fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
 
 fn site_text(setup: &Setup) -> String {
     let host = &setup.site.host;
+    let measuring = setup.site.cpus.first().copied().unwrap_or(0);
+    let core = match host.cpu.core_of(measuring) {
+        Core::Unknown => "an unknown core",
+        core => core.name(),
+    };
+    let notes: String = host.cpu.notes.iter().map(|note| format!("\n  note: {note}")).collect();
     format!(
-        "{}, {} CPUs (measuring on CPU {}), uses at most {} of memory",
+        "{}, {} CPUs (measuring on CPU {measuring}, {core}), uses at most {} of memory{notes}",
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         setup.site.cpus.len(),
-        setup.site.cpus.first().copied().unwrap_or(0),
         render_bytes(setup.site.memory_bytes as f64),
     )
 }

@@ -358,7 +358,7 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
 /// clients (T. Downs, *Ice Lake AVX-512 Downclocking*, 2020; published runs of Cannon Lake).
 fn holds_its_clock(core: Core) -> bool {
     use Core::*;
-    matches!(core, Zen4 | Zen5 | PalmCove | WillowCove | CypressCove)
+    matches!(core, Zen4 | Zen4c | Zen5 | Zen5c | PalmCove | WillowCove | CypressCove)
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.

@@ -103,7 +103,8 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
 pub fn in_a_line(run: &Run) -> String {
     let facts = Facts(&run.header.host);
     let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
-    let core = facts.text("/cpu/microarchitecture/name").map(|name| format!(" ({name})"));
+    let core = facts.design(run.header.cpus.first()).filter(|name| Some(name) != model.as_ref());
+    let core = core.map(|name| format!(" ({name})"));
     let cpus = facts.list("/cpu/cpus").iter().filter(|cpu| cpu["online"] == true).count();
     let hypervisor = facts.text("/kernel/virtualisation/hypervisor");
     let guest = facts.0.pointer("/kernel/virtualisation/is_guest") == Some(&Value::Bool(true));
@@ -185,6 +186,32 @@ impl Facts<'_> {
     fn list(&self, pointer: &str) -> &[Value] {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
+
+    /// The core design of a CPU, which is that of its class; of the strongest cores without one.
+    fn design(&self, cpu: Option<&usize>) -> Option<String> {
+        let holds = |class: &&Value| {
+            let mut cpus = class["cpus"].as_array().into_iter().flatten();
+            cpus.any(|one| one.as_u64() == cpu.map(|cpu| *cpu as u64))
+        };
+        let class = self.list("/cpu/classes").iter().find(holds);
+        let core = class.and_then(|class| hardware::text(&class["core"]));
+        let name = core.or_else(|| self.text("/cpu/microarchitecture/core"))?;
+        Some(if name == "unknown" { "unknown core".to_owned() } else { name })
+    }
+
+    /// The core designs of all CPUs, with how many there are of each where they are several.
+    fn designs(&self) -> Option<String> {
+        let classes = self.list("/cpu/classes");
+        let text = |class: &Value| {
+            let cpus = class["cpus"].as_array().map_or(0, Vec::len);
+            let core = hardware::text(&class["core"])?;
+            Some(format!("{core} ({})", values::counted(cpus, "CPU")))
+        };
+        match classes {
+            [] | [_] => self.design(None),
+            several => joined(&several.iter().map(text).collect::<Vec<_>>()),
+        }
+    }
 }
 
 fn joined(parts: &[Option<String>]) -> Option<String> {
@@ -195,9 +222,14 @@ fn joined(parts: &[Option<String>]) -> Option<String> {
 fn processor(facts: &Facts) -> Option<String> {
     let cpus = facts.list("/cpu/cpus");
     let online = cpus.iter().filter(|cpu| cpu["online"] == true).count();
-    let packages = distinct(cpus.iter().map(|cpu| &cpu["package"])).len();
-    let count =
-        (online > 0).then(|| format!("{online} CPUs in {}", values::counted(packages, "socket")));
+    // A CPU that is off is in no socket.
+    let running = cpus.iter().filter(|cpu| cpu["online"] == true);
+    let named = running.map(|cpu| &cpu["package"]).filter(|package| !package.is_null());
+    let sockets = match distinct(named).len() {
+        0 => String::new(),
+        packages => format!(" in {}", values::counted(packages, "socket")),
+    };
+    let count = (online > 0).then(|| format!("{}{sockets}", values::counted(online, "CPU")));
     let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
     joined(&[model, count])
 }
@@ -206,11 +238,12 @@ fn details(facts: &Facts) -> Option<String> {
     let labelled = |label: &str, pointer| facts.text(pointer).map(|text| format!("{label} {text}"));
     joined(&[
         facts.text("/cpu/vendor"),
-        facts.text("/cpu/microarchitecture/name"),
+        facts.designs(),
         labelled("family", "/cpu/family"),
         labelled("model", "/cpu/model"),
         labelled("stepping", "/cpu/stepping"),
         labelled("microcode", "/cpu/microcode"),
+        joined(&facts.list("/cpu/notes").iter().map(hardware::text).collect::<Vec<_>>()),
     ])
 }
 
