@@ -243,9 +243,9 @@ fn site_text(setup: &Setup) -> String {
     };
     let notes: String = host.cpu.notes.iter().map(|note| format!("\n  note: {note}")).collect();
     format!(
-        "{}, {} CPUs (measuring on CPU {measuring}, {core}), uses at most {} of memory{notes}",
+        "{}, {} (measuring on CPU {measuring}, {core}), uses at most {} of memory{notes}",
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
-        setup.site.cpus.len(),
+        counted(setup.site.cpus.len(), "CPU"),
         render_bytes(setup.site.memory_bytes as f64),
     )
 }

@@ -93,7 +93,7 @@ fn buffers(site: &Site, core: Core) -> (Range, bool) {
 
 #[rustfmt::skip]
 static BUFFERS: &[(&[Core], Range)] = designs! { range;
-    [Core2] => 6.0, 8.0, 10.0;
+    [Core2 Penryn] => 6.0, 8.0, 10.0;
     [Nehalem Westmere SandyBridge IvyBridge Haswell Broadwell] => 9.0, 10.0, 11.0;
     [SkylakeClient SkylakeServer PalmCove] => 10.0, 11.0, 12.0;
     [SunnyCove WillowCove CypressCove] => 10.0, 12.0, 14.0;
@@ -117,7 +117,7 @@ static BUFFERS: &[(&[Core], Range)] = designs! { range;
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLE, buffers};
+    use super::{BUFFERS, buffers};
     use bench::experiment::fixtures::bare_site;
     use host::Core;
 
@@ -126,7 +126,7 @@ mod tests {
         for core in Core::ALL {
             let (lines, sure) = buffers(&bare_site(), *core);
             assert!(lines.low <= lines.likely && lines.likely <= lines.high);
-            let rows = TABLE.iter().filter(|(cores, _)| cores.contains(core)).count();
+            let rows = BUFFERS.iter().filter(|(cores, _)| cores.contains(core)).count();
             assert_eq!(rows, usize::from(sure), "{}", core.name());
         }
     }
