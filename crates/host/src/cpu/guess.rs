@@ -287,28 +287,4 @@ mod tests {
         assert_eq!(masked.core, Core::Zen4);
         assert!(masked.contradiction.is_some());
     }
-
-    #[test]
-    fn a_real_number_that_no_table_has_is_an_unknown_core() {
-        let wide = "avx avx2 rdseed clflushopt avx512f avx512bw avx512_fp16 amx_tile";
-        for (vendor, family, model) in [
-            ("GenuineIntel", 6, 0xfe),
-            ("GenuineIntel", 19, 7),
-            ("AuthenticAMD", 0x1a, 0xf0),
-            ("AuthenticAMD", 0x1b, 1),
-            ("HygonGenuine", 0x18, 6),
-            ("Shanghai", 7, 0x7b),
-            ("TransmetaCPU", 6, 0x8f),
-        ] {
-            let found = guessed(family, model, vendor, wide, 32, 2048);
-            assert_eq!((found.core, found.by_model), (Core::Unknown, None), "{vendor} {family}");
-        }
-        // A virtual machine of a family that no hypervisor invents.
-        let newer = guessed(0x1b, 1, "AuthenticAMD", "avx512f hypervisor", 32, 1024);
-        assert_eq!(newer.core, Core::Unknown);
-        let phi = "avx avx2 rdseed avx512f avx512cd avx512er avx512pf";
-        assert_eq!(guessed(6, 0x57, "GenuineIntel", phi, 32, 1024).core, Core::KnightsLanding);
-        let brief = guessed(6, 0x57, "GenuineIntel", "avx avx2 avx512f", 32, 1024);
-        assert_eq!((brief.core, brief.contradiction), (Core::KnightsLanding, None));
-    }
 }

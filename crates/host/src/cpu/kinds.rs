@@ -63,6 +63,7 @@ fn arm_groups(cpu: &Cpu, caches: &Caches) -> Vec<Group> {
             most(&|one| one.capacity.map(u64::from)),
             most(&|one| one.frequency.max_hz),
             most(&|one| cache_bytes(caches, 2, one.id)),
+            Reverse(row(cpus).map(|row| row.core)),
         )
     });
     let mut groups = Vec::new();
@@ -98,7 +99,8 @@ fn cuts(cpus: &[&LogicalCpu], value: &dyn Fn(&LogicalCpu) -> u64) -> Vec<(f64, u
     steps.filter(|(factor, _)| *factor > ALIKE).collect()
 }
 
-/// Big cores, small ones, and small ones without a last-level cache.
+/// Big cores, small ones, and the low-power ones, which have no last-level cache, where these are of
+/// another design.
 fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec<Group> {
     let model = cpu.vendor.as_deref().zip(cpu.family).zip(cpu.model);
     let model = model
@@ -107,32 +109,31 @@ fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec
     let all: Vec<&LogicalCpu> = online(cpu).collect();
     let (by_kernel, low_power) = by_kernel(root);
     let guessed = by_caches_and_clocks(cpu, caches, &all, !designs.is_empty());
-    let is_small = |one: &&LogicalCpu| match &by_kernel {
+    let is_small = |one: &LogicalCpu| match &by_kernel {
         Some(small) => small.contains(&one.id),
         None => by_cpuid(outside, one.id).unwrap_or_else(|| guessed.contains(&one.id)),
     };
     let has_third = all.iter().any(|one| cache_bytes(caches, 3, one.id).is_some());
-    let (small, big): (Vec<&LogicalCpu>, Vec<_>) = all.iter().copied().partition(is_small);
-    let is_low = |one: &&LogicalCpu| {
+    let is_low = |one: &LogicalCpu| {
         low_power.contains(&one.id) || has_third && cache_bytes(caches, 3, one.id).is_none()
     };
-    let (low, small): (Vec<&LogicalCpu>, Vec<_>) = small.into_iter().partition(is_low);
-    let (big_kind, small_kind) = match (big.is_empty(), small.is_empty() && low.is_empty()) {
-        (false, false) => (CoreKind::Performance, CoreKind::Efficiency),
-        _ => (CoreKind::Uniform, CoreKind::Uniform),
-    };
-    let design = |core: Option<&Core>| core.copied().unwrap_or_default();
-    let groups = [
-        (cpu.microarchitecture.core, big, big_kind),
-        (design(designs.first()), small, small_kind),
-        (design(designs.last()), low, small_kind),
-    ];
-    let group = |(core, cpus, kind): (Core, Vec<&LogicalCpu>, CoreKind)| Group {
-        core,
-        cpus: cpus.iter().map(|one| one.id).collect(),
-        kind,
-    };
-    groups.into_iter().filter(|(_, cpus, _)| !cpus.is_empty()).map(group).collect()
+    let mut groups: Vec<Group> = Vec::new();
+    for one in &all {
+        let (core, kind) = match (is_small(one), is_low(one)) {
+            (false, _) => (cpu.microarchitecture.core, CoreKind::Performance),
+            (true, false) => (designs.first().copied().unwrap_or_default(), CoreKind::Efficiency),
+            (true, true) => (designs.last().copied().unwrap_or_default(), CoreKind::Efficiency),
+        };
+        match groups.iter_mut().find(|group| (group.core, group.kind) == (core, kind)) {
+            Some(group) => group.cpus.push(one.id),
+            None => groups.push(Group { core, cpus: vec![one.id], kind }),
+        }
+    }
+    groups.order_by_key(|group| (group.kind, designs.iter().position(|one| *one == group.core)));
+    if let [only] = groups.as_mut_slice() {
+        only.kind = CoreKind::Uniform;
+    }
+    groups
 }
 
 /// Small CPUs, where the kernel has a PMU or a type for each kind, and of them the low-power ones.

@@ -13,14 +13,14 @@ pub(super) struct CpuInfo {
     /// last blank line (old Arm kernels) belong to no processor and are kept in `common`.
     processors: BTreeMap<usize, BTreeMap<String, String>>,
     common: BTreeMap<String, String>,
-    /// The numbers are not the kernel's: LXCFS counts a container's CPUs from 0.
-    is_renumbered: bool,
+    /// The CPUs that it describes, in order, where it has not the kernel's numbers; else empty.
+    renumbered: Vec<usize>,
 }
 
 /// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
     let mut info =
-        CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new(), is_renumbered: false };
+        CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new(), renumbered: Vec::new() };
     let mut current: Option<usize> = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else {
@@ -46,24 +46,25 @@ impl CpuInfo {
         self.processors.keys().copied().collect()
     }
 
-    /// Compares its numbers with the CPUs that the kernel lets this process run on.
-    pub(super) fn check_numbers(&mut self, allowed: &[usize]) {
-        let is_listed = |id| self.processors.contains_key(id);
-        self.is_renumbered = !self.processors.is_empty() && !allowed.iter().all(is_listed);
+    /// Compares its numbers with the CPUs that the kernel lets this process run on: LXCFS counts
+    /// those of a container from 0.
+    pub(super) fn check_numbers(&mut self, usable: Vec<usize>) {
+        if usable.iter().any(|id| !self.processors.contains_key(id)) {
+            self.renumbered = usable;
+        }
     }
 
-    /// A field of one processor; of the first one for all where the numbers are not the kernel's.
+    /// A field of one processor. Where the numbers are not the kernel's, of the one in the same
+    /// place among those that may be used; of the first, where there are more or fewer of these.
     pub(super) fn field(&self, id: usize, name: &str) -> Option<&str> {
-        let fields = match self.is_renumbered {
-            true => self.processors.values().next(),
-            false => self.processors.get(&id),
+        let fields = match self.renumbered.iter().position(|&one| one == id) {
+            _ if self.renumbered.is_empty() => self.processors.get(&id),
+            Some(place) if self.renumbered.len() == self.processors.len() => {
+                self.processors.values().nth(place)
+            }
+            _ => self.processors.values().next(),
         };
         fields?.get(name).map(String::as_str)
-    }
-
-    /// A field that differs between processors, such as a core's number.
-    pub(super) fn own_field(&self, id: usize, name: &str) -> Option<&str> {
-        self.field(id, name).filter(|_| !self.is_renumbered)
     }
 
     /// A field of the first processor that has it, not empty and not `unknown`.

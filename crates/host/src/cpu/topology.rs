@@ -19,8 +19,7 @@ pub(super) fn cpus(root: &Root, outside: &Outside, info: &mut CpuInfo) -> Vec<Lo
     let nodes = nodes(root);
     // An unknown affinity mask forbids nothing.
     let allowed = |id: usize| outside.allowed.is_empty() || is_in(&outside.allowed, id);
-    let usable: Vec<usize> = online.iter().copied().filter(|id| allowed(*id)).collect();
-    info.check_numbers(&usable);
+    info.check_numbers(online.iter().copied().filter(|id| allowed(*id)).collect());
     present
         .into_iter()
         // The kernel forgets where a CPU is that it takes off line; what a file still has is no
@@ -41,25 +40,23 @@ fn listed(root: &Root, name: &str) -> Option<Vec<usize>> {
 }
 
 /// CPUs that run, ascending. The affinity mask is the kernel's answer and beats the list in a file:
-/// LXCFS binds its own over `online`, with fewer CPUs or with other numbers. A mask of all possible
-/// CPUs restricts nothing, and `Cpus_allowed_list` then names CPUs that do not run: beyond the
-/// list, only those count that say themselves that they run. A mask of more CPUs than are possible
-/// is the width of the kernel's set.
+/// LXCFS binds its own over `online`, with other numbers, so a list without an allowed CPU counts
+/// for nothing. A mask of all possible CPUs restricts nothing, and `Cpus_allowed_list` then names
+/// CPUs that do not run: beyond the list, only those count that say themselves that they run. A
+/// mask of more CPUs than are possible is the width of the kernel's set.
 fn online(root: &Root, outside: &Outside, info: &CpuInfo) -> Vec<usize> {
-    let listed_online = listed(root, "online").unwrap_or_else(|| info.ids());
+    let online = listed(root, "online").unwrap_or_else(|| info.ids());
     let possible = listed(root, "possible").or_else(|| listed(root, "present"));
     let possible = possible.unwrap_or_default();
     let mut mask = outside.allowed.clone();
     if mask.len() > possible.len() && mask.iter().any(|&id| is_in(&possible, id)) {
         mask.retain(|&id| is_in(&possible, id));
     }
-    let says_nothing = !possible.is_empty() && possible.iter().all(|&id| is_in(&mask, id));
-    let is_doubted = says_nothing && !listed_online.is_empty();
-    let says_so = |id: usize| root.flag(&format!("{DIR}/cpu{id}/online")) == Some(true);
-    mask.retain(|&id| !is_in(&listed_online, id) && (!is_doubted || says_so(id)));
-    mask.extend(listed_online);
-    mask.sort_unstable();
-    mask
+    if !possible.is_empty() && possible.iter().all(|&id| is_in(&mask, id)) {
+        let says_so = |id: usize| root.flag(&format!("{DIR}/cpu{id}/online")) == Some(true);
+        mask.retain(|&id| is_in(&online, id) || online.is_empty() || says_so(id));
+    }
+    if mask.iter().all(|&id| is_in(&online, id)) { online } else { mask }
 }
 
 fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -> LogicalCpu {
@@ -68,7 +65,7 @@ fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -
         // -1 (or its unsigned form) is the kernel's "not known".
         number.filter(|&value| value >= 0 && value != i64::from(u16::MAX))
     };
-    let from_info = |name: &str| info.own_field(id, name)?.parse().ok();
+    let from_info = |name: &str| info.field(id, name)?.parse().ok();
     let siblings = |name: &str| root.cpus(&format!("{DIR}/cpu{id}/topology/{name}"));
     LogicalCpu {
         id,
