@@ -75,7 +75,6 @@ impl Outside {
     /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`). What does not parse
     /// is left out.
     pub fn recorded(root: &Root) -> Outside {
-        let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
         let pairs = facts.lines().filter_map(|line| line.split_once('='));
         let fact = |key: &str| {
@@ -83,14 +82,14 @@ impl Outside {
             pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_string())
         };
         let number = |key: &str| fact(key)?.parse::<u64>().ok();
-        let leaves_of = |id: usize| {
-            let text = root.read(&format!("cpuid/{id}")).unwrap_or_default();
-            (id, text.lines().filter_map(parse_leaf).collect())
+        let leaves = |path: &str| -> Vec<CpuidLeaf> {
+            root.read(path).unwrap_or_default().lines().filter_map(parse_leaf).collect()
         };
+        let ids = root.numbered("cpuid", "").into_iter();
         Outside {
             arch: fact("arch"),
-            cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
-            cpuid_by_cpu: root.numbered("cpuid", "").into_iter().map(leaves_of).gather(),
+            cpuid: leaves("cpuid.txt"),
+            cpuid_by_cpu: ids.map(|id| (id, leaves(&format!("cpuid/{id}")))).gather(),
             allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),

@@ -95,12 +95,10 @@ mod x86_64 {
     /// The leaves that a processor answers differently on its CPUs, by the bits that say so: EDX
     /// bit 15 of leaf 7 (hybrid), EAX bit 30 of 80000026h (types of core differ).
     pub(super) fn differing(leaves: &[Leaf]) -> Vec<u32> {
-        let marks = [(7, 0x1a, 15, true), (0x8000_0026, 0x8000_0026, 30, false)];
-        let is_set = |&&(marked, _, bit, in_edx): &&(u32, u32, u32, bool)| {
-            let found = leaves.iter().find(|one| (one.leaf, one.subleaf) == (marked, 0));
-            found.is_some_and(|one| (if in_edx { one.edx } else { one.eax }) >> bit & 1 == 1)
-        };
-        marks.iter().filter(is_set).map(|mark| mark.1).collect()
+        let answer = |leaf| leaves.iter().find(move |one| (one.leaf, one.subleaf) == (leaf, 0));
+        let intel = answer(7).filter(|one| one.edx >> 15 & 1 == 1).map(|_| 0x1a);
+        let amd = answer(0x8000_0026).filter(|one| one.eax >> 30 & 1 == 1).map(|one| one.leaf);
+        intel.into_iter().chain(amd).collect()
     }
 
     /// The leaves from `first` to the highest that it claims, at most `last`.

@@ -11,6 +11,8 @@ fn read(key: &str, root: &Root) -> String {
         "usable" => format_cpus(&cpu.usable()),
         "sockets" => cpu.packages().map_or_else(|| "none".to_owned(), |count| count.to_string()),
         "notes" => cpu.notes.len().to_string(),
+        "vendor" => cpu.vendor.clone().unwrap_or_default(),
+        "platform" => cpu.microarchitecture.platform.clone().unwrap_or_default(),
         "llc" => {
             let caches = host.cache.levels.iter().filter(|cache| cache.level == 3);
             let groups = caches.flat_map(|cache| &cache.shared_by).map(|group| format_cpus(group));

@@ -23,7 +23,7 @@ fn one(root: &Root, info: &CpuInfo, id: usize) -> Frequency {
     let cppc = || nominal().filter(|&mhz| mhz > 0)?.checked_mul(1_000_000);
     // Reading scaling_cur_freq of every CPU sends interrupts and waited 10 ms per CPU before
     // Linux 5.18; /proc/cpuinfo has been read once already.
-    let shown = info.field(id, "cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok());
+    let shown = info.of(id, "cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok());
     let shown = shown.filter(|mhz| mhz.is_finite() && *mhz > 0.0);
     Frequency {
         base_hz: scaled("base_frequency").or_else(cppc),

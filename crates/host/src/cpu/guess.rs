@@ -51,11 +51,8 @@ const MASKED_FAMILIES: [u32; 2] = [6, 15];
 /// only in a virtual machine: without one, a number that no table has is a design that no table has.
 pub(super) fn x86_guess(cpu: &Cpu, caches: &Caches, is_guest: bool) -> Microarchitecture {
     let sizes = sizes(cpu, caches);
-    // No virtual machine runs on the last processors of family 15.
-    let family = cpu.family.filter(|&family| !(is_guest && family == 15));
-    let row = cpu.vendor.as_deref().zip(family).zip(cpu.model);
-    let row =
-        row.and_then(|((vendor, family), model)| table::model(vendor, family, model, cpu.stepping));
+    // No virtual machine runs on a real processor of family 15.
+    let row = table::model_of(cpu).filter(|_| !(is_guest && cpu.family == Some(15)));
     let (by_model, platform) = row.map_or((None, None), |row| (Some(row.core), row.platform));
     let may_be_masked = is_guest && cpu.family.is_none_or(|one| MASKED_FAMILIES.contains(&one));
     let (by_features, mut evidence) = match by_model.is_some() || may_be_masked {

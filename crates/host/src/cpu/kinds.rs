@@ -4,7 +4,7 @@ use record::order::{Gather, InOrder};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::cache::{CacheKind, Caches};
+use super::super::cache::Caches;
 use super::{Arch, Core, CoreKind, Cpu, CpuClass, LogicalCpu, Outside, Root, arm, table};
 
 /// Cores of one design whose capacities or clocks are closer than this are alike: firmware rates
@@ -32,8 +32,7 @@ pub(super) fn fill(root: &Root, outside: &Outside, cpu: &mut Cpu, caches: &Cache
         let fastest = cpus.iter().filter_map(|id| cpu.cpu(*id)?.frequency.max_hz).max();
         CpuClass { kind, core, cpus, max_hz: fastest }
     };
-    let classes: Vec<CpuClass> = groups.into_iter().map(class).collect();
-    cpu.classes = classes;
+    cpu.classes = groups.into_iter().map(class).collect();
 }
 
 fn online(cpu: &Cpu) -> impl Iterator<Item = &LogicalCpu> {
@@ -67,21 +66,19 @@ fn arm_groups(cpu: &Cpu, caches: &Caches) -> Vec<Group> {
         )
     });
     let mut groups = Vec::new();
-    for cpus in designs {
+    for mut cpus in designs {
         let core = row(&cpus).map(|row| row.core).unwrap_or_default();
         // Frequencies alone do not tell cores of one design apart: servers have favoured ones.
-        let capacity = |one: &LogicalCpu| one.capacity.map_or(0, u64::from);
-        let mut cuts = cuts(&cpus, &capacity);
-        cuts.push((0.0, 0));
-        let mut above = u64::MAX;
-        for (_, least) in cuts {
-            let held = cpus.iter().filter(|one| (least..above).contains(&capacity(one)));
-            let cpus: Vec<usize> = held.map(|one| one.id).collect();
-            groups.push(Group { core, cpus, kind: CoreKind::Middle });
-            above = least;
+        let capacity = |one: &LogicalCpu| one.capacity.map(u64::from);
+        let cuts = cuts(&cpus, &capacity).into_iter().map(|(_, least)| least);
+        for least in cuts.chain([0]) {
+            let held = |one: &&LogicalCpu| least == 0 || capacity(one) >= Some(least);
+            let (group, weaker): (Vec<_>, Vec<_>) = cpus.into_iter().partition(held);
+            let ids = group.iter().map(|one| one.id).collect();
+            groups.push(Group { core, cpus: ids, kind: CoreKind::Middle });
+            cpus = weaker;
         }
     }
-    groups.retain(|group| !group.cpus.is_empty());
     if let [only] = groups.as_mut_slice() {
         only.kind = CoreKind::Uniform;
     } else if let [first, .., last] = groups.as_mut_slice() {
@@ -91,10 +88,10 @@ fn arm_groups(cpu: &Cpu, caches: &Caches) -> Vec<Group> {
 }
 
 /// Where values of CPUs fall by more than [`ALIKE`], highest first: the factor, and the least value
-/// above. A CPU without a value (0) is cut off too.
-fn cuts(cpus: &[&LogicalCpu], value: &dyn Fn(&LogicalCpu) -> u64) -> Vec<(f64, u64)> {
-    let distinct: BTreeSet<u64> = cpus.iter().map(|one| value(one)).gather();
-    let values: Vec<u64> = distinct.into_iter().rev().collect();
+/// above. None where a CPU has no value.
+fn cuts(cpus: &[&LogicalCpu], value: &dyn Fn(&LogicalCpu) -> Option<u64>) -> Vec<(f64, u64)> {
+    let values: Option<BTreeSet<u64>> = cpus.iter().map(|one| value(one)).collect();
+    let values: Vec<u64> = values.unwrap_or_default().into_iter().rev().collect();
     let steps = values.windows(2).map(|pair| (pair[0] as f64 / pair[1] as f64, pair[0]));
     steps.filter(|(factor, _)| *factor > ALIKE).collect()
 }
@@ -102,10 +99,7 @@ fn cuts(cpus: &[&LogicalCpu], value: &dyn Fn(&LogicalCpu) -> u64) -> Vec<(f64, u
 /// Big cores, small ones, and the low-power ones, which have no last-level cache, where these are of
 /// another design.
 fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec<Group> {
-    let model = cpu.vendor.as_deref().zip(cpu.family).zip(cpu.model);
-    let model = model
-        .and_then(|((vendor, family), model)| table::model(vendor, family, model, cpu.stepping));
-    let designs = model.map(|model| model.small).unwrap_or_default();
+    let designs = table::model_of(cpu).map(|model| model.small).unwrap_or_default();
     let all: Vec<&LogicalCpu> = online(cpu).collect();
     let (by_kernel, low_power) = by_kernel(root);
     let guessed = by_caches_and_clocks(cpu, caches, &all, !designs.is_empty());
@@ -119,10 +113,10 @@ fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec
     };
     let mut groups: Vec<Group> = Vec::new();
     for one in &all {
-        let (core, kind) = match (is_small(one), is_low(one)) {
-            (false, _) => (cpu.microarchitecture.core, CoreKind::Performance),
-            (true, false) => (designs.first().copied().unwrap_or_default(), CoreKind::Efficiency),
-            (true, true) => (designs.last().copied().unwrap_or_default(), CoreKind::Efficiency),
+        let design = if is_low(one) { designs.last() } else { designs.first() };
+        let (core, kind) = match is_small(one) {
+            false => (cpu.microarchitecture.core, CoreKind::Performance),
+            true => (design.copied().unwrap_or_default(), CoreKind::Efficiency),
         };
         match groups.iter_mut().find(|group| (group.core, group.kind) == (core, kind)) {
             Some(group) => group.cpus.push(one.id),
@@ -138,17 +132,16 @@ fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec
 
 /// Small CPUs, where the kernel has a PMU or a type for each kind, and of them the low-power ones.
 fn by_kernel(root: &Root) -> (Option<BTreeSet<usize>>, BTreeSet<usize>) {
-    let list = |path: &str| -> BTreeSet<usize> {
-        root.cpus(path).unwrap_or_default().into_iter().gather()
+    let list = |paths: &[&str]| -> BTreeSet<usize> {
+        paths.iter().flat_map(|path| root.cpus(path).unwrap_or_default()).gather()
     };
-    let types = "sys/devices/system/cpu/types";
-    let mut small = list("sys/devices/cpu_atom/cpus");
-    small.extend(list(&format!("{types}/intel_atom_0/cpulist")));
-    let low_power = list("sys/devices/cpu_lowpower/cpus");
+    let big =
+        list(&["sys/devices/cpu_core/cpus", "sys/devices/system/cpu/types/intel_core_0/cpulist"]);
+    let mut small =
+        list(&["sys/devices/cpu_atom/cpus", "sys/devices/system/cpu/types/intel_atom_0/cpulist"]);
+    let low_power = list(&["sys/devices/cpu_lowpower/cpus"]);
     small.extend(&low_power);
-    let has_big = !list("sys/devices/cpu_core/cpus").is_empty()
-        || !list(&format!("{types}/intel_core_0/cpulist")).is_empty();
-    ((has_big && !small.is_empty()).then_some(small), low_power)
+    ((!big.is_empty() && !small.is_empty()).then_some(small), low_power)
 }
 
 /// Whether a CPU is small by what it answers itself: leaf 1Ah has Intel's core type in EAX bits
@@ -170,24 +163,19 @@ fn by_caches_and_clocks(
     cpus: &[&LogicalCpu],
     has_small: bool,
 ) -> BTreeSet<usize> {
-    let below = |value: &dyn Fn(&LogicalCpu) -> Option<u64>, factor: f64| {
-        let values: Option<Vec<u64>> = cpus.iter().map(|one| value(one)).collect();
-        values?;
-        let known = |one: &LogicalCpu| value(one).unwrap_or_default();
-        let falls = cuts(cpus, &known).into_iter().filter(|(fall, _)| *fall > factor);
+    let below = |value: &dyn Fn(&LogicalCpu) -> Option<u64>| {
+        let falls = cuts(cpus, value).into_iter();
         let (_, least) = falls.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some(cpus.iter().filter(|one| known(one) < least).map(|one| one.id).gather())
+        let small = cpus.iter().filter(|one| value(one) < Some(least));
+        Some(small.map(|one| one.id).gather())
     };
     let first = |one: &LogicalCpu| cache_bytes(caches, 1, one.id);
-    let by_first = below(&first, 1.0);
+    let by_first = below(&first);
     // Intel's small cores have another first cache than its big ones.
     let is_intel = cpu.vendor.as_deref() == Some("GenuineIntel");
     if by_first.is_some() || !has_small || is_intel && cpus.iter().all(|one| first(one).is_some()) {
         return by_first.unwrap_or_default();
     }
-    let last = |one: &LogicalCpu| {
-        let cache = caches.last(one.id).filter(|cache| cache.kind != CacheKind::Instruction);
-        cache.map(|cache| cache.size_bytes)
-    };
-    below(&|one| one.frequency.max_hz, ALIKE).or_else(|| below(&last, ALIKE)).unwrap_or_default()
+    let last = |one: &LogicalCpu| caches.last(one.id).map(|cache| cache.size_bytes);
+    below(&|one| one.frequency.max_hz).or_else(|| below(&last)).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! Model, features and names: `/proc/cpuinfo` and CPUID.
 
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 use std::collections::BTreeMap;
 
 use super::Outside;
@@ -13,14 +13,11 @@ pub(super) struct CpuInfo {
     /// last blank line (old Arm kernels) belong to no processor and are kept in `common`.
     processors: BTreeMap<usize, BTreeMap<String, String>>,
     common: BTreeMap<String, String>,
-    /// The CPUs that it describes, in order, where it has not the kernel's numbers; else empty.
-    renumbered: Vec<usize>,
 }
 
 /// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
-    let mut info =
-        CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new(), renumbered: Vec::new() };
+    let mut info = CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new() };
     let mut current: Option<usize> = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else {
@@ -46,25 +43,23 @@ impl CpuInfo {
         self.processors.keys().copied().collect()
     }
 
-    /// Compares its numbers with the CPUs that the kernel lets this process run on: LXCFS counts
-    /// those of a container from 0.
-    pub(super) fn check_numbers(&mut self, usable: Vec<usize>) {
-        if usable.iter().any(|id| !self.processors.contains_key(id)) {
-            self.renumbered = usable;
-        }
+    /// A field of one processor.
+    pub(super) fn of(&self, id: usize, name: &str) -> Option<&str> {
+        self.processors.get(&id)?.get(name).map(String::as_str)
     }
 
-    /// A field of one processor. Where the numbers are not the kernel's, of the one in the same
-    /// place among those that may be used; of the first, where there are more or fewer of these.
-    pub(super) fn field(&self, id: usize, name: &str) -> Option<&str> {
-        let fields = match self.renumbered.iter().position(|&one| one == id) {
-            _ if self.renumbered.is_empty() => self.processors.get(&id),
-            Some(place) if self.renumbered.len() == self.processors.len() => {
-                self.processors.values().nth(place)
-            }
-            _ => self.processors.values().next(),
-        };
-        fields?.get(name).map(String::as_str)
+    /// Gives the processors the kernel's numbers where they have others: LXCFS counts those of a
+    /// container from 0. Each is the CPU in its place among those that may be used; where there are
+    /// more or fewer of these, all are as the first.
+    pub(super) fn renumber(&mut self, usable: Vec<usize>) {
+        if usable.iter().all(|id| self.processors.contains_key(id)) {
+            return;
+        }
+        let mut shown: Vec<_> = std::mem::take(&mut self.processors).into_values().collect();
+        if shown.len() != usable.len() {
+            shown = shown.into_iter().take(1).cycle().take(usable.len()).collect();
+        }
+        self.processors = usable.into_iter().zip(shown).gather();
     }
 
     /// A field of the first processor that has it, not empty and not `unknown`.
@@ -172,7 +167,7 @@ mod tests {
         let info =
             parse("processor\t: 0\nmodel\t\t: 1\n\nprocessor\t: 1030\nmodel : 2\n\nHardware : X\n");
         assert_eq!(info.ids(), [0, 1030]);
-        assert_eq!(info.field(1030, "model"), Some("2"));
+        assert_eq!(info.of(1030, "model"), Some("2"));
         assert_eq!(info.first_number("model"), Some(1));
         assert_eq!(info.first("Hardware").as_deref(), Some("X"));
     }

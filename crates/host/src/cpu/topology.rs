@@ -19,7 +19,7 @@ pub(super) fn cpus(root: &Root, outside: &Outside, info: &mut CpuInfo) -> Vec<Lo
     let nodes = nodes(root);
     // An unknown affinity mask forbids nothing.
     let allowed = |id: usize| outside.allowed.is_empty() || is_in(&outside.allowed, id);
-    info.check_numbers(online.iter().copied().filter(|id| allowed(*id)).collect());
+    info.renumber(online.iter().copied().filter(|id| allowed(*id)).collect());
     present
         .into_iter()
         // The kernel forgets where a CPU is that it takes off line; what a file still has is no
@@ -65,7 +65,7 @@ fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -
         // -1 (or its unsigned form) is the kernel's "not known".
         number.filter(|&value| value >= 0 && value != i64::from(u16::MAX))
     };
-    let from_info = |name: &str| info.field(id, name)?.parse().ok();
+    let from_info = |name: &str| info.of(id, name)?.parse().ok();
     let siblings = |name: &str| root.cpus(&format!("{DIR}/cpu{id}/topology/{name}"));
     LogicalCpu {
         id,
@@ -143,11 +143,10 @@ pub(super) fn join_packages(cpu: &mut Cpu, caches: &mut Caches, is_guest: bool) 
     let are_clusters = |packages: &BTreeSet<i64>| cpu.arch == Arch::Aarch64 && are_small(packages);
     let mut joined: Vec<BTreeSet<i64>> =
         nodes.into_values().filter(|packages| is_guest || are_clusters(packages)).collect();
-    for group in caches.levels.iter().flat_map(|cache| &cache.shared_by) {
-        let holds = |ids: &Vec<usize>| ids.iter().any(|id| is_in(group, *id));
-        let served = members.iter().filter(|(_, ids)| holds(ids)).map(|(package, _)| *package);
-        joined.push(served.gather());
-    }
+    let groups = caches.levels.iter().flat_map(|cache| &cache.shared_by);
+    joined.extend(groups.map(|group| {
+        group.iter().filter_map(|id| cpu.cpu(*id)?.package).gather::<BTreeSet<i64>>()
+    }));
     let mut first: BTreeMap<i64, i64> = members.keys().map(|&key| (key, key)).gather();
     for packages in &joined {
         let Some(lowest) = packages.iter().map(|package| first[package]).min() else { continue };
@@ -181,17 +180,16 @@ fn join_caches(
     first: &BTreeMap<i64, i64>,
 ) {
     for cache in caches.levels.iter_mut().filter(|cache| cache.level >= 3) {
-        let is_whole = |group: &Vec<usize>| members.values().any(|ids| ids == group);
-        let (whole, mut others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut cache.shared_by).into_iter().partition(is_whole);
-        let mut of_socket: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (package, ids) in members.iter().filter(|(_, ids)| whole.contains(ids)) {
-            of_socket.entry(first[package]).or_default().extend(ids);
+        for group in &mut cache.shared_by {
+            let Some((package, _)) = members.iter().find(|(_, ids)| *ids == group) else {
+                continue;
+            };
+            let joined = members.iter().filter(|(other, _)| first[other] == first[package]);
+            *group = joined.flat_map(|(_, ids)| ids.iter().copied()).collect();
+            group.sort_unstable();
         }
-        others.extend(of_socket.into_values());
-        others.iter_mut().for_each(|group| group.sort_unstable());
-        others.sort_unstable();
-        cache.sharers = others.iter().map(Vec::len).max().unwrap_or(1);
-        cache.shared_by = others;
+        cache.shared_by.sort_unstable();
+        cache.shared_by.dedup();
+        cache.sharers = cache.shared_by.iter().map(Vec::len).max().unwrap_or(1);
     }
 }

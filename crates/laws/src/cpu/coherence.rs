@@ -251,12 +251,13 @@ fn fabric(site: &Site) -> Fabric {
         return if is_cluster { Fabric::ArmClusters } else { Fabric::ArmMesh };
     }
     let has_tiles = cpu.flags.iter().any(|flag| flag == "amx_tile");
-    match core(site) {
-        core if (Core::Zen..=Core::Zen5c).contains(&core) => Fabric::Complexes,
-        // What carries lines is known of Intel's big cores from the first with an own controller, and
-        // of the small ones that share their rings.
-        core if !(Core::Nehalem..=Core::LionCove).contains(&core)
-            && !(Core::Silvermont..=Core::Skymont).contains(&core) =>
+    let core = core(site);
+    let is_among = |first: Core, last: Core| (first..=last).contains(&core);
+    match core {
+        _ if is_among(Core::Zen, Core::Zen5c) => Fabric::Complexes,
+        // Of other makers, of Intel's before Nehalem and of those that the tables lack nothing is known.
+        _ if !is_among(Core::Nehalem, Core::LionCove)
+            && !is_among(Core::Silvermont, Core::Skymont) =>
         {
             Fabric::Any
         }

@@ -189,28 +189,19 @@ impl Facts<'_> {
 
     /// The core design of a CPU, which is that of its class; of the strongest cores without one.
     fn design(&self, cpu: Option<&usize>) -> Option<String> {
-        let holds = |class: &&Value| {
-            let mut cpus = class["cpus"].as_array().into_iter().flatten();
-            cpus.any(|one| one.as_u64() == cpu.map(|cpu| *cpu as u64))
-        };
+        let number = cpu.map_or(Value::Null, |cpu| Value::from(*cpu));
+        let holds =
+            |class: &&Value| class["cpus"].as_array().is_some_and(|cpus| cpus.contains(&number));
         let class = self.list("/cpu/classes").iter().find(holds);
         let core = class.and_then(|class| hardware::text(&class["core"]));
         let name = core.or_else(|| self.text("/cpu/microarchitecture/core"))?;
         Some(if name == "unknown" { "unknown core".to_owned() } else { name })
     }
 
-    /// The core designs of all CPUs, with how many there are of each where they are several.
+    /// The core designs of all CPUs, strongest first.
     fn designs(&self) -> Option<String> {
-        let classes = self.list("/cpu/classes");
-        let text = |class: &Value| {
-            let cpus = class["cpus"].as_array().map_or(0, Vec::len);
-            let core = hardware::text(&class["core"])?;
-            Some(format!("{core} ({})", values::counted(cpus, "CPU")))
-        };
-        match classes {
-            [] | [_] => self.design(None),
-            several => joined(&several.iter().map(text).collect::<Vec<_>>()),
-        }
+        let cores = self.list("/cpu/classes").iter().map(|class| hardware::text(&class["core"]));
+        joined(&cores.collect::<Vec<_>>()).or_else(|| self.design(None))
     }
 }
 
