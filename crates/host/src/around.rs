@@ -4,123 +4,21 @@ use super::kernel::{Container, Virtualisation};
 use super::{Outside, Root, mountinfo};
 
 const CPUINFO: &str = "proc/cpuinfo";
-const VERSION: &str = "proc/version";
-const RELEASE: &str = "proc/sys/kernel/osrelease";
-const TREE: &str = "proc/device-tree/compatible";
 const TREE_HYPERVISOR: &str = "proc/device-tree/hypervisor/compatible";
 const SYSTEM: &str = "sys/class/dmi/id/sys_vendor";
 const PRODUCT: &str = "sys/class/dmi/id/product_name";
 
-/// A file, what stands in it (`*` at an end is any text), and what it is a mark of.
+/// A row of the table of marks: a file, what stands in it, and whose mark that is.
 type Mark = (&'static str, &'static str, &'static str);
 
-/// Marks of hypervisors that show another one's CPUID leaves to their guests. The marks of this
-/// module are those that systemd (src/basic/virt.c) and virt-what look for, and each maker's own.
-const BEFORE_CPUID: &[Mark] = &[
-    (CPUINFO, "*User Mode Linux*", "User Mode Linux"),
-    ("sys/hypervisor/type", "xen", "Xen"),
-    (PRODUCT, "VirtualBox*", "VirtualBox"),
-    (SYSTEM, "innotek GmbH*", "VirtualBox"),
-    (SYSTEM, "Parallels*", "Parallels"),
-    (PRODUCT, "Parallels*", "Parallels"),
-    (SYSTEM, "Xen", "Xen"),
-    (PRODUCT, "HVM domU*", "Xen"),
-];
-
-/// Names of the vendors in CPUID leaves 40000000h, 40000100h, ….
-const SIGNATURES: &[(&str, &str)] = &[
-    ("KVMKVMKVM", "KVM"),
-    ("Linux KVM Hv", "KVM"),
-    ("VMwareVMware", "VMware"),
-    ("XenVMMXenVMM", "Xen"),
-    ("TCGTCGTCGTCG", "QEMU (emulated)"),
-    ("VBoxVBoxVBox", "VirtualBox"),
-    ("bhyve bhyve", "bhyve"),
-    ("prl hyperv", "Parallels"),
-    ("lrpepyh  vr", "Parallels"),
-    ("Apple VZ", "Apple Virtualization"),
-    ("ACRNACRNACRN", "ACRN"),
-    ("Jailhouse", "Jailhouse"),
-    ("QNXQVMBSQG", "QNX"),
-    ("SRESRESRESRE", "Lockheed Martin SRE"),
-    ("UnisysSpar64", "Unisys s-Par"),
-    ("OpenBSDVMM58", "OpenBSD vmm"),
-    ("___ NVMM ___", "NVMM"),
-    ("HAXMHAXMHAXM", "HAXM"),
-    // Last: KVM, Xen and others show its leaves first, and their own 100h later.
-    ("Microsoft Hv", HYPER_V),
-];
-const HYPER_V: &str = "Hyper-V";
-
-/// Marks where CPUID names none: on Arm, and where it is hidden. Only names that never stand for a
-/// whole physical machine, but for `Amazon EC2`, whose metal instances are left out.
-const AFTER_CPUID: &[Mark] = &[
-    // QEMU's own processor, which no hardware has.
-    (CPUINFO, "*CPU part\t: 0x051*", "QEMU (emulated)"),
-    (TREE_HYPERVISOR, "*linux,kvm*", "KVM"),
-    (TREE_HYPERVISOR, "*xen*", "Xen"),
-    (TREE_HYPERVISOR, "*vmware*", "VMware"),
-    (TREE_HYPERVISOR, "*jailhouse*", "Jailhouse"),
-    (TREE, "*linux,dummy-virt*", "KVM"),
-    (SYSTEM, "QEMU*", "KVM"),
-    (SYSTEM, "Amazon EC2*", "KVM"),
-    (PRODUCT, "Google Compute Engine*", "KVM"),
-    (PRODUCT, "KVM*", "KVM"),
-    (PRODUCT, "OpenStack*", "KVM"),
-    (PRODUCT, "KubeVirt*", "KVM"),
-    (PRODUCT, "RHEV Hypervisor*", "KVM"),
-    (PRODUCT, "oVirt*", "KVM"),
-    (PRODUCT, "AHV*", "KVM"),
-    (PRODUCT, "Droplet*", "KVM"),
-    (PRODUCT, "vServer*", "KVM"),
-    (PRODUCT, "crosvm*", "KVM"),
-    (PRODUCT, "cloud-hypervisor*", "KVM"),
-    (SYSTEM, "VMware*", "VMware"),
-    (PRODUCT, "VMware*", "VMware"),
-    (PRODUCT, "Virtual Machine", HYPER_V),
-    (RELEASE, "*WSL2*", HYPER_V),
-    (RELEASE, "*microsoft-standard*", HYPER_V),
-    (SYSTEM, "Bochs*", "Bochs"),
-    (PRODUCT, "BHYVE*", "bhyve"),
-    (PRODUCT, "Apple Virtualization*", "Apple Virtualization"),
-    ("proc/sysinfo", "*z/VM*", "z/VM"),
-    ("proc/sysinfo", "*KVM/Linux*", "KVM"),
-];
-
-/// Marks of containers; the innermost first. gVisor's version is fixed text (its
-/// pkg/sentry/syscalls/linux/linux64.go): 4.4.0, later 4.19.0-gvisor, with one date.
-const CONTAINERS: &[Mark] = &[
-    (VERSION, "*gvisor*", "gvisor"),
-    (VERSION, "*SMP Sun Jan 10 15:06:54 PST 2016*", "gvisor"),
-    (RELEASE, "*gvisor*", "gvisor"),
-    // CRI-O's containers have Podman's mark too.
-    ("run/secrets/kubernetes.io", "*", "kubernetes"),
-    ("var/run/secrets/kubernetes.io", "*", "kubernetes"),
-    ("run/.containerenv", "*", "podman"),
-    (".dockerenv", "*", "docker"),
-    (".dockerinit", "*", "docker"),
-    (".singularity.d", "*", "apptainer"),
-    (".flatpak-info", "*", "flatpak"),
-    ("dev/.lxc-boot-id", "*", "lxc"),
-    ("dev/.lxc", "*", "lxc"),
-    (RELEASE, "*wsl2*", "wsl2"),
-    (RELEASE, "*microsoft-standard*", "wsl2"),
-    (RELEASE, "*-microsoft", "wsl1"),
-    (VERSION, "*microsoft-standard*", "wsl2"),
-    (VERSION, "*-microsoft *", "wsl1"),
-];
-
-/// Names of control groups that runtimes make, alone or with an end (`docker-1f.scope`).
-const GROUPS: &[(&str, &str)] = &[
-    ("kubepods", "kubernetes"),
-    ("crio", "kubernetes"),
-    ("cri-containerd", "kubernetes"),
-    ("docker", "docker"),
-    ("libpod", "podman"),
-    ("lxc", "lxc"),
-    ("garden", "garden"),
-    ("systemd-nspawn@", "systemd-nspawn"),
-];
+/// The rows of a kind, in their order.
+fn marks(kind: &'static str) -> impl Iterator<Item = Mark> {
+    include_str!("marks.txt").lines().filter_map(move |line| {
+        let mut fields = line.split('|').map(|field| field.trim_matches(' '));
+        let row = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        (row.0 == kind).then_some((row.1, row.2, row.3))
+    })
+}
 
 /// Whether `text` is a pattern's: `*` at its ends stands for any text.
 fn fits(text: &str, pattern: &str) -> bool {
@@ -133,11 +31,12 @@ fn fits(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// The first mark of a table that is there.
-fn marked(root: &Root, marks: &[Mark]) -> Option<&'static str> {
+/// The first mark of a kind that is there.
+fn marked(root: &Root, kind: &'static str) -> Option<&'static str> {
     let text = |path: &str| root.line(path).map(|text| text.trim_matches('\0').to_owned());
-    let is_there = |(path, pattern, _): &&Mark| text(path).is_some_and(|text| fits(&text, pattern));
-    marks.iter().find(is_there).map(|(.., name)| *name)
+    let mut marks = marks(kind);
+    let found = marks.find(|(path, mark, _)| text(path).is_some_and(|text| fits(&text, mark)));
+    found.map(|(.., name)| name)
 }
 
 /// Hypervisor, from CPUID, `/sys/hypervisor`, the device tree and DMI.
@@ -153,9 +52,9 @@ pub(super) fn virtualisation(root: &Root, outside: &Outside) -> Virtualisation {
     };
     // QEMU's way to hand files to a guest.
     let has_qemu = || root.list("proc/device-tree").iter().any(|name| name.contains("fw-cfg"));
-    let hypervisor = marked(root, BEFORE_CPUID)
+    let hypervisor = marked(root, "first")
         .or_else(|| by_cpuid(outside).filter(|_| guest_bit != Some(false)))
-        .or_else(|| marked(root, AFTER_CPUID).filter(|_| !is_metal))
+        .or_else(|| marked(root, "later").filter(|_| !is_metal))
         .or_else(|| has_qemu().then_some("KVM"))
         .map(str::to_owned)
         .or_else(unknown);
@@ -173,92 +72,87 @@ fn flag_of_cpuinfo(root: &Root) -> Option<bool> {
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The best known of the vendors that the leaves name.
+/// The vendor that the leaves name; of several the one that stands first in the table.
 fn by_cpuid(outside: &Outside) -> Option<&'static str> {
     let is_first = |leaf: u32| leaf & 0xffff_00ff == 0x4000_0000;
     let first = outside.cpuid.iter().filter(|leaf| is_first(leaf.leaf) && leaf.subleaf == 0);
-    let ranks = first.filter_map(|leaf| {
+    let vendors = first.map(|leaf| {
         let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_matches(['\0', ' ']);
-        let row = SIGNATURES.iter().find(|(signature, _)| *signature == text)?;
-        Some((row.1 == HYPER_V, leaf.leaf, row.1))
+        String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned()
     });
-    ranks.min().map(|(.., name)| name)
+    let vendors: Vec<String> = vendors.collect();
+    marks("cpuid").find(|(_, mark, _)| vendors.iter().any(|vendor| vendor == mark)).map(|row| row.2)
 }
 
 /// Marks that container runtimes leave. A mark is evidence, not proof: images of virtual machines
 /// are sometimes built from containers and keep `/.dockerenv`.
 pub(super) fn container(root: &Root) -> Container {
-    let found = |(path, pattern, name): &Mark| {
-        let is_there = match *pattern {
+    let stated = |(path, mark, name): Mark| {
+        let is_there = match mark {
             "*" => root.exists(path),
-            _ => root
-                .line(path)
-                .is_some_and(|text| fits(&text.to_lowercase(), &pattern.to_lowercase())),
+            _ => root.line(path).is_some_and(|text| fits(&text.to_lowercase(), mark)),
         };
-        let fact = match *pattern {
+        let fact = match mark {
             "*" => format!("/{path} exists"),
-            _ => format!("/{path} has {}", pattern.trim_matches('*')),
+            _ => format!("/{path} has {}", mark.trim_matches(['*', ' '])),
         };
-        is_there.then(|| ((*name).to_owned(), fact))
+        is_there.then(|| (name.to_owned(), fact))
     };
-    let (system, files) = CONTAINERS.split_at(3);
-    let mut marks: Vec<(String, String)> = system.iter().filter_map(found).collect();
+    let mut found: Vec<(String, String)> = marks("sandbox").filter_map(stated).collect();
     let environ = root.read("proc/1/environ").unwrap_or_default();
-    if let Some(name) = environ.split('\0').find_map(|entry| entry.strip_prefix("container=")) {
-        marks.push((name.to_owned(), format!("init was started with container={name}")));
-    }
+    let name = environ.split('\0').find_map(|entry| entry.strip_prefix("container="));
+    found.extend(
+        name.map(|name| (name.to_owned(), format!("init was started with container={name}"))),
+    );
     for path in ["run/systemd/container", "run/host/container-manager"] {
-        marks.extend(root.line(path).map(|name| (name.clone(), format!("/{path} says {name}"))));
+        found.extend(root.line(path).map(|name| (name.clone(), format!("/{path} says {name}"))));
     }
-    marks.extend(files.iter().filter_map(found));
+    found.extend(marks("container").filter_map(stated));
     // The host of OpenVZ's containers has both.
     let is_openvz = root.exists("proc/vz") && !root.exists("proc/bc");
-    marks.extend(is_openvz.then(|| ("openvz".to_owned(), "/proc/vz without /proc/bc".to_owned())));
-    marks.extend(of_groups(root));
-    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-    // A host has it elsewhere.
-    let is_over = |target: &str| target.starts_with("/proc/") || target.starts_with("/sys/");
-    let lxcfs =
-        mountinfo::mounts(&mounts).find(|one| one.fs == "fuse.lxcfs" && is_over(&one.target));
-    marks.extend(
-        lxcfs.map(|one| ("lxc".to_owned(), format!("LXCFS is mounted over {}", one.target))),
-    );
-    // What only says that there is a container, of no runtime in particular.
-    let named = marks.iter().find(|(name, _)| !["oci", ""].contains(&&**name));
-    let runtime = named.or(marks.first()).map(|(name, _)| name.clone());
-    Container { runtime, evidence: marks.into_iter().map(|(_, fact)| fact).collect() }
+    found.extend(is_openvz.then(|| ("openvz".to_owned(), "/proc/vz without /proc/bc".to_owned())));
+    found.extend(of_groups(root));
+    let over = lxcfs_over(root).into_iter().next();
+    found.extend(over.map(|path| ("lxc".to_owned(), format!("LXCFS is mounted over {path}"))));
+    // `oci` says only that there is a container, of no runtime in particular.
+    let named = found.iter().find(|(name, _)| !["oci", ""].contains(&&**name));
+    let runtime = named.or(found.first()).map(|(name, _)| name.clone());
+    Container { runtime, evidence: found.into_iter().map(|(_, fact)| fact).collect() }
 }
 
-/// The runtimes that made a group above this process.
+/// Files of the kernel over which LXCFS has mounted its own; a host has LXCFS elsewhere.
+pub(super) fn lxcfs_over(root: &Root) -> Vec<String> {
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let is_over = |target: &str| target.starts_with("/proc/") || target.starts_with("/sys/");
+    let lxcfs = mountinfo::mounts(&mounts).filter(|one| one.fs == "fuse.lxcfs");
+    lxcfs.map(|one| one.target).filter(|target| is_over(target)).collect()
+}
+
+/// The runtimes that made a group above this process. The service of a runtime is none of its
+/// containers.
 fn of_groups(root: &Root) -> Vec<(String, String)> {
     let groups = root.read("proc/self/cgroup").unwrap_or_default();
-    let parts = || {
-        groups
-            .lines()
-            .filter_map(|line| line.splitn(3, ':').nth(2))
-            .flat_map(|path| path.split('/'))
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let parts: Vec<&str> = paths.flat_map(|path| path.split('/')).collect();
+    let is_made = |part: &&str, mark: &str| {
+        let ends = |rest: &str| {
+            let is_end = rest.is_empty() || rest.starts_with(['-', '.', ':']);
+            mark.ends_with('@') || is_end && !part.ends_with(".service")
+        };
+        part.strip_prefix(mark).is_some_and(ends)
     };
-    let is_made = |part: &str, mark: &str| match part.strip_prefix(mark) {
-        Some(rest) => {
-            rest.is_empty() || mark.ends_with('@') || {
-                // The service of the runtime is none of its containers.
-                rest.starts_with(['-', '.', ':']) && !part.ends_with(".service")
-            }
-        }
-        None => false,
-    };
-    let made = GROUPS.iter().filter(|(mark, _)| parts().any(|part| is_made(part, mark)));
-    let fact = |(mark, name): &(&str, &str)| {
-        ((*name).to_owned(), format!("/proc/self/cgroup names {mark}"))
-    };
-    made.map(fact).collect()
+    let made = marks("group").filter(|(_, mark, _)| parts.iter().any(|part| is_made(part, mark)));
+    made.map(|(_, mark, name)| (name.to_owned(), format!("/proc/self/cgroup names {mark}")))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const VERSION: &str = "proc/version";
+    const RELEASE: &str = "proc/sys/kernel/osrelease";
+    const TREE: &str = "proc/device-tree/compatible";
 
     #[test]
     fn marks_name_the_runtime() {

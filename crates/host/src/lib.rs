@@ -52,13 +52,14 @@ pub use choose::choose_cpu;
 pub use cpu::{Arch, Core, CoreKind, Cpu, Distance, LogicalCpu};
 pub use cpulist::{format_cpus, parse_cpus};
 pub use given::Given;
-pub use identity::{Identity, fnv1a};
+pub use identity::Identity;
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use memory::Memory;
 pub use net::Net;
 pub use numa::Numa;
 pub use outside::{CpuidLeaf, Outside};
+pub use record::machine::fnv1a;
 pub use root::Root;
 
 /// One machine, as its kernel, its firmware and its user describe it.
@@ -108,7 +109,7 @@ impl Host {
         let block = block::read(root);
         let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
         let devices = devices::read(root, &outside, &parts);
-        let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
+        let identity = identity::identity(root, &cpu, &kernel);
         Host {
             numa: numa::read(root, &cpu),
             net,
