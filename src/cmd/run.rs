@@ -9,6 +9,7 @@ use catalogue::FAMILIES;
 use clap::ValueEnum as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Options, Outcome, PlannedExperiment};
+use record::quantity::render_bytes;
 use record::run::Run;
 use session::child::STOPPING;
 use session::live::OVER_BUDGET;
@@ -207,6 +208,34 @@ fn machine(args: &Args, stop: &AtomicBool, say: impl Fn(String)) -> Option<Machi
 /// A run that takes so many times its preset's time asks first.
 const LONG: f64 = 3.0;
 
+/// A plan that takes so many times its preset's time, and that no option asks for, is of a machine
+/// that was misread.
+const IMPLAUSIBLE: f64 = 10.0;
+
+/// Errors: the plan is implausible.
+pub fn check_plausible(setup: &Setup, choice: &Choice) -> Result<(), Failure> {
+    let eta = setup.planned.plan.eta_s;
+    let preset = Preset::from(choice.preset);
+    let usual = default_budget(preset).as_secs_f64();
+    if eta <= IMPLAUSIBLE * usual || choice.budget.is_some() || !choice.set.is_empty() {
+        return Ok(());
+    }
+    let cost = |of: &&PlannedExperiment| of.series.iter().map(|one| one.round_cost_s).sum::<f64>();
+    let longest = setup.planned.plan.experiments.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+    Err(Failure::Usage(format!(
+        "the plan takes {}, but {} runs take {}: plumb seems to misread this machine ({} CPUs, {} of \
+         memory; most of the time is for {}). `plumb plan --verbose` shows what it reads, `--set \
+         host.FACT=VALUE` corrects it; if all of it is right, limit the time with --budget, or `plumb \
+         run --yes`",
+        duration(Duration::from_secs_f64(eta)),
+        preset.name(),
+        duration(Duration::from_secs_f64(usual)),
+        setup.site.cpus.len(),
+        render_bytes(setup.site.memory_bytes as f64),
+        longest.map_or("", |one| &one.id),
+    )))
+}
+
 /// A new run: its file is made before anything is measured.
 fn start(
     store: &Store,
@@ -220,6 +249,9 @@ fn start(
     let name = run_name();
     let mut setup = args.choice.setup(Some(name.clone()), machine, stop)?;
     setup.measures_something()?;
+    if !args.yes {
+        check_plausible(&setup, &args.choice)?;
+    }
     let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
     let usual = default_budget(preset).as_secs_f64();
     if eta > LONG * usual && !args.yes && args.choice.budget.is_none() {

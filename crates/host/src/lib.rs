@@ -25,6 +25,7 @@ mod identity;
 pub mod interrupts;
 pub mod irq;
 pub mod kernel;
+mod kernel_answers;
 pub mod limits;
 pub mod memory;
 pub mod mountinfo;
@@ -103,15 +104,16 @@ impl Host {
         let mut cpu = cpu::read(root, &outside);
         let cache = cache::read(root, &outside, &cpu);
         cpu.settle(root, &cache);
-        let kernel = kernel::read(root, &outside);
-        let memory = memory::read(root, &outside);
+        let mut kernel = kernel::read(root, &outside);
+        let mut memory = memory::read(root, &outside);
+        kernel_answers::settle(root, &mut memory, &mut kernel);
         let net = net::read(root, &outside);
         let block = block::read(root);
         let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
         let devices = devices::read(root, &outside, &parts);
         let identity = identity::identity(root, &cpu, &kernel);
         Host {
-            numa: numa::read(root, &cpu),
+            numa: numa::read(root, &cpu.cpus),
             net,
             block,
             devices,
