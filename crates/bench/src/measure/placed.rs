@@ -71,8 +71,8 @@ pub fn near_node(notes: &mut Vec<String>) -> usize {
     let node = if online_nodes() > 1 { memory_node(own) } else { own };
     if node != own {
         notes.push(format!(
-            "no memory may be taken from node {own} of this CPU: it is on node {node}, the nearest that \
-             has some"
+            "node {own} of this CPU has no memory that this process may use: the memory is on node \
+             {node}, the nearest that has some"
         ));
     }
     node
