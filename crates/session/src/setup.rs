@@ -161,6 +161,14 @@ impl Setup {
         };
         let cpus = options.cpus.as_deref();
         let mut site = site(host, &root, cpus, files, preset, stop)?;
+        ensure!(
+            !site.cpus.is_empty(),
+            Usage(
+                "no CPU is both online and allowed to this process: see its affinity and cpuset \
+                 (`taskset -pc $$`)"
+                    .to_owned()
+            )
+        );
         let budget = budget_of(&options)?;
         ensure!(
             peers.is_empty() || host_tree.is_none(),
