@@ -212,12 +212,16 @@ const LONG: f64 = 3.0;
 /// that was misread.
 const IMPLAUSIBLE: f64 = 10.0;
 
+fn is_implausible(eta_s: f64, usual_s: f64, choice: &Choice) -> bool {
+    eta_s > IMPLAUSIBLE * usual_s && choice.budget.is_none() && choice.set.is_empty()
+}
+
 /// Errors: the plan is implausible.
 pub fn check_plausible(setup: &Setup, choice: &Choice) -> Result<(), Failure> {
     let eta = setup.planned.plan.eta_s;
     let preset = Preset::from(choice.preset);
     let usual = default_budget(preset).as_secs_f64();
-    if eta <= IMPLAUSIBLE * usual || choice.budget.is_some() || !choice.set.is_empty() {
+    if !is_implausible(eta, usual, choice) {
         return Ok(());
     }
     let cost = |of: &&PlannedExperiment| of.series.iter().map(|one| one.round_cost_s).sum::<f64>();
@@ -407,11 +411,22 @@ pub fn duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{expected, is_disk_full};
+    use super::{expected, is_disk_full, is_implausible};
+    use crate::cmd::choice::{Choice, PresetName};
     use analysis::sample;
     use anyhow::Context as _;
     use std::io;
     use std::time::Duration;
+
+    #[test]
+    fn what_nobody_asked_for_takes_no_ten_times_the_preset_s_time() {
+        let plain = Choice::of(Vec::new(), PresetName::Quick);
+        assert!(is_implausible(601.0, 60.0, &plain) && !is_implausible(600.0, 60.0, &plain));
+        let set = Choice { set: vec!["host.cpu=x".to_owned()], ..plain };
+        assert!(!is_implausible(601.0, 60.0, &set));
+        let limited = Choice { budget: Some(Duration::from_secs(1)), set: Vec::new(), ..set };
+        assert!(!is_implausible(601.0, 60.0, &limited));
+    }
 
     #[test]
     fn a_full_disk_is_seen_behind_what_failed_for_it() {

@@ -14,16 +14,9 @@ use serde_json::Value;
 /// - caches: kernels list them from different sources;
 /// - memory: the kernel's share of it changes with its version and command line, so two totals are
 ///   compared ([`MEMORY_RATIO`]).
+#[rustfmt::skip]
 const X86_64: [&str; 9] = [
-    "arch",
-    "cpu.family",
-    "cpu.model",
-    "cpu.name",
-    "cpu.stepping",
-    "cpu.vendor",
-    "machine-id",
-    "product",
-    "vendor",
+    "arch", "cpu.family", "cpu.model", "cpu.name", "cpu.stepping", "cpu.vendor", "machine-id", "product", "vendor",
 ];
 /// On Arm the register MIDR_EL1 is the processor's own answer; names and numbers are made from it.
 const AARCH64: [&str; 5] = ["arch", "cpu.midr", "machine-id", "product", "vendor"];
@@ -109,12 +102,13 @@ impl MachineIdentity {
 
     /// Whether two runs are of one machine.
     pub fn is_same(&self, other: &MachineIdentity) -> bool {
-        self.key == other.key && !self.differs_in_memory(other)
+        self.key == other.key && self.memories(other).is_none()
     }
 
-    fn differs_in_memory(&self, other: &MachineIdentity) -> bool {
-        let both = self.memory_bytes.zip(other.memory_bytes);
-        both.is_some_and(|(a, b)| a.max(b) as f64 > MEMORY_RATIO * a.min(b) as f64)
+    /// Both totals of memory, if they are of two machines.
+    fn memories(&self, other: &MachineIdentity) -> Option<(u64, u64)> {
+        let is_far = |(a, b): &(u64, u64)| *a.max(b) as f64 > MEMORY_RATIO * *a.min(b) as f64;
+        self.memory_bytes.zip(other.memory_bytes).filter(is_far)
     }
 
     /// In what two machines differ: `cpu.model: 1 and 17; memory: 15.5 and 31.2 GiB`. `None` of one
@@ -128,13 +122,9 @@ impl MachineIdentity {
             let found = pairs.find(|(part, _)| *part == name);
             found.map_or_else(|| "not known".to_owned(), |(_, value)| value.to_owned())
         };
-        let mut texts: Vec<String> = Vec::new();
-        if let Some((a, b)) = self.memory_bytes.zip(other.memory_bytes)
-            && self.differs_in_memory(other)
-        {
-            let gib = |bytes: u64| digits(bytes as f64 / f64::from(1 << 30));
-            texts.push(format!("memory: {} and {} GiB", gib(a), gib(b)));
-        }
+        let gib = |bytes: u64| digits(bytes as f64 / f64::from(1 << 30));
+        let memory = |(a, b)| format!("memory: {} and {} GiB", gib(a), gib(b));
+        let mut texts: Vec<String> = self.memories(other).map(memory).into_iter().collect();
         let names = X86_64.iter().chain(&AARCH64[1..2]);
         let pairs = names.map(|name| (name, value(self, name), value(other, name)));
         let parts = pairs.filter(|(_, a, b)| a != b);
@@ -177,24 +167,28 @@ mod tests {
 
     #[test]
     fn what_an_update_changes_makes_no_other_machine() {
-        let parts = ["arch=x86_64", "cpu.model=85", "cpu.name=Xeon Gold", "machine-id=1f"];
-        let before = machine(16_252_900, &parts);
-        let with = |memory: u64, more: &[&str]| machine(memory, &[&parts, more].concat());
+        let check = |memory: u64, before: &str, after: &str| {
+            let of =
+                |memory: u64, parts: &str| machine(memory, &parts.split(',').collect::<Vec<_>>());
+            assert_eq!(of(16_252_900, before).difference(&of(memory, after)), None, "{after}");
+        };
+        let x86 = "arch=x86_64,cpu.model=85,cpu.name=Xeon Gold,machine-id=1f";
         for (memory, part) in [
             (16_253_000, "memory.gib=16"),
             (15_900_000, "cpu.features=1234"),
             (17_800_000, "cpu.count=8"),
             (14_800_000, "cache.l3.unified=33554432"),
         ] {
-            assert!(before.is_same(&with(memory, &[part])), "{part}");
-            assert_eq!(before.difference(&with(memory, &[part])), None, "{part}");
+            check(memory, x86, &format!("{x86},{part}"));
         }
-        let spaced = parts.map(|part| part.replace("Xeon Gold", "Xeon     Gold"));
-        assert!(before.is_same(&machine(16_252_900, &spaced.each_ref().map(String::as_str))));
+        check(16_252_900, x86, &x86.replace(' ', "     "));
         // Names on Arm are plumb's.
-        let arm = ["arch=aarch64", "cpu.midr=0x410fd493", "cpu.name=unknown", "cpu.vendor=Arm"];
-        let named = [arm[0], arm[1], "cpu.name=Neoverse-V2", "cpu.vendor=ARM"];
-        assert!(machine(1, &arm).is_same(&machine(1, &named)));
+        let arm = "arch=aarch64,cpu.midr=0x410fd493";
+        check(
+            16_252_900,
+            &format!("{arm},cpu.name=unknown"),
+            &format!("{arm},cpu.name=Neoverse-V2"),
+        );
     }
 
     #[test]
