@@ -279,7 +279,7 @@ fn record(
     stop: &AtomicBool,
 ) -> Result<(RecordFile, Run), Failure> {
     if let Some(name) = &args.into {
-        return Ok(add_to(store, name, &setup.site.host.identity.hash)?);
+        return Ok(add_to(store, name, &setup.site.host.machine())?);
     }
     let made = match &args.out {
         Some(out) => RecordFile::create(out).map(|file| (setup.name.clone(), file)),

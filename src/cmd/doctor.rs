@@ -308,7 +308,7 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
     let (before, began) = (Snapshot::read(root, &cpus), Instant::now());
     std::thread::sleep(time);
     let after = Snapshot::read(root, &cpus);
-    let delta = after.delta(&before);
+    let delta = after.delta(&before).without_still();
     Watched {
         time: began.elapsed(),
         delta,
@@ -370,17 +370,14 @@ fn busy(_: &Host, watched: &Watched) -> Said {
     if time_ns == 0.0 || watched.delta.cpus.is_empty() {
         return Unknown;
     }
-    let busy: Vec<usize> = watched
-        .delta
-        .cpus
-        .iter()
-        .filter(|(_, cpu)| cpu.busy_ns.is_some_and(|busy| busy as f64 > BUSY_SHARE * time_ns))
-        .map(|(id, _)| *id)
-        .collect();
-    if busy.is_empty() {
-        Fine(format!("none of {}", watched.delta.cpus.len()))
-    } else {
-        Disturbs(format!("CPU {} of {}", format_cpus(&busy), watched.delta.cpus.len()))
+    let cpus = watched.delta.cpus.iter();
+    let known: Vec<(usize, u64)> = cpus.filter_map(|(id, cpu)| Some((*id, cpu.busy_ns?))).collect();
+    let busy = known.iter().filter(|(_, busy)| *busy as f64 > BUSY_SHARE * time_ns);
+    let busy: Vec<usize> = busy.map(|(id, _)| *id).collect();
+    match known.len() {
+        0 => Unknown,
+        count if busy.is_empty() => Fine(format!("none of {count}")),
+        count => Disturbs(format!("CPU {} of {count}", format_cpus(&busy))),
     }
 }
 
@@ -448,6 +445,15 @@ mod tests {
             ..Watched::default()
         };
         let host = Host::read(&Root::tree(""));
+        let still = |counted_ns: u64| {
+            let cpu = CpuCounters { counted_ns: Some(counted_ns), ..cpu(0, 0) };
+            let delta = Snapshot { cpus: BTreeMap::from([(0, cpu)]), ..Snapshot::default() };
+            let watched = Watched { delta: delta.without_still(), time: watched.time, ..Watched::default() };
+            [super::steal(&host, &watched), super::busy(&host, &watched)]
+        };
+        assert_eq!(still(0), [Said::Unknown, Said::Unknown]);
+        let fine = |text: &str| Said::Fine(text.into());
+        assert_eq!(still(1_000_000_000), [fine("0.0 % while watched"), fine("none of 1")]);
         assert_eq!(super::steal(&host, &watched), Said::Disturbs("1.5 % while watched".into()));
         assert_eq!(super::busy(&host, &watched), Said::Disturbs("CPU 1 of 2".into()));
     }

@@ -2,7 +2,7 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::doctor::UNMOUNTED;
-use crate::cmd::run::duration;
+use crate::cmd::run::{check_plausible, duration};
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
@@ -47,7 +47,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
             .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().gather()))
             .gather();
         let object = json!({"plan": setup.planned.plan, "defaults": defaults, "effects": effects});
-        return Ok(output::print(&format!("{object:#}\n"))?);
+        output::print(&format!("{object:#}\n"))?;
+        return check_plausible(&setup, &args.choice);
     }
     let mut text = format!("{}\n", site_text(&setup));
     let unmounted = root(args.choice.host_tree.as_deref())?.unmounted();
@@ -83,7 +84,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         rounds.1,
         duration(Duration::from_secs_f64(plan.eta_s)),
     ));
-    Ok(output::page(&text)?)
+    output::page(&text)?;
+    check_plausible(&setup, &args.choice)
 }
 
 /// What would be measured of an experiment, or why nothing.

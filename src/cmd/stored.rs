@@ -111,21 +111,24 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
 /// profile of plumb).
 /// Errors: there are no two, or the store cannot be listed.
 pub fn last_two() -> Result<[String; 2], Failure> {
-    type Run = (String, [String; 2]);
-    let runs: Vec<Run> = ask(&Store::here(), |_, stored| {
+    let runs: Vec<(String, Facts)> = ask(&Store::here(), |_, stored| {
         let runs = readable(stored).filter(|(_, facts)| !facts.is_crosscheck());
-        let of = |facts: &Facts| [facts.identity.clone(), facts.profile.clone()];
-        Ok(runs.map(|(name, facts)| (name.to_owned(), of(facts))).collect())
+        Ok(runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect())
     })?;
-    let two = runs.split_last().and_then(|((last, machine), before)| {
-        let (before, _) = before.iter().rfind(|(_, other)| other == machine)?;
-        Some([before.clone(), last.clone()])
-    });
-    two.ok_or_else(|| {
-        Failure::Usage(
-            "two runs of one machine are needed; `plumb runs` lists the stored ones".to_owned(),
-        )
-    })
+    let needed = "two runs of one machine are needed";
+    let Some(((last, facts), before)) = runs.split_last().filter(|(_, before)| !before.is_empty())
+    else {
+        return Err(Failure::Usage(format!("{needed}; `plumb runs` lists the stored ones")));
+    };
+    if let Some((before, _)) = before.iter().rfind(|(_, other)| facts.is_alike(other)) {
+        return Ok([before.clone(), last.clone()]);
+    }
+    let others = before.iter().rev().map(|(name, other)| (name, facts.difference(other)));
+    let others = others.filter_map(|(name, why)| Some(format!("{name} differs ({})", why?)));
+    Err(Failure::Usage(format!(
+        "{needed}; from {last}, {}",
+        others.take(1).collect::<Vec<_>>().join(", ")
+    )))
 }
 
 /// The round values of the stored runs of the first compared run's machine, by the same profile of
@@ -141,11 +144,12 @@ pub fn history(compared: &[&Run]) -> History {
         let named = |run: &&Run| (&run.header.run, run.header.seed) == (&facts.run, facts.seed);
         compared.iter().any(named)
     };
+    let machine = base.machine();
     let answer = ask(&Store::here(), |index, stored| {
         let mut history = History::default();
         let mut conditions = Vec::new();
         for (name, facts) in readable(stored) {
-            let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
+            let is_alike = facts.profile == base.profile && facts.machine.is_same(&machine);
             // Runs of another estimator teach nothing of this one's scatter.
             let estimator = facts.environment.get(ESTIMATOR);
             let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
@@ -218,7 +222,7 @@ fn content(path: &Path) -> Result<Content, String> {
         started: run.header.started.clone(),
         seed: run.header.seed,
         preset: run.header.options.preset.clone(),
-        identity: run.header.identity.clone(),
+        machine: run.header.machine(),
         profile: run.header.profile.clone(),
         end: run.footer.as_ref().map(|footer| footer.end),
         rounds: run.rounds.len(),

@@ -25,6 +25,7 @@ mod identity;
 pub mod interrupts;
 pub mod irq;
 pub mod kernel;
+mod kernel_answers;
 pub mod limits;
 pub mod memory;
 pub mod mountinfo;
@@ -52,13 +53,14 @@ pub use choose::choose_cpu;
 pub use cpu::{Arch, Core, CoreKind, Cpu, Distance, LogicalCpu};
 pub use cpulist::{format_cpus, parse_cpus};
 pub use given::Given;
-pub use identity::{Identity, fnv1a};
+pub use identity::Identity;
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use memory::Memory;
 pub use net::Net;
 pub use numa::Numa;
 pub use outside::{CpuidLeaf, Outside};
+pub use record::machine::fnv1a;
 pub use root::Root;
 
 /// One machine, as its kernel, its firmware and its user describe it.
@@ -101,16 +103,17 @@ impl Host {
         let outside = root.outside();
         let mut cpu = cpu::read(root, &outside);
         let mut cache = cache::read(root, &outside, &cpu);
-        let kernel = kernel::read(root, &outside);
+        let mut kernel = kernel::read(root, &outside);
         cpu.settle(root, &outside, &mut cache, kernel.virtualisation.is_guest == Some(true));
-        let memory = memory::read(root, &outside);
+        let mut memory = memory::read(root, &outside);
+        kernel_answers::settle(root, &mut memory, &mut kernel);
         let net = net::read(root, &outside);
         let block = block::read(root);
         let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
         let devices = devices::read(root, &outside, &parts);
-        let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
+        let identity = identity::identity(root, &cpu, &kernel);
         Host {
-            numa: numa::read(root, &cpu),
+            numa: numa::read(root, &cpu.cpus),
             net,
             block,
             devices,

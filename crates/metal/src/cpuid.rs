@@ -74,10 +74,15 @@ mod x86_64 {
     const EXTENDED: u32 = 0x8000_0000;
     /// The last leaves that are kept of each range, whatever is claimed.
     const LAST_STANDARD: u32 = 0x24;
-    const LAST_HYPERVISOR: u32 = 0x4000_0010;
+    const LAST_HYPERVISOR: u32 = 0x10;
+    /// A hypervisor that shows another's leaves has its own so much, or a multiple, further on.
+    const HYPERVISOR_STEP: usize = 0x100;
+    const LAST_HYPERVISOR_RANGE: u32 = 0x4000_ff00;
     const LAST_EXTENDED: u32 = 0x8000_0026;
     /// Bit of leaf 1's ecx that says that the hypervisor range exists.
     const HYPERVISOR_BIT: u32 = 1 << 31;
+    /// The most leaves that a range can claim.
+    const MOST_CLAIMED: u32 = 0xff;
     /// Subleaves that are asked at most where a list does not end.
     const MOST_SUBLEAVES: u32 = 64;
 
@@ -86,7 +91,9 @@ mod x86_64 {
         let mut leaves = Vec::new();
         range(&ask, &mut leaves, 0, LAST_STANDARD);
         if ask(1, 0).ecx & HYPERVISOR_BIT != 0 {
-            range(&ask, &mut leaves, HYPERVISOR, LAST_HYPERVISOR);
+            for first in (HYPERVISOR..=LAST_HYPERVISOR_RANGE).step_by(HYPERVISOR_STEP) {
+                range(&ask, &mut leaves, first, first + LAST_HYPERVISOR);
+            }
         }
         range(&ask, &mut leaves, EXTENDED, LAST_EXTENDED);
         leaves
@@ -104,7 +111,8 @@ mod x86_64 {
     /// The leaves from `first` to the highest that it claims, at most `last`.
     fn range(ask: &impl Fn(u32, u32) -> Leaf, leaves: &mut Vec<Leaf>, first: u32, last: u32) {
         let highest = ask(first, 0).eax;
-        if highest < first {
+        // What has no such range answers anything: most often data of the last standard leaf.
+        if highest < first || highest - first > MOST_CLAIMED {
             return;
         }
         for leaf in first..=highest.min(last) {
@@ -186,7 +194,9 @@ mod tests {
                 (4, 0..3) => (subleaf + 1, 0),
                 (7, 0) => (1, 0),
                 (0xb, 0..2) => (0, (subleaf + 1) << 8),
-                (0x4000_0000, _) => (0x4000_0001, 0),
+                (0x4000_0000 | 0x4000_0700 | 0x4000_ff00, _) => (leaf + 1, 0),
+                // Not a range: the answer of another leaf.
+                (0x4000_0100, _) => (u32::MAX, 0),
                 (0x8000_0000, _) => (0x8000_0001, 0),
                 _ => (0, 0),
             };
@@ -218,10 +228,13 @@ mod tests {
         }
         assert_eq!(count(&leaves, 0x4000_0001), 1);
         assert_eq!(count(&leaves, 0x4000_0002), 0);
+        for (leaf, expected) in [(0x4000_0100, 0), (0x4000_0701, 1), (0x4000_ff01, 1)] {
+            assert_eq!(count(&leaves, leaf), expected, "leaf {leaf:#x}");
+        }
         assert_eq!(count(&leaves, 0x8000_0001), 1);
         assert_eq!(count(&leaves, 0x8000_0002), 0);
         let without = x86_64::leaves(small(false));
         assert_eq!(count(&without, 0x4000_0000), 0);
-        assert_eq!(without.len() + 2, leaves.len());
+        assert_eq!(without.len() + 6, leaves.len());
     }
 }

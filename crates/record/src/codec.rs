@@ -99,8 +99,9 @@ fn begun(line: &[u8]) -> Result<Run, ReadError> {
         }
         checked => checked?,
     }
-    let header: Header =
+    let mut header: Header =
         serde_json::from_slice(line).map_err(|error| corrupt(error.to_string()))?;
+    header.complete();
     let is_intact = is_intact(seal, header.format);
     let mut run = Run::new(header);
     if !is_intact {
