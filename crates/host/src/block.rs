@@ -1,5 +1,9 @@
 //! Disks and mounted file systems.
 
+mod below;
+
+pub use below::Below;
+
 use serde::{Deserialize, Serialize};
 
 use super::Root;
@@ -109,6 +113,16 @@ pub struct Mount {
     pub options: String,
     /// `major:minor`.
     pub number: String,
+    /// What carries it.
+    #[serde(default, skip_serializing_if = "Below::is_empty")]
+    pub below: Below,
+}
+
+impl Disk {
+    /// Whether a `major:minor` is the disk's or a partition's of it.
+    fn has(&self, number: &str) -> bool {
+        self.number.as_deref() == Some(number) || self.partitions.iter().any(|own| own == number)
+    }
 }
 
 impl Block {
@@ -123,26 +137,91 @@ impl Block {
         self.mounts.iter().filter(|m| holds(&m.target)).max_by_key(|m| m.target.len())
     }
 
-    /// The disk below a mount; `None` for network file systems, overlays, tmpfs, btrfs subvolumes.
+    /// The disks below a mount; none for network file systems, tmpfs, and what does not name them.
+    pub fn disks_of(&self, mount: &Mount) -> Vec<&Disk> {
+        let is_below = |disk: &&Disk| match mount.below.disks.is_empty() {
+            true => disk.has(&mount.number),
+            false => mount.below.disks.contains(&disk.name),
+        };
+        self.disks.iter().filter(is_below).collect()
+    }
+
+    /// The device whose class is that of the disks below a mount: one of them if they are alike, else
+    /// the device that joins them, or one that spins.
     pub fn disk_of(&self, mount: &Mount) -> Option<&Disk> {
-        self.disks.iter().find(|disk| {
-            disk.number.as_deref() == Some(&mount.number) || disk.partitions.contains(&mount.number)
-        })
+        let disks = self.disks_of(mount);
+        let kind = |disk: &Disk| (disk.rotational, disk.name.starts_with("nvme"));
+        let joined = self.disks.iter().find(|disk| disk.has(&mount.number));
+        match disks.iter().all(|disk| kind(disk) == kind(disks[0])) {
+            true => disks.first().copied(),
+            false => joined.or_else(|| disks.into_iter().max_by_key(|disk| disk.rotational)),
+        }
+    }
+
+    /// What counts for the disks below a mount, separated by spaces.
+    pub fn numbers_of(&self, mount: &Mount) -> Option<String> {
+        match mount.below.numbers.is_empty() {
+            true => self.disk_of(mount).map(|_| mount.number.clone()),
+            false => Some(mount.below.numbers.join(" ")),
+        }
+    }
+
+    /// The disks below a mount and what is in between: `sda and sdb through md0 (raid1)`; or why they
+    /// are unknown.
+    pub fn path_of(&self, mount: &Mount) -> Result<String, String> {
+        let disks: Vec<&str> =
+            self.disks_of(mount).iter().map(|disk| disk.name.as_str()).collect();
+        let Mount { fs, source, number, below, .. } = mount;
+        let fs = fs.as_str();
+        match (disks.is_empty(), below.through.is_empty(), mount.upper()) {
+            (false, true, _) => Ok(disks.join(" and ")),
+            (false, false, _) => {
+                Ok(format!("{} through {}", disks.join(" and "), below.through.join(", ")))
+            }
+            (true, _, Some(upper)) if below.upper.is_none() => {
+                Err(format!("{fs}, whose directory {upper} is not in this mount namespace"))
+            }
+            _ if source.starts_with("/dev/") => {
+                Err(format!("{fs} on {source} ({number}), which /sys/block does not list"))
+            }
+            _ if fs == "zfs" => Err(format!("zfs, whose pool {source} does not name its disks")),
+            _ => Err(format!("{fs} on an unknown device")),
+        }
     }
 }
 
 pub(super) fn read(root: &Root) -> Block {
     const DIR: &str = "sys/block";
-    let names = root.list(DIR).into_iter();
+    let names = root.list(DIR).into_iter().filter(|name| !is_path(name));
     let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
     let diskstats = root.read("proc/diskstats").unwrap_or_default();
-    Block {
+    let mut block = Block {
         disks: names
             .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
-            .map(|disk| Disk { counted: counted(&diskstats, &disk.name), ..disk })
+            // /sys has `!` where names have `/` (cciss/c0d0).
+            .map(|disk| Disk { counted: counted(&diskstats, &disk.name.replace('!', "/")), ..disk })
             .collect(),
         mounts: mounts(&mountinfo).filter_map(mount).collect(),
-    }
+    };
+    below::connect(root, &mut block);
+    block
+}
+
+/// Whether a name is that of a path to a multipath NVMe disk, `nvme0c1n1` of `nvme0n1`
+/// (drivers/nvme/host/multipath.c): nothing opens it.
+fn is_path(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(|rest| rest.contains('c'))
+}
+
+/// The paths to a multipath disk.
+fn paths(root: &Root, disk: &str) -> Vec<String> {
+    let Some((subsystem, namespace)) = disk.rsplit_once('n').filter(|_| disk.starts_with("nvme"))
+    else {
+        return Vec::new();
+    };
+    let (start, end) = (format!("{subsystem}c"), format!("n{namespace}"));
+    let names = root.list("sys/block").into_iter();
+    names.filter(|name| name.starts_with(&start) && name.ends_with(&end)).collect()
 }
 
 fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
@@ -151,7 +230,9 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
     let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
-    let below = below(root, dir);
+    let below = parents(root, dir);
+    let links = paths(root, &name).into_iter().map(|path| format!("sys/block/{path}"));
+    let links = std::iter::once(dir.to_owned()).chain(links);
     Some(Disk {
         model,
         rotational: root.flag(&format!("{dir}/queue/rotational")),
@@ -169,7 +250,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
         node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
-        interrupts: irq::of(root, dir),
+        interrupts: links.flat_map(|link| irq::of(root, &link)).collect(),
         counted: None,
         name,
     })
@@ -199,7 +280,7 @@ fn counted(diskstats: &str, name: &str) -> Option<Counted> {
 
 /// Devices below a disk, nearest first. An NVMe disk's device is its controller, or with native
 /// multipath a subsystem that lists controllers; the controller's device is the PCIe function.
-fn below(root: &Root, dir: &str) -> Vec<String> {
+fn parents(root: &Root, dir: &str) -> Vec<String> {
     let device = format!("{dir}/device");
     let mut found = vec![device.clone(), format!("{device}/device")];
     if let Some(controller) = root.numbered(&device, "nvme").first() {
@@ -241,6 +322,7 @@ fn mount(of: Mounted) -> Option<Mount> {
         fs: of.fs.to_string(),
         options: options.join(","),
         number: of.number.to_string(),
+        below: Below::default(),
     })
 }
 
