@@ -158,6 +158,14 @@ impl Block {
         }
     }
 
+    /// The disks below a mount and the devices in between: what a limit may name.
+    pub fn layers_of(&self, mount: &Mount) -> Vec<&Disk> {
+        let first = |label: &String| label.split(' ').next().map(str::to_owned);
+        let between: Vec<String> = mount.below.through.iter().filter_map(first).collect();
+        let disks = self.disks.iter().filter(|disk| between.contains(&disk.name));
+        self.disks_of(mount).into_iter().chain(disks).collect()
+    }
+
     /// What counts for the disks below a mount, separated by spaces.
     pub fn numbers_of(&self, mount: &Mount) -> Option<String> {
         match mount.below.numbers.is_empty() {
@@ -185,7 +193,10 @@ impl Block {
                 Err(format!("{fs} on {source} ({number}), which /sys/block does not list"))
             }
             _ if fs == "zfs" => Err(format!("zfs, whose pool {source} does not name its disks")),
-            _ => Err(format!("{fs} on an unknown device")),
+            _ if ["tmpfs", "ramfs"].contains(&fs) => {
+                Err(format!("{fs}, which keeps its files in memory"))
+            }
+            _ => Err(format!("{fs}, which names no block device")),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, ensure};
+use bench::device;
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
@@ -413,15 +414,15 @@ impl Files {
     }
 }
 
-/// Numbers of requests that a device completed, of each kind, in a text as /proc/diskstats is. (Its
-/// times also go on while it does not answer.)
-fn completed(diskstats: &str, number: &str) -> Option<Vec<String>> {
+/// Numbers of requests that devices completed, of each kind, in a text as /proc/diskstats is.
+/// (Their times also go on while they do not answer.)
+fn completed(diskstats: &str, devices: &str) -> Option<Vec<String>> {
     /// Reads, writes, discards and flushes.
     const COUNTS: [usize; 4] = [3, 7, 14, 18];
-    let (major, minor) = number.split_once(':')?;
-    let mut lines = diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let words = lines.find(|words| words.get(..2) == Some(&[major, minor]))?;
-    let counts = COUNTS.iter().filter_map(|at| words.get(*at));
+    let lines = || diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let of = |device: &str| lines().find(|words| device::names(words, device));
+    let found = devices.split(' ').map(of).collect::<Option<Vec<_>>>()?;
+    let counts = found.iter().flat_map(|words| COUNTS.iter().filter_map(|at| words.get(*at)));
     Some(counts.map(|count| (*count).to_owned()).collect())
 }
 

@@ -71,7 +71,7 @@ fn what_names_no_disk_gives_the_reason() {
     for (number, fs, source, part) in [
         ("8:33", "ext4", "/dev/sdc1", "ext4 on /dev/sdc1 (8:33), which /sys/block does not list"),
         ("0:40", "zfs", "rpool/data", "zfs, whose pool rpool/data does not name its disks"),
-        ("0:40", "nfs4", "host:/dev/sda1", "nfs4 on an unknown device"),
+        ("0:40", "nfs4", "host:/dev/sda1", "nfs4, which names no block device"),
     ] {
         assert_eq!(path(number, fs, source, "rw"), (part.to_owned(), None));
     }
