@@ -57,9 +57,8 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
         let mut whole = disks.iter().filter(|disk| disk["number"] == *device);
         whole.any(|disk| list(disk, "/partitions").iter().any(|partition| partition == number))
     };
-    let is_here = |device: &Value| {
-        numbers.split(' ').any(|number| device == number || has(device, number))
-    };
+    let is_here =
+        |device: &Value| numbers.split(' ').any(|number| device == number || has(device, number));
     let (of_bytes, of_requests) = match is_read {
         true => ("read_bytes", "reads"),
         false => ("write_bytes", "writes"),

@@ -177,8 +177,7 @@ impl Block {
     /// The disks below a mount and what is in between: `sda and sdb through md0 (raid1)`; or why they
     /// are unknown.
     pub fn path_of(&self, mount: &Mount) -> Result<String, String> {
-        let disks: Vec<&str> =
-            self.disks_of(mount).iter().map(|disk| disk.name.as_str()).collect();
+        let disks: Vec<&str> = self.disks_of(mount).iter().map(|disk| disk.name.as_str()).collect();
         let Mount { fs, source, number, below, .. } = mount;
         let fs = fs.as_str();
         match (disks.is_empty(), below.through.is_empty(), mount.upper()) {

@@ -2,7 +2,7 @@
 
 use crate::FORMAT;
 use crate::event::{Event, Header};
-use crate::lines::Lines;
+use crate::lines::{self, Lines};
 use crate::run::Run;
 use crate::samples::Trace;
 use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
@@ -16,14 +16,14 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The reader itself failed.
-    #[error("cannot read it: {0}")]
+    #[error("cannot read it: {}", lines::failure(.0))]
     Io(#[from] io::Error),
     /// The first line is no header.
     #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
-    /// A file that gzip, xz or zstd made.
-    #[error("it is compressed: unpack it first")]
-    Compressed,
+    /// A record in another form: packed, or in another encoding.
+    #[error("it is {0}")]
+    Foreign(&'static str),
     /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
@@ -57,9 +57,6 @@ pub struct Recording {
 /// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// How files of gzip, xz and zstd begin.
-const COMPRESSED: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"];
-
 /// A record with more damaged lines is refused: no accident of a few digits.
 const DAMAGED_MAX: usize = 1000;
 
@@ -69,11 +66,18 @@ const DAMAGED_MAX: usize = 1000;
 pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
     let mut lines = Lines::new(reader, LINE_BYTES_MAX);
+    let mut count = 0;
     while let Some((number, line)) = lines.whole()? {
         match &mut run {
             None => run = Some(begun(line)?),
             Some(run) => take(run, number, line)?,
         }
+        count = number;
+    }
+    let lost = run.iter().flat_map(|run| &run.damaged).filter(|damaged| damaged.line > 1).count();
+    if count > 1 && lost + 1 == count {
+        let reason = "and so are all lines after it: a copy or an editor changed the file";
+        return Err(ReadError::Corrupt { line: 2, reason: reason.to_owned() });
     }
     match (run, lines.torn()) {
         (Some(_), Some((line, text))) if text.len() as u64 == LINE_BYTES_MAX => {
@@ -211,10 +215,7 @@ pub fn named(line: &[u8]) -> Option<&str> {
 
 /// What a first line that is not JSON says about its file.
 fn no_record(line: &[u8]) -> ReadError {
-    match COMPRESSED.iter().any(|magic| line.starts_with(magic)) {
-        true => ReadError::Compressed,
-        false => ReadError::NotARecord,
-    }
+    lines::foreign(line).map_or(ReadError::NotARecord, ReadError::Foreign)
 }
 
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so

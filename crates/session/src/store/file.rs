@@ -3,10 +3,11 @@
 
 use crate::setup::Usage;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use flate2::bufread::MultiGzDecoder;
 use record::order::Gather;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -214,6 +215,27 @@ fn is_special(path: &Path) -> bool {
 
 fn special(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
+}
+
+/// Opens a file to be read, unpacked where gzip packed it. Errors: it cannot be opened or read.
+pub fn reader(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    const GZIP: &[u8] = b"\x1f\x8b";
+    let mut file = BufReader::new(File::open(path)?);
+    Ok(match file.fill_buf()?.starts_with(GZIP) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        false => Box::new(file),
+    })
+}
+
+/// Whether a file ends with a newline; an empty one does. Errors: it cannot be read.
+pub fn ends_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok(last == [b'\n'])
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
+use record::lines::Lines;
 use record::order::InOrder;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -256,10 +257,9 @@ fn begin(path: &Path) -> Begin {
         preset: String,
     }
     let read = || {
-        let mut line = Vec::new();
-        let file = File::open(path).ok()?.take(HEADER_BYTES);
-        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
-        serde_json::from_slice::<First>(&line).ok()
+        let mut lines = Lines::new(file::reader(path).ok()?, HEADER_BYTES);
+        let (_, line) = lines.whole().ok()??;
+        serde_json::from_slice::<First>(line).ok()
     };
     read().map_or_else(Begin::default, |first| Begin {
         began: Some(first.started),
@@ -275,6 +275,8 @@ pub struct RecordFile {
     unstarted: bool,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
+    /// Whether the last line lacks only its newline.
+    is_open: bool,
     /// Its length.
     bytes: u64,
     /// Directories that do not have it on their disk yet.
@@ -309,7 +311,15 @@ impl RecordFile {
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
         let path = path.to_owned();
-        let record = RecordFile { file, path, unstarted: true, cut: None, bytes: 0, unsynced };
+        let record = RecordFile {
+            file,
+            path,
+            unstarted: true,
+            cut: None,
+            is_open: false,
+            bytes: 0,
+            unsynced,
+        };
         lock(&record.file, &record.path)?;
         Ok(record)
     }
@@ -323,7 +333,8 @@ impl RecordFile {
             .open(path)
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
         lock(&file, path)?;
-        let recording = read(path)?;
+        let raw = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let recording = parsed(path, BufReader::new(raw))?;
         if let Some(damaged) = recording.run.damaged.first() {
             bail!(
                 "line {} of {} is damaged, and a damaged record is not continued; `plumb report` \
@@ -337,6 +348,7 @@ impl RecordFile {
             path: path.to_owned(),
             unstarted: false,
             cut: recording.torn.then_some(recording.whole_bytes),
+            is_open: !recording.torn && !file::ends_line(path)?,
             bytes: recording.whole_bytes,
             unsynced: Vec::new(),
         };
@@ -364,7 +376,7 @@ impl RecordFile {
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
-        let mut line = Vec::new();
+        let mut line = if std::mem::take(&mut self.is_open) { vec![b'\n'] } else { Vec::new() };
         codec::write(&mut line, event)?;
         let bytes = self.bytes + line.len() as u64;
         let room = metal::process::file_bytes_max().map(|max| max.saturating_sub(KEPT_FOR_END));
@@ -454,10 +466,14 @@ pub fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(locked)
 }
 
-/// Reads a record. Errors: it cannot be read, with what it is instead.
+/// Reads a record, packed by gzip or not. Errors: it cannot be read, with what it is instead.
 pub fn read(path: &Path) -> Result<Recording> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    codec::read(BufReader::new(file))
+    let file = file::reader(path).with_context(|| format!("cannot open {}", path.display()))?;
+    parsed(path, file)
+}
+
+fn parsed(path: &Path, reader: impl BufRead) -> Result<Recording> {
+    codec::read(reader)
         .map_err(|error| anyhow!("cannot read {} as a record: {error}", path.display()))
 }
 
