@@ -153,7 +153,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     output::print(&text)?;
     let unreached = unreached(&run);
-    if unreached > 0 && has_measured(&run) {
+    if unreached > 0 {
         say(format!(
             "the time budget ran out before {unreached} cases had a round; raise it with --budget"
         ));
@@ -320,11 +320,6 @@ fn unreached(run: &Run) -> usize {
     run.outcomes.iter().filter(is_one).count()
 }
 
-/// Whether a round counts that the run had.
-fn has_measured(run: &Run) -> bool {
-    run.outcomes.iter().any(|outcome| outcome.outcome == Ending::Measured)
-}
-
 /// The exit code of a run, with a hint where one helps.
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     if run.footer.as_ref().is_some_and(|footer| footer.end == End::Interrupted) {
@@ -333,15 +328,9 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
             command(&path.to_string_lossy(), &run.header.options)
         )));
     }
-    let skipped = run.outcomes.iter().find(|outcome| outcome.outcome == Ending::Skipped);
-    let unreached = unreached(run);
-    let why = match (unreached, skipped.and_then(|outcome| outcome.reason.as_deref())) {
-        (0, why) => why.map(str::to_owned),
-        (count, _) => Some(format!(
-            "the time budget ran out before {count} cases had a round; raise it with --budget"
-        )),
-    };
-    if let Some(why) = why.filter(|_| run.outcomes.iter().all(|of| of.outcome == Ending::Skipped)) {
+    let is_nothing = run.outcomes.iter().all(|of| of.outcome == Ending::Skipped);
+    let why = run.outcomes.iter().rev().find_map(|of| of.reason.as_deref());
+    if let Some(why) = why.filter(|_| is_nothing) {
         return Err(Failure::Failed(anyhow::anyhow!("nothing was measured: {why}")));
     }
     let has_failed = |planned: &&PlannedExperiment| {

@@ -51,14 +51,7 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
     let Some(numbers) = numbers.filter(|_| goes_there) else {
         return Vec::new();
     };
-    // Limits are of disks, figures of partitions.
-    let disks = list(host, "/block/disks");
-    let has = |device: &Value, number: &str| {
-        let mut whole = disks.iter().filter(|disk| disk["number"] == *device);
-        whole.any(|disk| list(disk, "/partitions").iter().any(|partition| partition == number))
-    };
-    let is_here =
-        |device: &Value| numbers.split(' ').any(|number| device == number || has(device, number));
+    let is_here = |device: &Value| numbers.split(' ').any(|number| device == number);
     let (of_bytes, of_requests) = match is_read {
         true => ("read_bytes", "reads"),
         false => ("write_bytes", "writes"),

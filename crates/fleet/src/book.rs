@@ -9,7 +9,7 @@ use record::seal::seal;
 use session::store::file;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -20,12 +20,7 @@ pub fn open(path: &Path) -> Result<Sweep> {
     let facts = path.metadata().with_context(|| format!("cannot open {shown}"))?;
     ensure!(facts.is_file(), "{shown} is not a regular file; name the record of a sweep");
     let file = file::reader(path).with_context(|| format!("cannot open {shown}"))?;
-    settled(path, file)
-}
-
-fn settled(path: &Path, reader: impl BufRead) -> Result<Sweep> {
-    let shown = path.display();
-    let mut sweep = read(reader).with_context(|| format!("cannot read {shown}"))?;
+    let mut sweep = read(file).with_context(|| format!("cannot read {shown}"))?;
     settle(&mut sweep);
     Ok(sweep)
 }
@@ -83,8 +78,6 @@ pub struct Book {
     path: PathBuf,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
-    /// Whether the last line lacks only its newline.
-    is_open: bool,
     /// Whether each line also goes to the standard output.
     is_shown: bool,
 }
@@ -108,7 +101,7 @@ impl Book {
         lock(&file, path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         file::sync_directory(parent.unwrap_or(Path::new(".")))?;
-        Ok(Book { file, path: path.to_owned(), cut: None, is_open: false, is_shown: false })
+        Ok(Book { file, path: path.to_owned(), cut: None, is_shown: false })
     }
 
     /// Opens the file of a sweep to continue it, and reads it. Nothing changes before the first
@@ -119,7 +112,8 @@ impl Book {
         let opened = OpenOptions::new().append(true).open(path);
         let file = opened.with_context(|| format!("cannot continue the record {shown}"))?;
         lock(&file, path)?;
-        let sweep = settled(path, BufReader::new(File::open(path)?))?;
+        file::continuable(path, &file)?;
+        let sweep = open(path)?;
         if let Some(damaged) = sweep.damaged.first() {
             bail!(
                 "line {} of {shown} is damaged, and a damaged record is not continued; `plumb \
@@ -128,8 +122,7 @@ impl Book {
             );
         }
         let cut = sweep.torn.then_some(sweep.whole_bytes);
-        let is_open = !sweep.torn && !file::ends_line(path)?;
-        Ok((Book { file, path: path.to_owned(), cut, is_open, is_shown: false }, sweep))
+        Ok((Book { file, path: path.to_owned(), cut, is_shown: false }, sweep))
     }
 
     /// Where it is.
@@ -142,11 +135,7 @@ impl Book {
         let mut line = serde_json::to_vec(event)?;
         seal(&mut line);
         line.push(b'\n');
-        let cut = match (self.cut.take(), std::mem::take(&mut self.is_open)) {
-            (Some(length), _) => self.file.set_len(length),
-            (None, true) => self.file.write_all(b"\n"),
-            (None, false) => Ok(()),
-        };
+        let cut = self.cut.take().map_or(Ok(()), |length| self.file.set_len(length));
         let shown = match self.is_shown {
             true => std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()),
             false => Ok(()),

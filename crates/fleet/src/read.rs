@@ -5,7 +5,7 @@
 
 use crate::sweep::{Absent, End, Event, FLEET_FORMAT, Figure, Header, Node, Pair, Phase};
 use record::codec::named;
-use record::lines::{Lines, failure, foreign};
+use record::lines::Lines;
 use record::seal::{self, Damaged, Seal};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -81,11 +81,8 @@ impl Sweep {
 #[derive(Debug, Error)]
 pub enum Unreadable {
     /// The reader itself failed.
-    #[error("cannot read it: {}", failure(.0))]
+    #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
-    /// A record in another form: packed, or in another encoding.
-    #[error("it is {0}")]
-    Foreign(&'static str),
     /// Nothing in it.
     #[error("it is empty: the sweep ended before its first line was written")]
     Empty,
@@ -126,9 +123,6 @@ pub fn read(reader: impl BufRead) -> Result<Sweep, Unreadable> {
     }
     let torn = lines.torn().is_some();
     let sweep = sweep.ok_or(match torn {
-        true if let Some(what) = lines.torn().and_then(|(_, line)| foreign(line)) => {
-            Unreadable::Foreign(what)
-        }
         true => Unreadable::NotASweep { reason: "the line has no end".to_owned() },
         false => Unreadable::Empty,
     })?;
@@ -138,9 +132,8 @@ pub fn read(reader: impl BufRead) -> Result<Sweep, Unreadable> {
 /// The header on a first line, which must be whole: every other line is read by it.
 fn header(line: &[u8]) -> Result<Header, Unreadable> {
     let refused = |reason: String| Unreadable::NotASweep { reason };
-    let other = || foreign(line).map(Unreadable::Foreign);
-    let value: serde_json::Value = serde_json::from_slice(line)
-        .map_err(|error| other().unwrap_or_else(|| refused(error.to_string())))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(line).map_err(|error| refused(error.to_string()))?;
     if seal::check(line) != Seal::Intact {
         return Err(refused("it does not match its checksum".to_owned()));
     }

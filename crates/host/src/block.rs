@@ -114,7 +114,7 @@ pub struct Mount {
     /// `major:minor`.
     pub number: String,
     /// What carries it.
-    #[serde(default, skip_serializing_if = "Below::is_empty")]
+    #[serde(default)]
     pub below: Below,
 }
 
@@ -158,14 +158,6 @@ impl Block {
         }
     }
 
-    /// The disks below a mount and the devices in between: what a limit may name.
-    pub fn layers_of(&self, mount: &Mount) -> Vec<&Disk> {
-        let first = |label: &String| label.split(' ').next().map(str::to_owned);
-        let between: Vec<String> = mount.below.through.iter().filter_map(first).collect();
-        let disks = self.disks.iter().filter(|disk| between.contains(&disk.name));
-        self.disks_of(mount).into_iter().chain(disks).collect()
-    }
-
     /// What counts for the disks below a mount, separated by spaces.
     pub fn numbers_of(&self, mount: &Mount) -> Option<String> {
         match mount.below.numbers.is_empty() {
@@ -177,23 +169,20 @@ impl Block {
     /// The disks below a mount and what is in between: `sda and sdb through md0 (raid1)`; or why they
     /// are unknown.
     pub fn path_of(&self, mount: &Mount) -> Result<String, String> {
-        let disks: Vec<&str> = self.disks_of(mount).iter().map(|disk| disk.name.as_str()).collect();
+        let names: Vec<&str> = self.disks_of(mount).iter().map(|disk| &*disk.name).collect();
+        let (names, through) = (names.join(" and "), mount.below.through.join(", "));
         let Mount { fs, source, number, below, .. } = mount;
-        let fs = fs.as_str();
-        match (disks.is_empty(), below.through.is_empty(), mount.upper()) {
-            (false, true, _) => Ok(disks.join(" and ")),
-            (false, false, _) => {
-                Ok(format!("{} through {}", disks.join(" and "), below.through.join(", ")))
-            }
-            (true, _, Some(upper)) if below.upper.is_none() => {
+        match mount.upper().filter(|_| below.upper.is_none()) {
+            _ if !names.is_empty() && through.is_empty() => Ok(names),
+            _ if !names.is_empty() => Ok(format!("{names} through {through}")),
+            Some(upper) => {
                 Err(format!("{fs}, whose directory {upper} is not in this mount namespace"))
+            }
+            _ if fs == "tmpfs" || fs == "ramfs" => {
+                Err(format!("{fs}, which keeps its files in memory"))
             }
             _ if source.starts_with("/dev/") => {
                 Err(format!("{fs} on {source} ({number}), which /sys/block does not list"))
-            }
-            _ if fs == "zfs" => Err(format!("zfs, whose pool {source} does not name its disks")),
-            _ if ["tmpfs", "ramfs"].contains(&fs) => {
-                Err(format!("{fs}, which keeps its files in memory"))
             }
             _ => Err(format!("{fs}, which names no block device")),
         }
@@ -397,21 +386,5 @@ mod tests {
         );
         let link = read(&root).disks[0].pcie.expect("it has one");
         assert_eq!((link.gts, link.width, link.max_width), (8.0, 4, None));
-    }
-
-    #[test]
-    fn a_disk_is_found_by_its_partition() {
-        let root = Root::tree(
-            "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n== sys/block/sdb/sdb3/dev\n8:18\n\
-             == sys/block/sdb/sdb2/dev\n8:17\n== sys/block/loop0/size\n0\n",
-        )
-        .with("proc/self/mountinfo", MOUNTS);
-        let block = read(&root);
-        assert_eq!(block.disks.len(), 1);
-        assert_eq!(block.disks[0].size_bytes, 51200);
-        let mount = block.mount_of("/data one/x").expect("it is mounted");
-        assert_eq!(block.disk_of(mount).map(|disk| disk.name.as_str()), Some("sdb"));
-        let rootfs = block.mount_of("/").expect("it is mounted");
-        assert_eq!(block.disk_of(rootfs), None);
     }
 }

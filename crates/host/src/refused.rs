@@ -53,8 +53,7 @@ pub fn is_limit(error: &Error) -> bool {
 /// An error in words, with the limit and the way out where there are too many open files.
 pub fn text(error: &Error) -> String {
     let text = format!("{error:#}");
-    let limit = OPEN_FILES.iter().find(|(number, _)| text.contains(number));
-    match limit {
+    match OPEN_FILES.iter().find(|(number, _)| text.contains(number)) {
         Some((_, way_out)) if !text.contains(way_out) => format!("{text}: {way_out}"),
         _ => text,
     }
@@ -199,7 +198,6 @@ mod tests {
             assert!(said.starts_with("a pipe: ") && said.contains(way_out), "{said}");
             assert_eq!(text(&anyhow::anyhow!(said.clone())), said);
         }
-        assert_eq!(text(&anyhow::anyhow!("another")), "another");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use crate::answer::{done, invalid};
 use crate::clock::nanoseconds;
@@ -215,19 +216,15 @@ fn getcpu() -> (usize, usize) {
     }
 }
 
-/// The same where a sandbox (seccomp) refuses the call: the CPU as the C library reads it from
-/// memory that the kernel updates, or as the mask allows it; its node from /sys, 0 where that has
-/// none.
+/// The same where a sandbox (seccomp) refuses the call: the C library reads the CPU from memory that
+/// the kernel updates, else it is the first allowed one; the node is that of /sys, or 0.
 fn place_without_call() -> (usize, usize) {
     // SAFETY: the function has no arguments.
     let cpu = usize::try_from(unsafe { libc::sched_getcpu() });
-    let cpu =
-        cpu.unwrap_or_else(|_| allowed().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0));
-    let dir = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}"));
-    let names =
-        dir.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let node = names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next();
-    (cpu, node.unwrap_or(0))
+    let first = || allowed().ok().and_then(|cpus| cpus.first().copied());
+    let cpu = cpu.unwrap_or_else(|_| first().unwrap_or(0));
+    let dir = format!("/sys/devices/system/cpu/cpu{cpu}/node");
+    (cpu, (0..1024).find(|node| Path::new(&format!("{dir}{node}")).exists()).unwrap_or(0))
 }
 
 /// A kernel CPU set, as long as its highest member needs.

@@ -2,7 +2,7 @@
 
 use crate::FORMAT;
 use crate::event::{Event, Header};
-use crate::lines::{self, Lines};
+use crate::lines::Lines;
 use crate::run::Run;
 use crate::samples::Trace;
 use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
@@ -16,14 +16,11 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The reader itself failed.
-    #[error("cannot read it: {}", lines::failure(.0))]
+    #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
     /// The first line is no header.
     #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
-    /// A record in another form: packed, or in another encoding.
-    #[error("it is {0}")]
-    Foreign(&'static str),
     /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
@@ -87,7 +84,7 @@ pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
         (Some(run), torn) => {
             Ok(Recording { run, whole_bytes: lines.whole_bytes(), torn: torn.is_some() })
         }
-        (None, Some((_, line))) if !begins_header(line) => Err(no_record(line)),
+        (None, Some((_, line))) if !begins_header(line) => Err(ReadError::NotARecord),
         (None, _) => Err(ReadError::Empty),
     }
 }
@@ -213,15 +210,11 @@ pub fn named(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
-/// What a first line that is not JSON says about its file.
-fn no_record(line: &[u8]) -> ReadError {
-    lines::foreign(line).map_or(ReadError::NotARecord, ReadError::Foreign)
-}
-
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so
 /// that a newer header is refused as newer and not as corrupt.
 fn check_header(line: &[u8]) -> Result<(), ReadError> {
-    let header: serde_json::Value = serde_json::from_slice(line).map_err(|_| no_record(line))?;
+    let header: serde_json::Value =
+        serde_json::from_slice(line).map_err(|_| ReadError::NotARecord)?;
     if header.get("event").and_then(|event| event.as_str()) != Some("header") {
         return Err(ReadError::NotARecord);
     }

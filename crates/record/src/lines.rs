@@ -7,35 +7,6 @@ use std::io::{self, BufRead, Read};
 /// The mark of byte order that some editors put before UTF-8 text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// How files begin that hold a record in another form, and what to do.
-const FOREIGN: [(&[u8], &str); 9] = [
-    (b"\x1f\x8b", "packed by gzip: unpack it with `gunzip`"),
-    (b"\xfd7zXZ", "packed by xz: unpack it with `unxz`"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it with `unzstd`"),
-    (b"BZh", "packed by bzip2: unpack it with `bunzip2`"),
-    (b"PK\x03\x04", "a ZIP archive: unpack it with `unzip`"),
-    (b"\xff\xfe", UTF_16),
-    (b"\xfe\xff", UTF_16),
-    (b"{\0", UTF_16),
-    (b"\0{", UTF_16),
-];
-const UTF_16: &str = "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`";
-
-/// What a file is whose first line is no JSON, and the way out, where its first bytes show that.
-pub fn foreign(first: &[u8]) -> Option<&'static str> {
-    FOREIGN.iter().find(|(start, _)| first.starts_with(start)).map(|(_, what)| *what)
-}
-
-/// Why a reader failed: an end within packed data is no end of the file.
-pub fn failure(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            "its packed data ends too early, so a part is missing: copy it again".to_owned()
-        }
-        _ => error.to_string(),
-    }
-}
-
 /// Lines of a limited length.
 pub struct Lines<R> {
     reader: R,

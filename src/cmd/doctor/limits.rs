@@ -47,13 +47,9 @@ pub(super) fn io(host: &Host) -> Said {
 pub(super) fn files(host: &Host, watched: &Watched) -> Said {
     let here = std::env::current_dir().ok().filter(|_| !watched.time.is_zero());
     let dir = here.unwrap_or_else(|| PathBuf::from("/"));
-    match host.block.mount_of(&dir.to_string_lossy()) {
-        None => Said::Unknown,
-        Some(mount) => match host.block.path_of(mount) {
-            Ok(path) => Fine(format!("{} on {path}", mount.fs)),
-            Err(why) => Inherent(why),
-        },
-    }
+    let Some(mount) = host.block.mount_of(&dir.to_string_lossy()) else { return Said::Unknown };
+    let path = host.block.path_of(mount);
+    path.map_or_else(Inherent, |path| Fine(format!("{} on {path}", mount.fs)))
 }
 
 /// The tightest limits over the hierarchy.

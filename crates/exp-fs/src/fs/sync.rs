@@ -104,9 +104,9 @@ mod apparatus;
 mod counted;
 
 use super::file::{below, ground_facts};
-use host::block::Disk;
 use super::offered::{Offered, cost, promise, rounds, settled};
 use crate::fs::prelude::*;
+use host::block::Disk;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 
@@ -231,7 +231,8 @@ impl Experiment for Sync {
         let mut series = ground_facts(site, series);
         let mut facts: BTreeMap<String, Value> = promise(site).into_iter().gather();
         let ground = below(site);
-        if let Some((ground, disk)) = ground.as_ref().and_then(|at| at.disk.map(|disk| (at, disk))) {
+        if let Some((ground, disk)) = ground.as_ref().and_then(|at| at.disk.map(|disk| (at, disk)))
+        {
             // Devices made of others (device mapper, md) count no flushes.
             let disks = ground.mount.map_or(vec![], |mount| site.host.block.disks_of(mount));
             let number = |disk: &&Disk| disk.number.clone().filter(|_| !disk.is_virtual);

@@ -2,8 +2,7 @@
 //!
 //! Mapped devices, arrays and caches list what is below them in `slaves`, the device mapper has its
 //! names in `dm/name` (Linux Documentation/ABI/testing/sysfs-block-dm), btrfs lists its members in
-//! /sys/fs/btrfs (fs/btrfs/sysfs.c), an overlay states its upper directory among its options
-//! (Documentation/filesystems/overlayfs.rst).
+//! /sys/fs/btrfs (fs/btrfs/sysfs.c), an overlay states its upper directory among its options.
 
 use super::{Block, Disk, Mount, paths};
 use crate::Root;
@@ -23,38 +22,31 @@ pub struct Below {
     pub upper: Option<String>,
 }
 
-impl Below {
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        *self == Below::default()
-    }
-}
-
 /// Finds what is below each mount.
 pub(super) fn connect(root: &Root, block: &mut Block) {
     let devices = Devices { root, disks: &block.disks };
     let found: Vec<Below> = block.mounts.iter().map(|mount| devices.below(mount)).collect();
     block.mounts.iter_mut().zip(found).for_each(|(mount, below)| mount.below = below);
-    let stacked = block.mounts.iter().enumerate().filter_map(|(at, mount)| {
+    for at in 0..block.mounts.len() {
+        let (mount, upper) = (&block.mounts[at], block.mounts[at].upper());
         // In a container the path is the host's, and leads back to the overlay itself.
-        let holder = block.mount_of(mount.upper()?).filter(|holder| holder.fs != mount.fs)?;
-        Some((at, Below { upper: Some(holder.fs.clone()), ..holder.below.clone() }))
-    });
-    for (at, below) in stacked.collect::<Vec<_>>() {
-        block.mounts[at].below = below;
+        let holder = upper.and_then(|dir| block.mount_of(dir)).filter(|on| on.fs != mount.fs);
+        if let Some(holder) = holder {
+            let below = Below { upper: Some(holder.fs.clone()), ..holder.below.clone() };
+            block.mounts[at].below = below;
+        }
     }
 }
 
 impl Mount {
-    /// The directory in which a stacked file system keeps what is written, as it was given.
+    /// The directory in which a stacked file system keeps what is written.
     pub fn upper(&self) -> Option<&str> {
-        let named = || self.options.split(',').find_map(|option| option.strip_prefix("upperdir="));
+        let mut options = self.options.split(',');
         match self.fs.as_str() {
-            "overlay" => named(),
+            "overlay" => options.find_map(|option| option.strip_prefix("upperdir=")),
             "ecryptfs" => Some(self.source.as_str()),
             _ => None,
         }
-        .filter(|path| path.starts_with('/'))
     }
 }
 
@@ -84,37 +76,33 @@ impl<'a> Devices<'a> {
     fn descend(&self, disk: &Disk, number: String, below: &mut Below) {
         let dir = format!("sys/block/{}", disk.name);
         let slaves = self.root.list(&format!("{dir}/slaves"));
-        let is_known = slaves.iter().any(|name| self.named(name).is_some());
-        if !is_known {
-            let idle = disk.counted.is_some_and(|counted| counted.reads + counted.writes == 0);
-            let paths = if idle { paths(self.root, &disk.name) } else { Vec::new() };
-            add(&mut below.disks, disk.name.clone());
-            // Before Linux 6.4 only the paths of a multipath disk count.
-            for counting in if paths.is_empty() { vec![number] } else { paths } {
-                add(&mut below.numbers, counting);
+        if slaves.iter().any(|name| self.named(name).is_some()) {
+            let what = ["dm/name", "md/level"];
+            let what = what.iter().find_map(|file| self.root.line(&format!("{dir}/{file}")));
+            let what = what.map_or(String::new(), |what| format!(" ({what})"));
+            if add(&mut below.through, format!("{}{what}", disk.name)) {
+                slaves.iter().for_each(|name| self.enter(name, below));
             }
             return;
         }
-        let what = ["dm/name", "md/level"];
-        let what = what.iter().find_map(|file| self.root.line(&format!("{dir}/{file}")));
-        let label = match what {
-            Some(what) => format!("{} ({what})", disk.name),
-            None => disk.name.clone(),
-        };
-        if add(&mut below.through, label) {
-            slaves.iter().for_each(|name| self.enter(name, below));
+        add(&mut below.disks, disk.name.clone());
+        // Before Linux 6.4 only the paths of a multipath disk count.
+        let is_idle = disk.counted.is_some_and(|counted| counted.reads + counted.writes == 0);
+        let paths = if is_idle { paths(self.root, &disk.name) } else { Vec::new() };
+        for counting in if paths.is_empty() { vec![number] } else { paths } {
+            add(&mut below.numbers, counting);
         }
     }
 
     /// The disk of a name in /sys, and the number of the disk or partition.
     fn named(&self, name: &str) -> Option<(&'a Disk, String)> {
-        let number = |disk: &Disk| disk.number.clone().unwrap_or_else(|| disk.name.clone());
+        let of = |disk: &Disk| disk.number.clone().unwrap_or_else(|| disk.name.clone());
         if let Some(disk) = self.disks.iter().find(|disk| disk.name == name) {
-            return Some((disk, number(disk)));
+            return Some((disk, of(disk)));
         }
         let disk = self.disks.iter().find(|disk| is_partition(name, &disk.name))?;
-        let own = self.root.line(&format!("sys/block/{}/{name}/dev", disk.name));
-        Some((disk, own.unwrap_or_else(|| number(disk))))
+        let number = self.root.line(&format!("sys/block/{}/{name}/dev", disk.name));
+        Some((disk, number.unwrap_or_else(|| of(disk))))
     }
 
     /// Names of the devices of a file system that has a number of its own.
@@ -123,22 +111,19 @@ impl<'a> Devices<'a> {
             "/dev/root" => self.root_device().unwrap_or_default(),
             source => source.to_owned(),
         };
-        let sources = if mount.fs == "bcachefs" { source.split(':') } else { source.split('\0') };
-        let named: Vec<String> = sources.filter_map(|source| self.name_of(source)).collect();
-        if mount.fs != "btrfs" {
-            return named;
+        if mount.fs == "bcachefs" {
+            return source.split(':').filter_map(|source| self.name_of(source)).collect();
         }
-        let of = |id: &String| self.root.list(&format!("sys/fs/btrfs/{id}/devices"));
-        let mut pools = self.root.list("sys/fs/btrfs");
-        pools.retain(|id| !of(id).is_empty());
-        let is_it = |id: &&String| {
-            source.ends_with(id.as_str()) || of(id).iter().any(|name| named.contains(name))
-        };
-        match (pools.iter().find(is_it), pools.as_slice()) {
-            (Some(id), _) => of(id),
-            (None, [only]) if source.is_empty() => of(only),
-            _ => named,
-        }
+        let named = self.name_of(&source);
+        let pools = self.root.list("sys/fs/btrfs").into_iter().filter(|_| mount.fs == "btrfs");
+        let mut pools = pools.map(|id| {
+            let members = self.root.list(&format!("sys/fs/btrfs/{id}/devices"));
+            (id, members)
+        });
+        let pool = pools.find(|(id, members)| {
+            source.ends_with(id) || named.as_ref().is_some_and(|name| members.contains(name))
+        });
+        pool.map_or(named.into_iter().collect(), |(_, members)| members)
     }
 
     /// The name in /sys of a device by its path: a link, a name of the device mapper, or the name
@@ -153,23 +138,18 @@ impl<'a> Devices<'a> {
         let mapped = match name.split_once('/') {
             Some(("mapper", mapped)) => mapped.to_owned(),
             // A volume of LVM: hyphens in its parts are doubled (lvm(8)).
-            Some((group, volume)) => {
-                format!("{}-{}", group.replace('-', "--"), volume.replace('-', "--"))
-            }
+            Some((group, volume)) => [group, volume].map(|part| part.replace('-', "--")).join("-"),
             None => String::new(),
         };
-        let is_mapped = |disk: &&Disk| {
-            let mapper = self.root.line(&format!("sys/block/{}/dm/name", disk.name));
-            mapper.is_some_and(|name| name == mapped)
-        };
-        let mapper = self.disks.iter().find(is_mapped).map(|disk| disk.name.clone());
-        Some(mapper.unwrap_or_else(|| name.replace('/', "!")))
+        let mapper = |disk: &Disk| self.root.line(&format!("sys/block/{}/dm/name", disk.name));
+        let disk = self.disks.iter().find(|disk| mapper(disk).is_some_and(|name| name == mapped));
+        Some(disk.map_or_else(|| name.replace('/', "!"), |disk| disk.name.clone()))
     }
 
     /// The path of the device that the kernel was told to mount first.
     fn root_device(&self) -> Option<String> {
-        let line = self.root.read("proc/cmdline")?;
-        let device = line.split_whitespace().rev().find_map(|word| word.strip_prefix("root="))?;
+        let words = self.root.words("proc/cmdline");
+        let device = words.iter().rev().find_map(|word| word.strip_prefix("root="))?;
         Some(match device.split_once('=') {
             Some((kind, id)) => format!("/dev/disk/by-{}/{id}", kind.to_lowercase()),
             None => device.to_owned(),
@@ -186,11 +166,9 @@ fn add(all: &mut Vec<String>, one: String) -> bool {
 
 /// Whether a name is that of a partition: behind a digit stands a `p` (block/partitions/core.c).
 fn is_partition(name: &str, disk: &str) -> bool {
-    let rest = name.strip_prefix(disk).and_then(|rest| match disk.ends_with(char::is_numeric) {
-        true => rest.strip_prefix('p'),
-        false => Some(rest),
-    });
-    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    let p = if disk.ends_with(char::is_numeric) { "p" } else { "" };
+    let number = name.strip_prefix(disk).and_then(|rest| rest.strip_prefix(p));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What control groups let a process have of a disk (`io.max`, `blkio.throttle.*`).
 
 use crate::{Law, range};
-use bench::device::mount_of;
 use bench::experiment::Site;
 use host::block::Disk;
 use record::event::Range;
@@ -32,21 +31,16 @@ pub(super) fn of(
     bytes: f64,
     is_request: bool,
 ) -> Option<Limit> {
-    let disk = disk?;
-    let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
-    // A limit on a mapped device holds as well as one on the disk below it.
-    let mut layers = mount.map_or(vec![], |mount| site.host.block.layers_of(mount));
-    layers.push(disk);
-    let is_here = |number: &str| layers.iter().any(|of| of.number.as_deref() == Some(number));
+    let number = disk?.number.as_deref()?;
     let limits = site.host.limits.io.iter();
-    let binding = limits.filter(|limit| is_here(&limit.device));
+    let binding = limits.filter(|limit| limit.device == number);
     let each = binding.flat_map(|limit| {
         let (rate, requests) = match is_read {
             true => (limit.read_bytes, limit.reads),
             false => (limit.write_bytes, limit.writes),
         };
         let of = |per_second, most: String| {
-            let what = format!("{most}/s on {}", limit.device);
+            let what = format!("{most}/s on {number}");
             Limit { per_second, what }
         };
         let by_bytes = rate.map(|rate| of(rate as f64 / bytes, render_bytes(rate as f64)));

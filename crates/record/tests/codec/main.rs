@@ -155,7 +155,6 @@ proptest! {
             Ok(_)
             | Err(
                 ReadError::NotARecord
-                | ReadError::Foreign(_)
                 | ReadError::Newer { .. }
                 | ReadError::Empty,
             ) => {}

@@ -37,7 +37,8 @@ impl Families {
         let Some(value) = value.into().filter(|value| value.is_finite()) else {
             return;
         };
-        let stem = without_types(&identifier(stem));
+        // The convention reserves the words for types of metrics (`promtool check metrics`).
+        let stem = identifier(stem).replace("_counter", "_ticks");
         let name = match unit {
             "" => stem,
             unit => format!("{stem}_{unit}"),
@@ -91,21 +92,6 @@ impl Families {
         text.push_str("# EOF\n");
         text
     }
-}
-
-/// A name without the words for types of metrics, which its convention reserves (`promtool check
-/// metrics` refuses them).
-fn without_types(name: &str) -> String {
-    const OTHERS: [(&str, &str); 4] = [
-        ("counter", "ticks"),
-        ("gauge", "level"),
-        ("histogram", "distribution"),
-        ("summary", "overview"),
-    ];
-    let words = name.split('_').map(|word| {
-        OTHERS.iter().find(|(reserved, _)| *reserved == word).map_or(word, |(_, other)| *other)
-    });
-    words.collect::<Vec<_>>().join("_")
 }
 
 /// The unit's name by convention, and what turns a value into it.

@@ -15,7 +15,7 @@ use record::order::InOrder;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -275,8 +275,6 @@ pub struct RecordFile {
     unstarted: bool,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
-    /// Whether the last line lacks only its newline.
-    is_open: bool,
     /// Its length.
     bytes: u64,
     /// Directories that do not have it on their disk yet.
@@ -311,21 +309,13 @@ impl RecordFile {
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
         let path = path.to_owned();
-        let record = RecordFile {
-            file,
-            path,
-            unstarted: true,
-            cut: None,
-            is_open: false,
-            bytes: 0,
-            unsynced,
-        };
+        let record = RecordFile { file, path, unstarted: true, cut: None, bytes: 0, unsynced };
         lock(&record.file, &record.path)?;
         Ok(record)
     }
 
-    /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
-    /// event is appended. Errors: it cannot be read or written, or another plumb is writing it.
+    /// Opens the file of a run to continue it, and reads it. Before the first event is appended only
+    /// a lost last newline is added. Errors: it cannot be read or written, or another plumb is writing it.
     pub fn resume(path: &Path) -> Result<(Self, Recording)> {
         let path = &file::target(path)?;
         let file = OpenOptions::new()
@@ -333,8 +323,8 @@ impl RecordFile {
             .open(path)
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
         lock(&file, path)?;
-        let raw = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let recording = parsed(path, BufReader::new(raw))?;
+        file::continuable(path, &file)?;
+        let recording = read(path)?;
         if let Some(damaged) = recording.run.damaged.first() {
             bail!(
                 "line {} of {} is damaged, and a damaged record is not continued; `plumb report` \
@@ -348,7 +338,6 @@ impl RecordFile {
             path: path.to_owned(),
             unstarted: false,
             cut: recording.torn.then_some(recording.whole_bytes),
-            is_open: !recording.torn && !file::ends_line(path)?,
             bytes: recording.whole_bytes,
             unsynced: Vec::new(),
         };
@@ -376,7 +365,7 @@ impl RecordFile {
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
-        let mut line = if std::mem::take(&mut self.is_open) { vec![b'\n'] } else { Vec::new() };
+        let mut line = Vec::new();
         codec::write(&mut line, event)?;
         let bytes = self.bytes + line.len() as u64;
         let room = metal::process::file_bytes_max().map(|max| max.saturating_sub(KEPT_FOR_END));
@@ -469,11 +458,7 @@ pub fn is_being_written(path: &Path) -> bool {
 /// Reads a record, packed by gzip or not. Errors: it cannot be read, with what it is instead.
 pub fn read(path: &Path) -> Result<Recording> {
     let file = file::reader(path).with_context(|| format!("cannot open {}", path.display()))?;
-    parsed(path, file)
-}
-
-fn parsed(path: &Path, reader: impl BufRead) -> Result<Recording> {
-    codec::read(reader)
+    codec::read(file)
         .map_err(|error| anyhow!("cannot read {} as a record: {error}", path.display()))
 }
 
