@@ -206,6 +206,11 @@ pub(super) fn read(root: &Root) -> Block {
     block
 }
 
+/// Whether disks of such a name have hardware behind them, also where nothing shows it.
+fn is_hardware(name: &str) -> bool {
+    ["nvme", "sd", "mmcblk", "cciss"].iter().any(|kind| name.starts_with(kind))
+}
+
 /// Whether a name is that of a path to a multipath NVMe disk, `nvme0c1n1` of `nvme0n1`
 /// (drivers/nvme/host/multipath.c): nothing opens it.
 fn is_path(name: &str) -> bool {
@@ -244,7 +249,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         physical_block_bytes: queue("physical_block_size"),
         queue_requests: queue("nr_requests"),
         driver: below.iter().find_map(|at| root.link_name(&format!("{at}/driver"))),
-        is_virtual: !root.exists(&format!("{dir}/device")),
+        is_virtual: !root.exists(&format!("{dir}/device")) && !is_hardware(&name),
         number: root.line(&format!("{dir}/dev")),
         partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
         node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),

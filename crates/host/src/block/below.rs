@@ -116,14 +116,17 @@ impl<'a> Devices<'a> {
         }
         let named = self.name_of(&source);
         let pools = self.root.list("sys/fs/btrfs").into_iter().filter(|_| mount.fs == "btrfs");
-        let mut pools = pools.map(|id| {
+        let pools = pools.map(|id| {
             let members = self.root.list(&format!("sys/fs/btrfs/{id}/devices"));
             (id, members)
         });
-        let pool = pools.find(|(id, members)| {
-            source.ends_with(id) || named.as_ref().is_some_and(|name| members.contains(name))
+        let mut pools: Vec<_> = pools.filter(|(_, members)| !members.is_empty()).collect();
+        // The only one is it, whatever its device is called here.
+        let is_only = pools.len() == 1;
+        pools.retain(|(id, members)| {
+            is_only || source.ends_with(id) || named.as_ref().is_some_and(|of| members.contains(of))
         });
-        pool.map_or(named.into_iter().collect(), |(_, members)| members)
+        pools.pop().map_or(named.into_iter().collect(), |(_, members)| members)
     }
 
     /// The name in /sys of a device by its path: a link, a name of the device mapper, or the name
