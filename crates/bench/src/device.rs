@@ -1,7 +1,7 @@
 //! The block device below a directory: which it is, and what it says that it gave.
 
 use crate::experiment::{Site, Skip};
-use host::block::{Disk, Mount};
+use host::block::{Disk, Mount, line_of};
 use record::quantity::render;
 use record::unit::Unit;
 use std::path::Path;
@@ -240,18 +240,8 @@ const FLUSHES: usize = 18;
 
 /// The sum over devices, by number or name and separated by spaces; `None` unless all are counted.
 fn field_of(diskstats: &str, devices: &str, index: usize) -> Option<u64> {
-    let one = |device: &str| {
-        let mut lines =
-            diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-        lines.find(|words| names(words, device))?.get(index)?.parse::<u64>().ok()
-    };
+    let one = |device| line_of(diskstats, device)?.get(index)?.parse::<u64>().ok();
     devices.split(' ').map(one).sum()
-}
-
-/// Whether the words of a line of /proc/diskstats are those of a device, by number or name.
-pub fn names(words: &[&str], device: &str) -> bool {
-    let number = words.first().zip(words.get(1)).map(|(major, minor)| (*major, *minor));
-    words.get(2) == Some(&device) || (number.is_some() && number == device.split_once(':'))
 }
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.

@@ -260,15 +260,23 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     })
 }
 
+/// The words of a device's line of /proc/diskstats, by its `major:minor` or its name.
+pub fn line_of<'text>(diskstats: &'text str, device: &str) -> Option<Vec<&'text str>> {
+    let mut lines = diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines.find(|words| match words[..] {
+        [major, minor, name, ..] => {
+            name == device || device.split_once(':') == Some((major, minor))
+        }
+        _ => false,
+    })
+}
+
 /// A disk's line of /proc/diskstats: `major minor name reads merged sectors ms writes merged
 /// sectors ms in-flight busy-ms weighted-ms [discards merged sectors ms [flushes ms]]`.
 fn counted(diskstats: &str, name: &str) -> Option<Counted> {
     /// Of the counters, whatever the disk's sectors are.
     const SECTOR_BYTES: u64 = 512;
-    let line = diskstats.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (fields.get(2) == Some(&name)).then_some(fields)
-    })?;
+    let line = line_of(diskstats, name)?;
     let field = |index: usize| line.get(index)?.parse::<u64>().ok();
     Some(Counted {
         reads: field(3)?,

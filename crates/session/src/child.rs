@@ -3,10 +3,10 @@
 
 use crate::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, ensure};
-use bench::device;
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
+use host::block::line_of;
 use host::oom::Kills;
 use host::refused;
 use metal::wait::{Want, any_unless};
@@ -419,9 +419,8 @@ impl Files {
 fn completed(diskstats: &str, devices: &str) -> Option<Vec<String>> {
     /// Reads, writes, discards and flushes.
     const COUNTS: [usize; 4] = [3, 7, 14, 18];
-    let lines = || diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let of = |device: &str| lines().find(|words| device::names(words, device));
-    let found = devices.split(' ').map(of).collect::<Option<Vec<_>>>()?;
+    let found = devices.split(' ').map(|device| line_of(diskstats, device));
+    let found = found.collect::<Option<Vec<_>>>()?;
     let counts = found.iter().flat_map(|words| COUNTS.iter().filter_map(|at| words.get(*at)));
     Some(counts.map(|count| (*count).to_owned()).collect())
 }
