@@ -153,6 +153,12 @@ const CHECKS: &[Check] = &[
         remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or read the figures as those of the limit",
     },
     Check {
+        name: "files",
+        judge: limits::files,
+        effect: "fs.* and memory.fault cases that need a disk with counters are skipped, or cannot tell a cache from a disk",
+        remedy: "name a directory on a file system of a block device with --dir",
+    },
+    Check {
         name: "traffic shaping",
         judge: |host, watched| limits::shaping(host, &watched.peers),
         effect: "packets wait in the shaper: net.* figures to a peer show the shaper, not the link",

@@ -10,16 +10,16 @@ use analysis::{crosscheck, figures};
 use anyhow::Context as _;
 use record::codec::Recording;
 use record::event::{Ending, Header};
+use record::lines::Lines;
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
 use session::store::index::{
     About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
 };
-use session::store::{self, Store};
+use session::store::{self, Store, file};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 
 /// Damaged lines that are named one by one.
@@ -92,9 +92,10 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
     let path = Store::here().find(name).map_err(usage)?;
     // What is no record is not read whole.
     recording(&path)?;
-    let bytes = std::fs::read(&path).with_context(|| path.display().to_string());
-    let bytes = bytes.map_err(usage)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let mut bytes = Vec::new();
+    let read = file::reader(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.with_context(|| path.display().to_string()).map_err(usage)?;
+    let text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let redaction = Redaction::of(text.lines().next().unwrap_or_default());
     // A damaged line stays one.
     let lines = text.split_inclusive('\n').map(|line| match seal::check(line.as_bytes()) {
@@ -204,10 +205,12 @@ const HEADER_BYTES: u64 = 16 << 20;
 
 /// Whether a file begins as the record of a sweep does.
 pub fn is_sweep(path: &Path) -> bool {
-    let mut line = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| BufReader::new(file.take(HEADER_BYTES)).read_until(b'\n', &mut line));
-    let header = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&line).ok());
+    let first = |file| {
+        let mut lines = Lines::new(file, HEADER_BYTES);
+        let (_, line) = lines.whole().ok()??;
+        serde_json::from_slice::<serde_json::Value>(line).ok()
+    };
+    let header = file::reader(path).ok().and_then(first);
     header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
 }
 

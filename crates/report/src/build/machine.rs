@@ -14,6 +14,7 @@ mod hardware;
 pub fn section(run: &Run) -> Section {
     let facts = Facts(&run.header.host);
     let mut pairs = facts_of(&facts, &run.header.calibration);
+    pairs.extend(files(run).map(|text| ("files".to_owned(), text)));
     pairs.push(("identity".to_owned(), run.header.identity.clone()));
     let far = run.header.peers.iter();
     pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
@@ -50,6 +51,21 @@ pub fn section(run: &Run) -> Section {
         blocks.extend(in_detail(&facts));
     }
     Section::new("machine", "Machine", blocks)
+}
+
+/// Where the files of the run were, as the facts of its cases say it: the file system, and the disks
+/// below with what is in between.
+fn files(run: &Run) -> Option<String> {
+    let mut all = run.predictions.iter().map(|event| &event.at);
+    let at = all.find(|at| at.contains_key("ground"))?;
+    let text = |name| at.get(name).and_then(|value| value.text());
+    let fs = text("file_system")?;
+    Some(match text("device_path").or(text("device")) {
+        // A reason why no disk is known begins with the file system.
+        Some(why) if why.starts_with(fs) => why.to_owned(),
+        Some(path) => format!("{fs} on {path}"),
+        None => fs.to_owned(),
+    })
 }
 
 /// What can be said of a machine in a line each.
@@ -179,6 +195,7 @@ impl Facts<'_> {
         hardware::text(self.0.pointer(pointer)?)
     }
 
+    /// The design of the core, where it is known.
     fn number(&self, pointer: &str) -> Option<f64> {
         self.0.pointer(pointer)?.as_f64()
     }
