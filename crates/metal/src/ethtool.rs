@@ -127,6 +127,12 @@ pub fn link(name: &str) -> io::Result<Link> {
     })
 }
 
+/// Whether an interface of this process's network namespace is up. Errors: there is none of this
+/// name, or the kernel does not say.
+pub fn is_up(name: &str) -> io::Result<bool> {
+    Asked::new(name)?.is_up()
+}
+
 /// An interface that is asked.
 struct Asked {
     socket: OwnedFd,
@@ -157,6 +163,17 @@ impl Asked {
         })?;
         // SAFETY: SIOCGIFMTU fills this field.
         Ok(unsafe { request.ifr_ifru.ifru_mtu })
+    }
+
+    fn is_up(&self) -> io::Result<bool> {
+        let mut request = self.request();
+        // SAFETY: the kernel reads the name and writes the flags into a request of ours.
+        done(unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request)
+        })?;
+        // SAFETY: SIOCGIFFLAGS fills this field.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        Ok(i32::from(flags) & libc::IFF_UP != 0)
     }
 
     /// A request for this interface, with only the name filled in.
