@@ -377,6 +377,12 @@ fn offer(
     if let Some(skip) = lacks(card, site) {
         return Ok(Err(skip));
     }
+    if experiment.two_ended()
+        && site.peer.is_none()
+        && let Some(skip) = site.lacks_loopback()
+    {
+        return Ok(Err(skip));
+    }
     let offered = |params: &Params| {
         experiment.series(site, params).map(|offer| placed(experiment, params, site, offer))
     };
@@ -417,7 +423,24 @@ fn offer(
             )));
         }
     }
-    Ok(Ok(offer))
+    let lack = offer.series.iter().find_map(|series| lacks_ports(experiment, params, site, series));
+    Ok(lack.map_or(Ok(offer), Err))
+}
+
+/// Why a site has too few ports for a two-ended series: for all rounds that may begin before the
+/// first one's connections have left TIME_WAIT.
+fn lacks_ports(
+    experiment: &dyn AnyExperiment,
+    params: &Params,
+    site: &Site,
+    series: &Series,
+) -> Option<Skip> {
+    const TIME_WAIT: Duration = Duration::from_secs(60);
+    let ports = experiment.ports(site, series);
+    let cost = experiment.round_cost(site, series).max(Duration::from_millis(1));
+    let in_time = TIME_WAIT.as_millis().div_ceil(cost.as_millis()) as u64;
+    let rounds = params.preset.looks().last().copied().map_or(1, u64::from).min(in_time);
+    site.lacks_ports(rounds * ports)
 }
 
 /// What an experiment needs and a site lacks.

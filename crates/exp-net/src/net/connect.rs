@@ -190,6 +190,8 @@ impl Experiment for Connect {
     const MAY_LACK: &'static [&'static str] = &["connect_late"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    /// The far end's listener, and the pace's connection; [`sources`] spreads the others.
+    const PORTS: fn(&Site, &Connections) -> u64 = |_, _| 2;
     /// On one CPU each end waits for the other's turn.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
         let is_shared = |case: &Case| case.text("ends") == Some(Ends::SameCpu.text());

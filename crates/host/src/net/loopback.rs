@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 pub enum LoopbackFault {
     /// The loopback interface is down.
     Down,
-    /// No interface has the address.
+    /// No interface has the address, or its local route is gone.
     NoAddress,
-    /// The kernel has no route to the address, or one that leaves the host.
+    /// The route to the address leaves the host.
     NoRoute,
     /// No port of `net.ipv4.ip_local_port_range` is free.
     NoPort,
@@ -24,22 +24,26 @@ pub enum LoopbackFault {
 
 /// Whether a socket at 127.0.0.1 can be reached from this process's network namespace.
 pub fn live() -> Result<(), LoopbackFault> {
-    reached(Ipv4Addr::LOCALHOST.into()).map_err(|error| {
-        match (metal::ethtool::is_up("lo"), error.kind()) {
-            (Ok(false), _) => LoopbackFault::Down,
-            (_, ErrorKind::AddrNotAvailable) => LoopbackFault::NoAddress,
-            (_, ErrorKind::AddrInUse) => LoopbackFault::NoPort,
-            (_, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) => {
-                LoopbackFault::NoRoute
-            }
-            _ => LoopbackFault::NoSocket,
-        }
+    // Where it was up before, sockets still find addresses and routes, and packets are dropped.
+    if is_down() {
+        return Err(LoopbackFault::Down);
+    }
+    reached(Ipv4Addr::LOCALHOST.into()).map_err(|error| match error.kind() {
+        ErrorKind::AddrNotAvailable => LoopbackFault::NoAddress,
+        ErrorKind::AddrInUse => LoopbackFault::NoPort,
+        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => LoopbackFault::NoRoute,
+        _ => LoopbackFault::NoSocket,
     })
+}
+
+/// All packets from a host to itself go through this interface, whatever device has the address.
+fn is_down() -> bool {
+    metal::ethtool::is_up("lo").is_ok_and(|is_up| !is_up)
 }
 
 /// Whether a socket at `::1` can be reached from this process's network namespace.
 pub fn has_v6() -> bool {
-    reached(Ipv6Addr::LOCALHOST.into()).is_ok()
+    !is_down() && reached(Ipv6Addr::LOCALHOST.into()).is_ok()
 }
 
 /// Binds a port of TCP, and has the way to it looked up. A connected socket for datagrams sends
@@ -67,9 +71,9 @@ pub fn recorded(root: &Root, fact: Option<&str>) -> Option<Result<(), LoopbackFa
         return fault.or((text == "works").then_some(Ok(())));
     }
     const IFF_UP: u32 = 1;
-    let flags = root.line("sys/class/net/lo/flags")?;
-    let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
-    if flags & IFF_UP == 0 {
+    let flags = root.line("sys/class/net/lo/flags").unwrap_or_default();
+    let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16);
+    if flags.is_ok_and(|flags| flags & IFF_UP == 0) {
         return Some(Err(LoopbackFault::Down));
     }
     let addresses = root.read("proc/net/fib_trie")?;
