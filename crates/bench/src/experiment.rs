@@ -13,6 +13,7 @@ mod view;
 pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use known::{DerivedValue, Known};
+pub use network::lacks_loopback;
 pub use view::ViewCard;
 
 use crate::fitted::Fitted;

@@ -1,6 +1,7 @@
 //! What a site's network lacks for experiments that connect.
 
 use super::{Site, Skip};
+use host::Host;
 use host::net::LoopbackFault::{Down, NoAddress, NoPort, NoRoute, NoSocket};
 use host::ports::WIDEN;
 
@@ -11,26 +12,7 @@ const PART: u64 = 2;
 impl Site {
     /// The reason why two processes of this host cannot reach each other at 127.0.0.1.
     pub fn lacks_loopback(&self) -> Option<Skip> {
-        let net = &self.host.net;
-        let (why, needed) = match net.loopback_fault? {
-            Down => ("the loopback interface is down".to_owned(), "`ip link set lo up`"),
-            // With the interface the kernel makes its address and the local routes.
-            NoAddress => (
-                "the loopback interface lacks 127.0.0.1 or its local route".to_owned(),
-                "`ip link set lo down; ip link set lo up`",
-            ),
-            NoRoute => (
-                "the route to 127.0.0.1 leaves this host".to_owned(),
-                "`ip link set lo down; ip link set lo up`",
-            ),
-            NoPort => (format!("no port of {} is free", net.ports), WIDEN),
-            NoSocket => (
-                "this process gets no sockets of IPv4".to_owned(),
-                "a kernel with IPv4, and a sandbox (seccomp, RestrictAddressFamilies) that allows \
-                 AF_INET",
-            ),
-        };
-        Some(Skip::because(why).needs(needed))
+        lacks_loopback(&self.host)
     }
 
     /// The reason why this host, or the far end, has too few ports for `count` connections and
@@ -47,6 +29,27 @@ impl Site {
         );
         Some(Skip::because(why).needs(format!("{WIDEN}, or fewer cases")))
     }
+}
+
+/// The reason why two processes of a host cannot reach each other at 127.0.0.1.
+pub fn lacks_loopback(host: &Host) -> Option<Skip> {
+    // With the interface the kernel makes its address and the local routes.
+    const AGAIN: &str = "`ip link set lo down; ip link set lo up`";
+    let ports = &host.net.ports;
+    let (why, needed) = match host.net.loopback_fault? {
+        Down => ("the loopback interface is down".to_owned(), "`ip link set lo up`"),
+        NoAddress => {
+            ("the loopback interface lacks 127.0.0.1 or its local route".to_owned(), AGAIN)
+        }
+        NoRoute => ("the route to 127.0.0.1 leaves this host".to_owned(), AGAIN),
+        NoPort => (format!("no port of {ports} is free"), WIDEN),
+        NoSocket => (
+            "this process gets no sockets of IPv4".to_owned(),
+            "a kernel with IPv4, and a sandbox (seccomp, RestrictAddressFamilies) that allows \
+             AF_INET",
+        ),
+    };
+    Some(Skip::because(why).needs(needed))
 }
 
 #[cfg(test)]
