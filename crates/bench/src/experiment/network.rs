@@ -72,7 +72,9 @@ mod tests {
         for skip in [site.lacks_loopback(), site.lacks_ports(4)] {
             let skip = skip.expect("a reason");
             assert!(skip.reason.contains("40000 to 40007, 2 of them"), "{skip:?}");
-            assert!(skip.needed.is_some_and(|way| way.contains("ip_local_port_range='1024 65535'")));
+            assert!(
+                skip.needed.is_some_and(|way| way.contains("ip_local_port_range='1024 65535'"))
+            );
         }
         assert_eq!(site.lacks_ports(3), None);
     }
