@@ -278,18 +278,15 @@ fn compared<'run>(
 
 /// Why turns have no ratio, of which so many have one.
 fn lack(pairing: &Pairing, at: usize, pairs: &[&Pair], compared: usize) -> Option<String> {
-    let reported = |name: &str, value: Option<&f64>| match value {
-        Some(value) if value.is_finite() => format!("{name} reported {value}"),
-        _ => format!("{name} reported nothing"),
-    };
-    let is_value = |value: Option<&f64>| value.is_some_and(|value| value.is_finite());
     let without = pairs.iter().find_map(|pair| {
         let (ours, theirs) = (pair.ours.get(at), pair.theirs.get(at));
-        match theirs {
-            Some(value) if value.is_finite() && *value > 0.0 => {
-                (!is_value(ours)).then(|| reported("plumb", ours))
-            }
-            _ => Some(reported(&pairing.rival, theirs)),
+        let is_theirs = theirs.is_none_or(|value| !value.is_finite() || *value <= 0.0);
+        let (name, value) = if is_theirs { (&*pairing.rival, theirs) } else { ("plumb", ours) };
+        let value = value.filter(|value| value.is_finite());
+        match value {
+            Some(_) if !is_theirs => None,
+            Some(value) => Some(format!("{name} reported {value}")),
+            None => Some(format!("{name} reported nothing")),
         }
     })?;
     Some(match compared {

@@ -1,9 +1,7 @@
 //! Ports of this host.
 
 use anyhow::{Context, Result};
-use host::ports::explained;
 use std::fs;
-use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 
 /// Ports that are free now, both for TCP and for UDP.
@@ -17,8 +15,7 @@ pub(super) fn free_ports() -> Result<[u16; 4]> {
     let mut ports = [0; 4];
     for port in &mut ports {
         loop {
-            let found = free().map_err(|error| explained(error, ErrorKind::AddrInUse));
-            let (found, datagrams, stream) = found.context("ports of 127.0.0.1")?;
+            let (found, datagrams, stream) = free().context("no free port on loopback")?;
             // Held in either case, so that another is given next.
             held.push((stream, datagrams.ok()));
             if held.last().is_some_and(|(_, datagrams)| datagrams.is_some()) {

@@ -233,7 +233,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         tcp_timestamps: root.flag("proc/sys/net/ipv4/tcp_timestamps"),
         ping_groups,
         echoes: echoes(ping_groups, outside),
-        has_loopback_v6: outside.has_loopback_v6.unwrap_or_else(|| loopback::lists_v6(root)),
+        has_loopback_v6: outside.has_loopback_v6.unwrap_or_else(|| has_loopback_v6(root)),
         loopback_fault: outside.loopback.and_then(Result::err),
         ignores_echoes: [
             "proc/sys/net/ipv4/icmp_echo_ignore_all",
@@ -298,6 +298,13 @@ fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> 
     }
     let may = outside.has_net_raw.or_else(|| outside.euid.map(|user| user == 0))?;
     Some(if may { Echoes::Raw } else { Echoes::Refused })
+}
+
+fn has_loopback_v6(root: &Root) -> bool {
+    // `address index prefix scope flags name`, all in hexadecimal (net/ipv6/addrconf.c).
+    let addresses = root.read("proc/net/if_inet6").unwrap_or_default();
+    let own = format!("{:032x} ", u128::from(Ipv6Addr::LOCALHOST));
+    addresses.lines().any(|line| line.starts_with(&own))
 }
 
 fn ping_groups(root: &Root) -> Option<(u64, u64)> {
@@ -478,5 +485,16 @@ mod tests {
         assert_eq!(echoes("1 0", "euid=1000\nnet_raw=true"), Some(Echoes::Raw));
         assert_eq!(echoes("1 0", "euid=1000"), Some(Echoes::Refused));
         assert_eq!(echoes("1 0", ""), None);
+    }
+
+    #[test]
+    fn loopback_has_its_second_address_where_it_is_listed() {
+        let listed = "== proc/net/if_inet6\n\
+             00000000000000000000000000000001 01 80 10 80       lo\n";
+        assert!(host_of(listed).has_loopback_v6);
+        assert!(!host_of("").has_loopback_v6);
+        let another = "== proc/net/if_inet6\n\
+             fe800000000000000000000000000001 02 40 20 80     eth0\n";
+        assert!(!host_of(another).has_loopback_v6);
     }
 }

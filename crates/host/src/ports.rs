@@ -1,10 +1,8 @@
 //! What bounds the connections that a host may open and take: ports, queues, and how long a closed
 //! one keeps its port.
 
-use anyhow::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::{self, ErrorKind};
 
 use super::cpulist::parse_cpus;
 use super::text::numbers;
@@ -39,29 +37,13 @@ impl Ports {
 
 /// The range of Linux.
 const DEFAULT: (u16, u16) = (32_768, 60_999);
-/// How to have more ports.
-pub const WIDEN: &str = "`sysctl -w net.ipv4.ip_local_port_range='1024 65535'`";
 
 impl fmt::Display for Ports {
-    /// The range, with how many of it are reserved.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, last) = self.range.unwrap_or(DEFAULT);
-        write!(out, "net.ipv4.ip_local_port_range ({first} to {last}")?;
-        if self.reserved > 0 {
-            write!(out, ", {} of them in net.ipv4.ip_local_reserved_ports", self.reserved)?;
-        }
-        out.write_str(")")
-    }
-}
-
-/// An error of a bind(2) or connect(2) that leaves the choice of a port to the kernel, of this kind
-/// if no port was left: with the range and the way out then; any other error as it is.
-pub fn explained(error: io::Error, without_port: ErrorKind) -> Error {
-    let is_lack = error.kind() == without_port;
-    let error = Error::from(error);
-    match is_lack {
-        true => error.context(format!("no port of {} is free: wait a minute, or {WIDEN}", here())),
-        false => error,
+        let (reserved, usable) = (self.reserved, self.usable());
+        write!(out, "net.ipv4.ip_local_port_range ({first} to {last}, ")?;
+        write!(out, "{reserved} reserved: {usable} ports)")
     }
 }
 
@@ -108,11 +90,6 @@ mod tests {
         );
         assert_eq!((few.range, few.reserved), (Some((40_000, 40_009)), 3));
         assert_eq!(few.usable(), 7);
-        assert_eq!(
-            few.to_string(),
-            "net.ipv4.ip_local_port_range (40000 to 40009, 3 of them in \
-             net.ipv4.ip_local_reserved_ports)"
-        );
         assert_eq!((few.time_wait_reuse, few.queue_max), (Some(2), Some(128)));
         // A range turned round is refused by the kernel, but a record may hold anything.
         assert_eq!(told("== proc/sys/net/ipv4/ip_local_port_range\n9 8\n").usable(), 0);

@@ -10,7 +10,7 @@ use bench::device;
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
-    Skip, ViewCard,
+    Skip, ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -379,7 +379,7 @@ fn offer(
     }
     if experiment.two_ended()
         && site.peer.is_none()
-        && let Some(skip) = site.lacks_loopback()
+        && let Some(skip) = lacks_loopback(&site.host)
     {
         return Ok(Err(skip));
     }
@@ -423,25 +423,17 @@ fn offer(
             )));
         }
     }
-    let lack = offer.series.iter().find_map(|series| lacks_ports(experiment, params, site, series));
+    // All rounds that may begin before the first one's connections have left TIME_WAIT.
+    let most = params.preset.looks().last().copied().map_or(1, u64::from);
+    let lack = offer.series.iter().find_map(|series| {
+        let cost_ms = experiment.round_cost(site, series).as_millis().max(1) as u64;
+        site.lacks_ports(experiment.ports(site, series) * most.min(TIME_WAIT_MS.div_ceil(cost_ms)))
+    });
     Ok(lack.map_or(Ok(offer), Err))
 }
 
-/// Why a site has too few ports for a two-ended series: for all rounds that may begin before the
-/// first one's connections have left TIME_WAIT.
-fn lacks_ports(
-    experiment: &dyn AnyExperiment,
-    params: &Params,
-    site: &Site,
-    series: &Series,
-) -> Option<Skip> {
-    const TIME_WAIT: Duration = Duration::from_secs(60);
-    let ports = experiment.ports(site, series);
-    let cost = experiment.round_cost(site, series).max(Duration::from_millis(1));
-    let in_time = TIME_WAIT.as_millis().div_ceil(cost.as_millis()) as u64;
-    let rounds = params.preset.looks().last().copied().map_or(1, u64::from).min(in_time);
-    site.lacks_ports(rounds * ports)
-}
+/// Linux keeps a closed connection for a minute.
+const TIME_WAIT_MS: u64 = 60_000;
 
 /// What an experiment needs and a site lacks.
 pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {

@@ -180,29 +180,21 @@ fn a_pairing_says_why_it_lacks_turns() {
 #[test]
 fn a_row_without_a_ratio_says_who_reported_what() {
     let pairing = of(Goal::AtLeast);
-    let lack = |values: &[(f64, f64)]| {
-        let turn = |(n, (ours, theirs)): (usize, &(f64, f64))| {
-            Event::Pair(pair(&pairing, n as u32 + 1, vec![*ours], vec![*theirs]))
-        };
+    for (values, lack) in [
+        (&[(5.0, 0.0), (6.0, 0.0)][..], Some("not compared: perf reported 0")),
+        (&[(5.0, -3.0)], Some("not compared: perf reported -3")),
+        (&[(5.0, f64::NAN)], Some("not compared: perf reported nothing")),
+        (&[(f64::NAN, 5.0)], Some("not compared: plumb reported nothing")),
+        (&[(5.0, 5.0), (5.0, 0.0)], Some("1 of 2 turns: perf reported 0")),
+        (&[(5.0, 5.0)], None),
+    ] {
+        let pairs =
+            values.iter().map(|(ours, theirs)| pair(&pairing, 1, vec![*ours], vec![*theirs]));
         let run = run_of(
-            [Event::Pairing(pairing.clone())]
-                .into_iter()
-                .chain(values.iter().enumerate().map(turn))
-                .collect(),
+            [Event::Pairing(pairing.clone())].into_iter().chain(pairs.map(Event::Pair)).collect(),
         );
-        let found = rows(&run);
-        (found[0].verdict == Verdict::Absent, found[0].lack.clone().unwrap_or_default())
-    };
-    let of_nobody = |text: &str| (true, format!("not compared: {text}"));
-    assert_eq!(lack(&[(5.0, 0.0), (6.0, 0.0)]), of_nobody("perf reported 0"));
-    assert_eq!(lack(&[(5.0, -3.0)]), of_nobody("perf reported -3"));
-    assert_eq!(lack(&[(5.0, f64::NAN)]), of_nobody("perf reported nothing"));
-    assert_eq!(lack(&[(f64::NAN, 5.0)]), of_nobody("plumb reported nothing"));
-    assert_eq!(
-        lack(&[(5.0, 5.0), (5.0, 0.0)]),
-        (false, "1 of 2 turns: perf reported 0".to_owned())
-    );
-    assert_eq!(lack(&[(5.0, 5.0)]), (false, String::new()));
+        assert_eq!(rows(&run)[0].lack.as_deref(), lack);
+    }
 }
 
 #[test]

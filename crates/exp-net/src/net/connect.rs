@@ -45,8 +45,9 @@
 //! **Ports.** The end that closes first keeps the connection in TIME_WAIT for 60 s. On loopback
 //! clients use rotating addresses of 127.64.0.0/10 (IP_BIND_ADDRESS_NO_PORT: the address is bound,
 //! and connect(2) chooses the port), each for at most a sixteenth of its port range and at most 64
-//! connections. The listeners and the connections between the two workers have one address: if all
-//! that these hold within a minute are more than half of the range, nothing is measured. All rounds of a preset together use at
+//! connections. Listeners and the connections between the two workers have one address: if all that
+//! these hold within a minute are more than half of the range, nothing is measured. All rounds of a
+//! preset together use at
 //! most half of the TIME_WAIT table. To a host on the network connections come from one address:
 //! all cases and rounds of a preset together use at most half of net.ipv4.ip_local_port_range, as
 //! if none of its ports became free again in time (tcp_tw_reuse, which frees them after a second,

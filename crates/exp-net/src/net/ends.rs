@@ -21,7 +21,6 @@ pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern, send_whole};
 
 use bench::measure::FarEnd;
 use bench::prelude::*;
-use host::ports::explained;
 use line::Asked;
 use metal::wait::{readable, which_readable};
 use preamble::Gate;
@@ -325,8 +324,7 @@ pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
     let socket = socket.context("creating a socket")?;
-    let bind = socket.bind(&address.into()).map_err(|error| explained(error, ErrorKind::AddrInUse));
-    bind.with_context(|| format!("binding to {address}"))?;
+    socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
     Ok(socket)
 }
 

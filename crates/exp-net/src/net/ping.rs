@@ -76,7 +76,7 @@ mod measured;
 
 use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, windows_round_cost};
+use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, lacks_loopback, windows_round_cost};
 use bench::prelude::*;
 use host::net::Echoes as Granted;
 use host::net::LoopbackFault::NoPort;
@@ -174,9 +174,9 @@ impl Experiment for Ping {
             return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
         }
         // Echoes need no port.
-        let has_fault = site.host.net.loopback_fault.is_some_and(|fault| fault != NoPort);
-        if site.peer.is_none() && case.ip == Ip::V4 && has_fault {
-            return site.lacks_loopback();
+        let fault = site.host.net.loopback_fault.filter(|fault| *fault != NoPort);
+        if site.peer.is_none() && case.ip == Ip::V4 && fault.is_some() {
+            return lacks_loopback(&site.host);
         }
         let lacks_v6 = case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
         lacks_v6.then(|| {

@@ -5,7 +5,6 @@ use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use super::{DATAGRAM_AGAIN, Door, Line, PATIENCE, address, empty};
 use bench::measure::FarEnd;
 use bench::prelude::*;
-use host::ports::explained;
 use laws::net::Protocol;
 use metal::deadline::Deadline;
 use metal::socket::{incoming_cpu, send};
@@ -78,8 +77,8 @@ impl Door {
             return Ok(streams.into_iter().map(Socket::Stream).collect());
         }
         let address = address(far);
-        let bind = |_| datagram_socket(address);
-        let sockets: Result<Vec<UdpSocket>> = (0..count).map(bind).collect();
+        let bind = |_| UdpSocket::bind((address, 0));
+        let sockets: io::Result<Vec<UdpSocket>> = (0..count).map(bind).collect();
         let sockets = sockets.with_context(|| format!("a socket for datagrams on {address}"))?;
         let ports: io::Result<Vec<u16>> =
             sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect();
@@ -204,7 +203,7 @@ impl Dial {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let socket = datagram_socket(any).context("a socket for datagrams")?;
+        let socket = UdpSocket::bind((any, 0)).context("a socket for datagrams")?;
         socket.connect(to).context("connecting to the far end")?;
         let until = Instant::now() + PATIENCE;
         let mut answer = [0; 2 * PREAMBLE_BYTES];
@@ -234,7 +233,6 @@ impl Dial {
     fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
         let preamble = self.fresh(purpose);
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
-            .map_err(|error| explained(error, ErrorKind::AddrNotAvailable))
             .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
         ensure!(stream.nodelay()?, "cannot set TCP_NODELAY");
@@ -246,11 +244,6 @@ impl Dial {
         self.next += 1;
         self.gate.preamble(purpose, self.next)
     }
-}
-
-/// A socket of an address, at a free port.
-pub fn datagram_socket(address: IpAddr) -> Result<UdpSocket> {
-    UdpSocket::bind((address, 0)).map_err(|error| explained(error, ErrorKind::AddrInUse))
 }
 
 /// The agent answers, over a connection of its own; its data connections may need another address.
