@@ -195,7 +195,6 @@ impl Facts<'_> {
         hardware::text(self.0.pointer(pointer)?)
     }
 
-    /// The design of the core, where it is known.
     fn number(&self, pointer: &str) -> Option<f64> {
         self.0.pointer(pointer)?.as_f64()
     }
