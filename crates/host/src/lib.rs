@@ -34,6 +34,7 @@ pub mod numa;
 pub mod oom;
 mod outside;
 pub mod place;
+pub mod plausible;
 pub mod ports;
 pub mod refused;
 mod root;
@@ -87,6 +88,10 @@ pub struct Host {
     pub given: Given,
     /// What does not change from boot to boot.
     pub identity: Identity,
+    /// Stated values that no machine has and that are absent here ([`plausible`]), a sentence for
+    /// each source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl Host {
@@ -99,11 +104,12 @@ impl Host {
     /// Reads the machine under `root`. Facts missing from `root` are `None` or empty.
     pub fn read(root: &Root) -> Host {
         let outside = root.outside();
-        let mut cpu = cpu::read(root, &outside);
-        let cache = cache::read(root, &outside, &cpu);
+        let mut doubts = plausible::Doubts::default();
+        let mut cpu = cpu::read(root, &outside, &mut doubts);
+        let cache = cache::read(root, &outside, &cpu, &mut doubts);
         cpu.settle(root, &cache);
         let kernel = kernel::read(root, &outside);
-        let memory = memory::read(root, &outside);
+        let memory = memory::read(root, &outside, &mut doubts);
         let net = net::read(root, &outside);
         let block = block::read(root);
         let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
@@ -121,6 +127,7 @@ impl Host {
             memory,
             kernel,
             identity,
+            doubts: doubts.0,
         }
     }
 
