@@ -97,9 +97,15 @@ mod tests {
             let frequency = &host(vendor, max, nominal).cpu.cpus[0].frequency;
             (frequency.base_hz, frequency.max_hz)
         };
-        assert_eq!(told("AuthenticAMD", "4900000", "3400"), (Some(3_400_000_000), Some(4_900_000_000)));
+        assert_eq!(
+            told("AuthenticAMD", "4900000", "3400"),
+            (Some(3_400_000_000), Some(4_900_000_000))
+        );
         // What CPPC says of the highest clock stands in for what cpufreq cannot mean.
-        assert_eq!(told("AuthenticAMD", "7326562", "3400"), (Some(3_400_000_000), Some(5_100_000_000)));
+        assert_eq!(
+            told("AuthenticAMD", "7326562", "3400"),
+            (Some(3_400_000_000), Some(5_100_000_000))
+        );
         assert_eq!(told("AuthenticAMD", "6116015", "0"), (None, None));
         assert_eq!(told("GenuineIntel", "6200000", "0"), (None, Some(6_200_000_000)));
         let host = host("GenuineIntel", "<unknown>", "99999999");

@@ -91,8 +91,7 @@ pub fn core_clock(site: &Site) -> Law {
 /// in a virtual machine, unless the user gave the clock, and where nothing else is known.
 fn published_core_clock(site: &Site) -> Option<(Range, String)> {
     let is_given = site.host.given.value("cpu.max_hz").is_some();
-    let is_vague =
-        || stated_core_clock(site).is_none_or(|(.., source)| source == WITHOUT_MAXIMUM);
+    let is_vague = || stated_core_clock(site).is_none_or(|(.., source)| source == WITHOUT_MAXIMUM);
     let is_asked = !is_given && (is_guest(site) || is_vague());
     is_asked.then(|| boost::published(site, base_hz(site).map(|(hz, _)| hz))).flatten()
 }

@@ -4,8 +4,8 @@ use crate::cpu::core_clock;
 use bench::experiment::Site;
 use bench::experiment::fixtures::bare_site;
 use host::cache::CacheKind;
-use host::cpu::CpuClass;
 use host::counters::Snapshot;
+use host::cpu::CpuClass;
 use host::{Arch, Host, Root, choose_cpu, format_cpus};
 use record::event::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ struct Machine {
 /// What a key of the table is compared with, as text.
 type Reading = fn(&Machine) -> String;
 
-const READINGS: [(&str, Reading); 13] = [
+const READINGS: [(&str, Reading); 14] = [
     ("arch", |machine| {
         let known = if machine.host.cpu.arch == Arch::X86_64 { "x86_64" } else { "aarch64" };
         machine.host.cpu.other_arch.clone().unwrap_or_else(|| known.to_owned())
@@ -50,6 +50,9 @@ const READINGS: [(&str, Reading); 13] = [
         let block = &machine.host.block;
         let disk = block.mount_of("/").and_then(|mount| block.disk_of(mount));
         disk.map_or_else(none, |disk| disk.name.clone())
+    }),
+    ("cpu_limit", |machine| {
+        machine.host.limits.effective_cpus.map_or_else(none, |cpus| cpus.to_string())
     }),
     ("doubts", |machine| {
         let sources = machine.host.doubts.iter();

@@ -11,7 +11,8 @@ use crate::site::{Files, site};
 use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{RECORDED, bare_site, calibrated, on_a_thread, rehearsal};
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, Domain, Family, Known, Offer, Params, Preset, Role, Site, Skip, measure,
+    AnyExperiment, Card, DirFacts, Domain, Family, Known, Offer, Params, Preset, Role, Site, Skip,
+    measure,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Written};

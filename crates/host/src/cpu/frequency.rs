@@ -76,9 +76,8 @@ pub(super) fn cpuid(outside: &Outside, doubts: &mut Doubts) -> CpuidFrequency {
     let crystal = outside.leaf(0x15, 0);
     let crystal_hz = crystal.map(|leaf| u128::from(leaf.ecx));
     let ratio = crystal.filter(|leaf| leaf.eax > 0);
-    let tsc_hz = crystal_hz
-        .zip(ratio)
-        .map(|(hz, leaf)| hz * u128::from(leaf.ebx) / u128::from(leaf.eax));
+    let tsc_hz =
+        crystal_hz.zip(ratio).map(|(hz, leaf)| hz * u128::from(leaf.ebx) / u128::from(leaf.eax));
     let processor = outside.leaf(0x16, 0);
     let mhz = |word: Option<u32>| word.map(|word| u128::from(word & 0xffff) * 1_000_000);
     // The hypervisor states its highest leaf in 40000000h; higher ones answer with leftovers.
@@ -120,9 +119,8 @@ mod tests {
 
     #[test]
     fn cpuid_frequencies() {
-        let read = |text: &str| {
-            cpuid(&Outside::recorded(&Root::tree(text)), &mut Doubts::default())
-        };
+        let read =
+            |text: &str| cpuid(&Outside::recorded(&Root::tree(text)), &mut Doubts::default());
         let found = read("== cpuid.txt\n15 0 2 a8 124f800 0\n16 0 c80 1450 64 0\n");
         // 19.2 MHz × 168 / 2.
         assert_eq!(found.tsc_hz, Some(1_612_800_000));
