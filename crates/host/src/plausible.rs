@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::given::{FACTS, Unit};
 
 /// Least and greatest value, in base units, of what `--set` does not have.
-const QUANTITIES: [(&str, f64, f64); 7] = [
+const QUANTITIES: [(&str, f64, f64); 9] = [
     // The fastest part sold is the Ryzen 9 9950X (5.7 GHz).
     ("cpu.max_hz of AMD", 1e8, 6e9),
     // NVIDIA Grace goes down to 81 MHz.
@@ -18,6 +18,9 @@ const QUANTITIES: [(&str, f64, f64); 7] = [
     ("memory.total", 16.0 * 1_048_576.0, 1e17),
     ("memory.available", 0.0, 1e17),
     ("cache.level", 1.0, 4.0),
+    // kernel/sched/core.c takes periods of 1 ms to 1 s, and no quota below 1 ms.
+    ("group.period_us", 1e3, 1e6),
+    ("group.quota_us", 1e3, 1e12),
 ];
 
 /// The fastest processor sold has 6.2 GHz (Core i9-14900KS). A kernel that states much more has a
