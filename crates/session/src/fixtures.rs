@@ -224,8 +224,8 @@ fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric:
         assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
         let is_in_cycles = bound.inputs == [("core_hz".to_owned(), -1)];
         if let (Some(range), true, Side::AtLeast) = (prediction.range, is_in_cycles, bound.side) {
-            // At 6 GHz, faster than any core clock.
-            let least = bound.constant / 6e9 / (1.0 + bound.uncertainty);
+            // At 7 GHz, faster than any core clock that is believed (`host::plausible`).
+            let least = bound.constant / 7e9 / (1.0 + bound.uncertainty);
             assert!(range.low > least, "{about}: {range:?} below {bound:?}");
         }
     }
