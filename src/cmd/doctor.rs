@@ -258,6 +258,15 @@ const CHECKS: &[Check] = &[
         remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
     },
     Check {
+        name: "stated values",
+        judge: |host, _| match host.doubts.as_slice() {
+            [] => Fine("plausible".to_owned()),
+            doubts => Inherent(doubts.join("; ")),
+        },
+        effect: "plumb predicts without these values, in wider ranges",
+        remedy: "state the right ones: --set host.cpu.max_hz=4.2GHz",
+    },
+    Check {
         name: "what used the CPU",
         judge: |_, watched| attribution(&watched.ladder),
         effect: "noise is attributed by counters, not by the time of each event",
@@ -428,6 +437,13 @@ mod tests {
             ("swap", "proc/meminfo", "SwapTotal: 8 kB\nSwapFree: 4 kB", disturbs("4 KiB in use")),
             ("swap", "proc/meminfo", "SwapTotal: 0 kB\nSwapFree: 0 kB", fine("none")),
             ("same-page merging", "sys/kernel/mm/ksm/run", "1", disturbs("running")),
+            ("stated values", "proc/meminfo", "MemTotal: 9999999 kB", fine("plausible")),
+            (
+                "stated values",
+                "proc/meminfo",
+                "MemTotal: 0 kB",
+                Said::Inherent("MemTotal of /proc/meminfo is \"0\", which no machine has".into()),
+            ),
         ] {
             let cpu = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0";
             let tree = format!("{cpu}\n== {file}\n{text}\n");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{CpuQuota, IoLimit};
 use super::mountinfo::{self, Mounted};
+use super::plausible::is_plausible;
 use super::{Root, text};
 
 /// Where a group with a memory limit of its own can be made for a worker.
@@ -289,7 +290,9 @@ impl Group {
             let number = |name: &str| self.number(root, "cpu", [name, ""]);
             (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
         };
-        (period > 0).then_some(CpuQuota { quota_us: quota, period_us: period })
+        let is_plausible = is_plausible("group.period_us", period as f64)
+            && is_plausible("group.quota_us", quota as f64);
+        is_plausible.then_some(CpuQuota { quota_us: quota, period_us: period })
     }
 
     /// CPUs that the group may use.

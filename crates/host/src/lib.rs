@@ -35,6 +35,7 @@ pub mod numa;
 pub mod oom;
 mod outside;
 pub mod place;
+pub mod plausible;
 pub mod ports;
 pub mod refused;
 mod root;
@@ -89,6 +90,10 @@ pub struct Host {
     pub given: Given,
     /// What does not change from boot to boot.
     pub identity: Identity,
+    /// Stated values that no machine has and that are absent here ([`plausible`]), a sentence for
+    /// each source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl Host {
@@ -101,11 +106,12 @@ impl Host {
     /// Reads the machine under `root`. Facts missing from `root` are `None` or empty.
     pub fn read(root: &Root) -> Host {
         let outside = root.outside();
-        let mut cpu = cpu::read(root, &outside);
-        let mut cache = cache::read(root, &outside, &cpu);
+        let mut doubts = plausible::Doubts::default();
+        let mut cpu = cpu::read(root, &outside, &mut doubts);
+        let mut cache = cache::read(root, &outside, &cpu, &mut doubts);
         let mut kernel = kernel::read(root, &outside);
         cpu.settle(root, &outside, &mut cache, kernel.virtualisation.is_guest == Some(true));
-        let mut memory = memory::read(root, &outside);
+        let mut memory = memory::read(root, &outside, &mut doubts);
         kernel_answers::settle(root, &mut memory, &mut kernel);
         let net = net::read(root, &outside);
         let block = block::read(root);
@@ -124,6 +130,7 @@ impl Host {
             memory,
             kernel,
             identity,
+            doubts: doubts.0,
         }
     }
 

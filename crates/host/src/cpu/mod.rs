@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::core::Core;
 pub use self::guess::Microarchitecture;
 use super::cache::Caches;
+use super::plausible::Doubts;
 use super::{Outside, Root};
 
 /// Instruction set architecture.
@@ -38,6 +39,9 @@ pub const NO_IDLE_DRIVER: &str = "none";
 pub struct Cpu {
     /// Architecture.
     pub arch: Arch,
+    /// Another architecture, which plumb neither measures nor predicts; `arch` says nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_arch: Option<String>,
     /// `GenuineIntel`, `AuthenticAMD`, or the implementer's name on Arm (`Arm`, `Ampere`).
     pub vendor: Option<String>,
     /// x86 family, displayed form (base + extended).
@@ -225,11 +229,11 @@ pub enum Distance {
 }
 
 /// Everything but the caches; [`Cpu::settle`] adds that.
-pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
+pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Cpu {
     let mut info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
     let arch = arch(outside, &info);
     let mut cpus = topology::cpus(root, outside, &mut info);
-    frequency::fill(root, &info, &mut cpus);
+    frequency::fill(root, &info, &mut cpus, doubts);
     if arch == Arch::Aarch64 {
         arm::fill_midr(root, &info, &mut cpus);
     }
@@ -240,8 +244,10 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
     let has = |name: &str| flags.iter().any(|flag| flag == name);
     let known = |name: &str| (!flags.is_empty()).then(|| has(name));
     let arm_only = |value: bool| (arch == Arch::Aarch64).then_some(value);
+    let is_other = |name: &String| !["x86_64", "aarch64"].contains(&name.as_str());
     Cpu {
         arch,
+        other_arch: outside.arch.clone().filter(is_other),
         vendor: info.first("vendor_id").or_else(|| Some(arm::vendor(midr?).to_string())),
         family: info.first_number("cpu family").or(signature.map(|s| s.family)),
         model: info.first_number("model").or(signature.map(|s| s.model)),
@@ -259,8 +265,10 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         microarchitecture: Microarchitecture::unknown(),
         classes: Vec::new(),
         turbo: frequency::turbo(root),
-        cpuid_frequency: frequency::cpuid(outside),
-        counter_hz: outside.counter_hz.filter(|&hz| hz > 0 && arch == Arch::Aarch64),
+        cpuid_frequency: frequency::cpuid(outside, doubts),
+        counter_hz: outside.counter_hz.filter(|_| arch == Arch::Aarch64).and_then(|hz| {
+            doubts.number("counter.hz", ("CNTFRQ_EL0", "the counter"), &hz.to_string(), 1.0)
+        }),
         constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),

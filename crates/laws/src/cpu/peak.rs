@@ -294,7 +294,8 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
     let composed =
         !arithmetic.is_floating() && arithmetic.op == Op::Mul && arithmetic.width != Width::Scalar;
     let low = match (halved, composed) {
-        (true, _) => 0.47,
+        (true, true) => 0.41,
+        (true, false) => 0.47,
         (_, true) => 0.87,
         _ => 0.95,
     };

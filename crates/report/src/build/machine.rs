@@ -76,6 +76,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         let told = text.filter(|text| !text.is_empty());
         told.or_else(|| is_older.then(|| "not recorded".to_owned()))
     };
+    let doubts = facts.list("/doubts").iter().map(|doubt| doubt.as_str().map(str::to_owned));
     let pairs = [
         ("processor", processor(facts)),
         ("processor details", details(facts)),
@@ -85,6 +86,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         ("I/O bus", or_not_recorded(hardware::bus(facts))),
         ("system", system(facts)),
         ("machine", virtualisation(facts)),
+        ("not believed", joined(&doubts.collect::<Vec<_>>())),
     ];
     pairs
         .into_iter()
