@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_call_beats_a_file_where_it_knows_more() {
-        let files = "== proc/meminfo\nMemTotal: 8 kB\nMemAvailable: 6 kB\n== proc/uptime\n7.0 1.0\n\
+        let files = "== proc/meminfo\nMemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n== proc/uptime\n7.0 1.0\n\
             == proc/loadavg\n0.00 0.00 0.00 1/9 3\n== proc/stat\ncpu0 1 0 2 3 4 5 6 7 0 0\n\
             cpu1 0 0 0 0 0 0 0 0 0 0\n";
         let known = |more: &str| {
@@ -57,13 +57,13 @@ mod tests {
             let memory = (memory.total_bytes, memory.available_bytes);
             (memory, kernel.uptime_s, kernel.load.map(|load| load[0]), steal)
         };
-        let memory = |available: u64| (Some(8192), Some(available));
+        let memory = |available: u64| (Some(8 << 30), Some(available << 30));
         let steal = [Some(70_000_000), None];
-        assert_eq!(known(""), (memory(6144), Some(7.0), Some(0.0), steal));
-        let call = "== facts.txt\nsysinfo=4096 99 2.5 1 1\n";
-        assert_eq!(known(call), (memory(4096), Some(99.0), Some(2.5), steal));
+        assert_eq!(known(""), (memory(6), Some(7.0), Some(0.0), steal));
+        let call = "== facts.txt\nsysinfo=4294967296 99 2.5 1 1\n";
+        assert_eq!(known(call), (memory(4), Some(99.0), Some(2.5), steal));
         let gvisor = format!("{call}== proc/loadavg\n0.00 0.00 0.00 0/0 0\n");
-        assert_eq!(known(&gvisor), (memory(4096), Some(99.0), None, steal));
+        assert_eq!(known(&gvisor), (memory(4), Some(99.0), None, steal));
         let lxcfs =
             "== proc/self/mountinfo\n9 1 0:9 /proc/stat /proc/stat rw - fuse.lxcfs lxcfs rw\n";
         assert_eq!(known(lxcfs).3, [None, None]);
