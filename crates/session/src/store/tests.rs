@@ -174,7 +174,7 @@ fn a_record_that_travelled_is_read_or_its_form_is_named() {
         [(wide, "iconv"), (b"PK\x03\x04".to_vec(), "unzip"), (packed[..20].to_vec(), "stream")]
     {
         fs::write(&path, other).expect("writes");
-        let refused = read(&path).expect_err("is none").to_string();
+        let refused = format!("{:#}", read(&path).expect_err("is none"));
         assert!(refused.contains(word), "{refused}");
     }
 }
