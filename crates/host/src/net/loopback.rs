@@ -34,9 +34,11 @@ pub fn live() -> Result<(), LoopbackFault> {
     })
 }
 
-/// Whether a socket at `::1` can be reached from this process's network namespace.
+/// Whether a socket at `::1` can be reached from this process's network namespace; a lack of ports
+/// does not keep echoes from it.
 pub fn has_v6() -> bool {
-    !is_down() && reached(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into()).is_ok()
+    let reached = reached(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into());
+    !is_down() && reached.map_or_else(|error| error.kind() == ErrorKind::AddrInUse, |()| true)
 }
 
 /// Packets from a host to itself go through this interface, whatever device has the address. When
