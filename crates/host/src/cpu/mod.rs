@@ -1,12 +1,12 @@
 //! The processor: model, features, topology, clock.
 
 mod arm;
-#[cfg(test)]
-mod cases;
 mod core;
 mod frequency;
 mod guess;
 mod kinds;
+#[cfg(test)]
+mod machines;
 mod model;
 mod table;
 mod topology;

@@ -1,4 +1,4 @@
-//! Small machines of `cases.txt`, each with what must be read.
+//! Small machines of `machines.txt`, each with what must be read.
 
 use crate::counters::Snapshot;
 use crate::{Host, Root, choose_cpu, format_cpus};
@@ -29,7 +29,7 @@ fn read(key: &str, root: &Root) -> String {
             assert_eq!(cpu.microarchitecture.core, cpu.core_of(measured), "the headline");
             cpu.core_of(measured).name().to_owned()
         }
-        other => panic!("cases.txt has no key {other}"),
+        other => panic!("machines.txt has no key {other}"),
     }
 }
 
@@ -48,7 +48,7 @@ fn tree(lines: &str) -> String {
 
 #[test]
 fn small_machines_are_read_as_their_table_says() {
-    let cases: Vec<&str> = include_str!("cases.txt").split("\n-- ").skip(1).collect();
+    let cases: Vec<&str> = include_str!("machines.txt").split("\n-- ").skip(1).collect();
     assert!(cases.len() > 30);
     for case in cases {
         let (head, body) = case.split_once("\n== ").expect("a tree follows");
