@@ -21,10 +21,8 @@ const STARTS: usize = 3;
 const UP: &str = "up\n";
 const EMULATOR: &str = "qemu-system-x86_64";
 /// On a busy host a kernel may find the emulated serial lines' interrupts unhandled 100,000 times:
-/// it would no longer serve them (`noirqdebug`). It may also miss the timer's interrupts while it
-/// counts them, and panic (`no_timer_check`).
-const KERNEL_LINE: &str =
-    "console=ttyS0 panic=-1 mitigations=off nokaslr noirqdebug no_timer_check";
+/// it would no longer serve them (`noirqdebug`).
+const KERNEL_LINE: &str = "console=ttyS0 panic=-1 mitigations=off nokaslr noirqdebug";
 
 /// What a machine is made of beside what every one of them has.
 pub struct Machine<'words> {
