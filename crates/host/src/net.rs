@@ -11,6 +11,7 @@ mod ethtool;
 pub(super) mod loopback;
 pub mod shaping;
 
+use super::plausible::is_plausible;
 use super::ports::{self, Ports};
 use super::text::numbers;
 pub use ethtool::ToldLink;
@@ -364,7 +365,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
     // The kernel prints -1 (or 4294967295 before 4.x) where the driver does not know the rate, and
     // refuses the read while the link is down.
     let speed_mbit = root.number::<i64>(&format!("{dir}/speed"));
-    let speed_mbit = speed_mbit.filter(|&rate| rate > 0 && rate < i64::from(u32::MAX));
+    let speed_mbit = speed_mbit.filter(|&rate| is_plausible("net.rate", 1e6 * rate as f64));
     const ARPHRD_LOOPBACK: u32 = 772;
     Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),

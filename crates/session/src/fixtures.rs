@@ -39,17 +39,14 @@ pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
     RECORDED.into_iter().map(site).collect()
 }
 
-/// Every host of tests/hosts with its name, in the order of the names.
-pub fn trees() -> Vec<(String, Root)> {
-    const HERE: &str = "the recorded hosts are in the repository";
-    let entries = std::fs::read_dir(hosts()).expect(HERE).map(|entry| entry.expect(HERE).path());
-    let mut dirs: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-    dirs.sort();
-    let named = |dir: PathBuf| {
-        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (name, Root::at(&dir).expect(HERE))
-    };
-    dirs.into_iter().map(named).collect()
+/// Every host of tests/hosts with its name.
+pub fn trees() -> impl Iterator<Item = (String, Root)> {
+    let entries = std::fs::read_dir(hosts()).expect("the recorded hosts are in the repository");
+    let dirs = entries.flatten().filter(|entry| entry.path().is_dir());
+    dirs.map(|entry| {
+        let root = Root::at(&entry.path()).expect("the tree is read");
+        (entry.file_name().to_string_lossy().into_owned(), root)
+    })
 }
 
 /// A machine as a session finds it. Errors: it cannot be used.
