@@ -464,7 +464,8 @@ mod tests {
         let still = |counted_ns: u64| {
             let cpu = CpuCounters { counted_ns: Some(counted_ns), ..cpu(0, 0) };
             let delta = Snapshot { cpus: BTreeMap::from([(0, cpu)]), ..Snapshot::default() };
-            let watched = Watched { delta: delta.without_still(), time: watched.time, ..Watched::default() };
+            let watched =
+                Watched { delta: delta.without_still(), time: watched.time, ..Watched::default() };
             [super::steal(&host, &watched), super::busy(&host, &watched)]
         };
         assert_eq!(still(0), [Said::Unknown, Said::Unknown]);

@@ -288,9 +288,8 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     let mut kept: Vec<(&Facts, usize)> = Vec::new();
     runs.reverse();
     runs.retain(|(_, facts)| {
-        let is_like = |other: &Facts| {
-            other.is_alike(facts) && other.is_crosscheck() == facts.is_crosscheck()
-        };
+        let is_like =
+            |other: &Facts| other.is_alike(facts) && other.is_crosscheck() == facts.is_crosscheck();
         let known = kept.iter().position(|(other, _)| is_like(other));
         let at = known.unwrap_or(kept.len());
         if known.is_none() {

@@ -187,7 +187,8 @@ fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
         let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let counted = total(ticks.iter().take(8).map(|ticks| Some(*ticks)));
         // A sandbox without counters (gVisor) has zeros, which no CPU that ever ran has.
-        counters.counted_ns = counted.filter(|ticks| *ticks > 0).and_then(|t| t.checked_mul(TICK_NS));
+        counters.counted_ns =
+            counted.filter(|ticks| *ticks > 0).and_then(|t| t.checked_mul(TICK_NS));
         if counters.counted_ns.is_none() {
             continue;
         }

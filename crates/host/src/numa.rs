@@ -63,7 +63,8 @@ impl Numa {
             is_allowed(node.id) && node.total_bytes.is_none_or(|bytes| bytes >= LEAST_BYTES)
         };
         let at = |id| self.nodes.iter().position(|node| node.id == id);
-        let distance = |from: usize, to: usize| self.nodes[at(from)?].distances.get(at(to)?).copied();
+        let distance =
+            |from: usize, to: usize| self.nodes[at(from)?].distances.get(at(to)?).copied();
         let far = |node: &Node| distance(of, node.id).or(distance(node.id, of)).unwrap_or(u32::MAX);
         let nearest = self.nodes.iter().filter(has).min_by_key(|node| (node.id != of, far(node)));
         nearest.map_or(of, |node| node.id)
@@ -74,7 +75,8 @@ pub(super) fn read(root: &Root, cpus: &[LogicalCpu]) -> Numa {
     const DIR: &str = "sys/devices/system/node";
     let online = root.cpus(&format!("{DIR}/online")).filter(|nodes| !nodes.is_empty());
     let ids = online.unwrap_or_else(|| root.numbered(DIR, "node"));
-    let nodes = ids.into_iter().map(|id| node(root, cpus, &format!("{DIR}/node{id}"), id)).collect();
+    let nodes =
+        ids.into_iter().map(|id| node(root, cpus, &format!("{DIR}/node{id}"), id)).collect();
     let status = root.read("proc/self/status").unwrap_or_default();
     let allowed = text::after(&status, "Mems_allowed_list:").map(parse_cpus);
     let allowed = allowed.filter(|nodes| !nodes.is_empty());
@@ -110,7 +112,10 @@ mod tests {
             let nodes = (0..4).map(|id| {
                 let (dir, row) = ("== sys/devices/system/node/node", distances.lines().nth(id));
                 let row = row.unwrap_or_default();
-                format!("{dir}{id}/meminfo\nNode {id} MemTotal: {} kB\n{dir}{id}/distance\n{row}\n", kib[id])
+                format!(
+                    "{dir}{id}/meminfo\nNode {id} MemTotal: {} kB\n{dir}{id}/distance\n{row}\n",
+                    kib[id]
+                )
             });
             let tree = nodes.collect::<String>() + "== proc/self/status\n" + allowed + "\n";
             let numa = read(&Root::tree(&tree), &[]);
