@@ -176,7 +176,7 @@ const WITHOUT_MAXIMUM: &str = "cpufreq, without a maximum";
 /// acpi-cpufreq.c).
 fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
     let fastest = frequency.base_hz.or(frequency.max_hz);
-    let is_state = frequency.base_hz.is_some() || state_hz % 1_000_000 == 0;
+    let is_state = frequency.base_hz.is_some() || state_hz.is_multiple_of(1_000_000);
     let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
     let has_table = match frequency.driver.as_deref() {
         Some(driver) => driver == "acpi-cpufreq",
