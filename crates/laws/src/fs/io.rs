@@ -438,8 +438,7 @@ fn in_memory(facts: Facts, work: &Work) -> Law {
     };
     // One buffer, and pages that were read or written a while ago.
     let copy = kernel_copy(facts, work.bytes(), f64::INFINITY).unwrap_or_else(usual);
-    let synced = work.waits_for_flush().then(|| entry(facts));
-    entry(facts) + synced + kernel_work(facts, cycles, what) + copy
+    entry(facts) + kernel_work(facts, cycles, what) + copy
 }
 
 /// CPU time of such a block read past the cache by fs.read, in ns.
