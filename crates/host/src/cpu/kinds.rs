@@ -118,7 +118,12 @@ fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec
             false => (cpu.microarchitecture.core, CoreKind::Performance),
             true => (design.copied().unwrap_or_default(), CoreKind::Efficiency),
         };
-        match groups.iter_mut().find(|group| (group.core, group.kind) == (core, kind)) {
+        // A low-power core has a lower clock, also where its design is that of the other small ones.
+        let is_like = |group: &&mut Group| {
+            let first = all.iter().find(|other| other.id == group.cpus[0]);
+            (group.core, group.kind) == (core, kind) && first.map(|one| is_low(one)) == Some(is_low(one))
+        };
+        match groups.iter_mut().find(is_like) {
             Some(group) => group.cpus.push(one.id),
             None => groups.push(Group { core, cpus: vec![one.id], kind }),
         }
