@@ -121,7 +121,8 @@ fn x86_groups(root: &Root, outside: &Outside, cpu: &Cpu, caches: &Caches) -> Vec
         // A low-power core has a lower clock, also where its design is that of the other small ones.
         let is_like = |group: &&mut Group| {
             let first = all.iter().find(|other| other.id == group.cpus[0]);
-            (group.core, group.kind) == (core, kind) && first.map(|one| is_low(one)) == Some(is_low(one))
+            (group.core, group.kind) == (core, kind)
+                && first.map(|one| is_low(one)) == Some(is_low(one))
         };
         match groups.iter_mut().find(is_like) {
             Some(group) => group.cpus.push(one.id),
