@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cache::{CacheKind, WritePolicy};
+use super::cache::WritePolicy;
 use super::counters::Snapshot;
 use super::cpu::{CpuidFrequency, Distance};
 use super::tlb::{Tlb, TlbKind};
