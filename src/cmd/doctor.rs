@@ -198,6 +198,15 @@ const CHECKS: &[Check] = &[
         remedy: "the figures hold for this instance; measure on bare metal for those of the processor",
     },
     Check {
+        name: "container",
+        judge: |host, _| match &host.kernel.container.runtime {
+            None => Fine("none".to_owned()),
+            Some(runtime) => Inherent(runtime.clone()),
+        },
+        effect: "limits, files and networks are the container's; a sandbox (gVisor) answers system calls itself",
+        remedy: "the figures hold for this container; measure on its host for those of the machine",
+    },
+    Check {
         name: "clock source",
         judge: clock_source,
         effect: "reading the time costs a system call or a trap",

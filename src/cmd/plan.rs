@@ -243,7 +243,7 @@ fn site_text(setup: &Setup) -> String {
         Core::Unknown => "an unknown core",
         core => core.name(),
     };
-    let notes: String = host.cpu.notes.iter().map(|note| format!("\n  note: {note}")).collect();
+    let notes: String = host.doubts.iter().map(|note| format!("\n  note: {note}")).collect();
     format!(
         "{}, {} (measuring on CPU {measuring}, {core}), uses at most {} of memory{notes}",
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),

@@ -110,7 +110,8 @@ impl Host {
         let mut cpu = cpu::read(root, &outside, &mut doubts);
         let mut cache = cache::read(root, &outside, &cpu, &mut doubts);
         let mut kernel = kernel::read(root, &outside);
-        cpu.settle(root, &outside, &mut cache, kernel.virtualisation.is_guest == Some(true));
+        let is_guest = kernel.virtualisation.is_guest == Some(true);
+        cpu.settle(root, &outside, &mut cache, is_guest, &mut doubts);
         let mut memory = memory::read(root, &outside, &mut doubts);
         kernel_answers::settle(root, &mut memory, &mut kernel);
         let net = net::read(root, &outside);

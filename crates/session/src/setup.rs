@@ -147,8 +147,14 @@ impl Setup {
         ensure!(
             old.is_none(),
             Usage(format!(
-                "this is Linux {}; plumb measures Linux 4.18 and newer",
-                host.kernel.release.as_deref().unwrap_or_default()
+                "this is Linux {}{}; plumb measures Linux 4.18 and newer",
+                host.kernel.release.as_deref().unwrap_or_default(),
+                host.kernel
+                    .container
+                    .runtime
+                    .iter()
+                    .map(|name| format!(" ({name})"))
+                    .collect::<String>()
             ))
         );
         for (fact, value) in &settings.facts {

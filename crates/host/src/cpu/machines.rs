@@ -10,7 +10,7 @@ fn read(key: &str, root: &Root) -> String {
     match key {
         "usable" => format_cpus(&cpu.usable()),
         "sockets" => cpu.packages().map_or_else(|| "none".to_owned(), |count| count.to_string()),
-        "notes" => cpu.notes.len().to_string(),
+        "notes" => host.doubts.len().to_string(),
         "vendor" => cpu.vendor.clone().unwrap_or_default(),
         "platform" => cpu.microarchitecture.platform.clone().unwrap_or_default(),
         "llc" => {

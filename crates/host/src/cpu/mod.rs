@@ -87,9 +87,6 @@ pub struct Cpu {
     pub idle_driver: Option<String>,
     /// Idle states of the first online CPU, shallowest first.
     pub idle_states: Vec<IdleState>,
-    /// What the machine says of its CPUs and plumb does not believe, a sentence each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
 }
 
 /// One CPU as the scheduler counts them.
@@ -275,7 +272,6 @@ pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Cpu {
         smt_active: topology::smt_active(root, &cpus),
         idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
         idle_states: frequency::idle_states(root, &cpus),
-        notes: Vec::new(),
         flags,
         cpus,
     }
@@ -305,8 +301,9 @@ impl Cpu {
         outside: &Outside,
         caches: &mut Caches,
         is_guest: bool,
+        doubts: &mut Doubts,
     ) {
-        topology::join_packages(self, caches, is_guest);
+        topology::join_packages(self, caches, is_guest, doubts);
         topology::fill_llc(&mut self.cpus, caches);
         match self.arch {
             Arch::X86_64 => {

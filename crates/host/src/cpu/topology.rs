@@ -4,6 +4,7 @@ use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::cache::{CacheKind, Caches};
+use super::super::plausible::Doubts;
 use super::model::CpuInfo;
 use super::{Arch, Cpu, LogicalCpu, Outside, Root};
 
@@ -129,7 +130,12 @@ const CLUSTER_CPUS_MAX: usize = 14;
 /// sockets. Kernels of Arm boards without ACPI's table (PPTT) number clusters as packages; sockets
 /// have memory nodes of their own. A hypervisor may show each CPU as a socket, with the memory of
 /// one; the last-level caches that it shows for them are no better.
-pub(super) fn join_packages(cpu: &mut Cpu, caches: &mut Caches, is_guest: bool) {
+pub(super) fn join_packages(
+    cpu: &mut Cpu,
+    caches: &mut Caches,
+    is_guest: bool,
+    doubts: &mut Doubts,
+) {
     let mut members: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     let mut nodes: BTreeMap<Option<usize>, BTreeSet<i64>> = BTreeMap::new();
     for one in cpu.cpus.iter() {
@@ -166,9 +172,9 @@ pub(super) fn join_packages(cpu: &mut Cpu, caches: &mut Caches, is_guest: bool) 
         one.package = Some(first[&package]);
     }
     let (shown, whom) = (members.len(), if is_guest { "hypervisor" } else { "kernel" });
-    cpu.notes.push(format!(
-        "the {whom} shows {shown} sockets; caches and memory nodes show {}, which distances and \
-         bandwidths follow",
+    doubts.0.push(format!(
+        "sockets of the {whom}: it shows {shown}; caches and memory nodes show {}, which distances \
+         and bandwidths follow",
         sockets.len()
     ));
 }

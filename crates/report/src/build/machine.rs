@@ -76,7 +76,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         let told = text.filter(|text| !text.is_empty());
         told.or_else(|| is_older.then(|| "not recorded".to_owned()))
     };
-    let doubts = facts.list("/doubts").iter().map(|doubt| doubt.as_str().map(str::to_owned));
+    let doubts = facts.list("/doubts").iter().map(hardware::text);
     let pairs = [
         ("processor", processor(facts)),
         ("processor details", details(facts)),
@@ -252,7 +252,6 @@ fn details(facts: &Facts) -> Option<String> {
         labelled("model", "/cpu/model"),
         labelled("stepping", "/cpu/stepping"),
         labelled("microcode", "/cpu/microcode"),
-        joined(&facts.list("/cpu/notes").iter().map(hardware::text).collect::<Vec<_>>()),
     ])
 }
 
