@@ -229,8 +229,8 @@ pub fn check_plausible(setup: &Setup, choice: &Choice) -> Result<(), Failure> {
     Err(Failure::Usage(format!(
         "the plan takes {}, but {} runs take {}: plumb seems to misread this machine ({} CPUs, {} of \
          memory; most of the time is for {}). `plumb plan --verbose` shows what it reads, `--set \
-         host.FACT=VALUE` corrects it; if all of it is right, limit the time with --budget, or `plumb \
-         run --yes`",
+         host.FACT=VALUE` corrects it; if this is right, limit the time with --budget, or `plumb run \
+         --yes`",
         duration(Duration::from_secs_f64(eta)),
         preset.name(),
         duration(Duration::from_secs_f64(usual)),

@@ -275,17 +275,6 @@ fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     names.into_iter().map(with_told).collect()
 }
 
-impl Echoes {
-    /// What the kernel grants this process; none if it does not say.
-    pub(super) fn live() -> Option<Echoes> {
-        Some(match metal::icmp::granted().ok()? {
-            Some(metal::icmp::Access::Datagram) => Echoes::Datagram,
-            Some(metal::icmp::Access::Raw) => Echoes::Raw,
-            None => Echoes::Refused,
-        })
-    }
-}
-
 /// The kernel's answer; of a recorded process its own rights decide, not its user: a container's
 /// root may lack them.
 fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> {

@@ -1,6 +1,7 @@
 //! Whether programs of this host reach each other at its loopback addresses. The kernel is asked by
 //! sockets, because /sys may show another network namespace.
 
+use super::Echoes;
 use crate::Root;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
@@ -70,6 +71,17 @@ pub fn recorded(root: &Root, fact: Option<&str>) -> Option<Result<(), LoopbackFa
             let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
             Some((flags & IFF_UP != 0).then_some(()).ok_or(LoopbackFault::Down))
         }
+    }
+}
+
+impl Echoes {
+    /// What the kernel grants this process; none if it does not say.
+    pub(crate) fn live() -> Option<Echoes> {
+        Some(match metal::icmp::granted().ok()? {
+            Some(metal::icmp::Access::Datagram) => Echoes::Datagram,
+            Some(metal::icmp::Access::Raw) => Echoes::Raw,
+            None => Echoes::Refused,
+        })
     }
 }
 
