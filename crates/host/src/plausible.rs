@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::given::{FACTS, Unit};
 
 /// Least and greatest value, in base units, of what `--set` does not have.
-const QUANTITIES: [(&str, f64, f64); 9] = [
+const QUANTITIES: [(&str, f64, f64); 10] = [
     // The fastest part sold is the Ryzen 9 9950X (5.7 GHz).
     ("cpu.max_hz of AMD", 1e8, 6e9),
     // NVIDIA Grace goes down to 81 MHz.
@@ -15,6 +15,8 @@ const QUANTITIES: [(&str, f64, f64); 9] = [
     ("cpu.crystal_hz", 1e6, 1e9),
     // Arm ARM D12: 1 to 50 MHz, and 1 GHz since Armv8.6.
     ("counter.hz", 1e6, SOLD_HZ),
+    // In ns. The deepest states of phones leave in some 10 ms.
+    ("idle.latency", 0.0, 1e8),
     ("memory.total", 16.0 * 1_048_576.0, 1e17),
     ("memory.available", 0.0, 1e17),
     ("cache.level", 1.0, 4.0),

@@ -187,7 +187,7 @@ fn check_names(card: &Card, id: &CaseId) {
 }
 
 /// Figures that are differences of two, and rates of what may never happen.
-const ZERO_OR_LESS: [(&str, &str); 9] = [
+const ZERO_OR_LESS: [(&str, &str); 10] = [
     ("cpu.call", "slope"),
     ("fs.contention", "slope"),
     ("net.loaded", "queue"),
@@ -195,6 +195,7 @@ const ZERO_OR_LESS: [(&str, &str); 9] = [
     ("net.ping", "udp_over_ping"),
     ("noise.activity", "gap_rate"),
     ("noise.activity", "gap_rate_1us"),
+    ("noise.all", "gap_rate"),
     ("os.process", "reaped_per_page"),
     ("os.process", "return_per_page"),
 ];

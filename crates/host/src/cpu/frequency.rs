@@ -98,16 +98,21 @@ pub(super) fn cpuid(outside: &Outside, doubts: &mut Doubts) -> CpuidFrequency {
 }
 
 /// Idle states of the first online CPU.
-pub(super) fn idle_states(root: &Root, cpus: &[LogicalCpu]) -> Vec<IdleState> {
+pub(super) fn idle_states(root: &Root, cpus: &[LogicalCpu], doubts: &mut Doubts) -> Vec<IdleState> {
     let Some(cpu) = cpus.iter().find(|cpu| cpu.online) else { return Vec::new() };
     let dir = format!("{DIR}/cpu{}/cpuidle", cpu.id);
     let state = |n: usize| {
-        let number = |name: &str| root.number::<u64>(&format!("{dir}/state{n}/{name}"));
+        let mut time_us = |name: &str| {
+            let text = root.line(&format!("{dir}/state{n}/{name}"))?;
+            let source = format!("cpuidle/{name}");
+            let ns = doubts.number("idle.latency", (&source, format!("state {n}")), &text, 1e3)?;
+            Some(ns / 1000)
+        };
         Some(IdleState {
             name: root.line(&format!("{dir}/state{n}/name"))?,
-            latency_us: number("latency")?,
-            residency_us: number("residency").unwrap_or(0),
-            disabled: number("disable").is_some_and(|flag| flag != 0),
+            latency_us: time_us("latency")?,
+            residency_us: time_us("residency").unwrap_or(0),
+            disabled: root.flag(&format!("{dir}/state{n}/disable")) == Some(true),
         })
     };
     root.numbered(&dir, "state").into_iter().filter_map(state).collect()

@@ -271,7 +271,7 @@ pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Cpu {
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
         smt_active: topology::smt_active(root, &cpus),
         idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
-        idle_states: frequency::idle_states(root, &cpus),
+        idle_states: frequency::idle_states(root, &cpus, doubts),
         flags,
         cpus,
     }
