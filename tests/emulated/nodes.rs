@@ -141,7 +141,7 @@ fn check_plan(plan: &str) {
     }
 }
 
-/// Two nodes, of which one has CPUs alone.
+/// Two nodes; one has CPUs and no memory.
 const HOLLOW: &str = "\
 -cpu max -smp 3,sockets=3,cores=1,threads=1 -m 640M -object memory-backend-ram,id=m1,size=640M
 -numa node,nodeid=0,cpus=0-1 -numa node,nodeid=1,cpus=2,memdev=m1 -numa dist,src=0,dst=1,val=21

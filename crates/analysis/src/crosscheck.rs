@@ -276,7 +276,7 @@ fn compared<'run>(
     }
 }
 
-/// Why turns have no ratio, of which so many have one.
+/// Why some turns have no ratio, where `compared` of them have one.
 fn lack(pairing: &Pairing, at: usize, pairs: &[&Pair], compared: usize) -> Option<String> {
     let without = pairs.iter().find_map(|pair| {
         let (ours, theirs) = (pair.ours.get(at), pair.theirs.get(at));

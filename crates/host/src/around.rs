@@ -128,7 +128,7 @@ pub(super) fn lxcfs_over(root: &Root) -> Vec<String> {
     lxcfs.map(|one| one.target).filter(|target| is_over(target)).collect()
 }
 
-/// The runtimes that made a group above this process. The service of a runtime is none of its
+/// The runtimes that made a group above this process. A runtime's own service is not one of its
 /// containers.
 fn of_groups(root: &Root) -> Vec<(String, String)> {
     let groups = root.read("proc/self/cgroup").unwrap_or_default();

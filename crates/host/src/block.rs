@@ -119,7 +119,7 @@ pub struct Mount {
 }
 
 impl Disk {
-    /// Whether a `major:minor` is the disk's or a partition's of it.
+    /// Whether a `major:minor` is the disk's or one of its partitions'.
     fn has(&self, number: &str) -> bool {
         self.number.as_deref() == Some(number) || self.partitions.iter().any(|own| own == number)
     }

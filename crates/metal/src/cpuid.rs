@@ -32,7 +32,7 @@ pub fn leaves() -> Vec<Leaf> {
     Vec::new()
 }
 
-/// Leaves of which each CPU of a hybrid processor has its own answer, by CPU: 1Ah (Intel: type of
+/// Leaves that each CPU of a hybrid processor answers for itself, by CPU: 1Ah (Intel: type of
 /// core), 80000026h (AMD: type of core). Empty where the CPUs do not differ by leaf 7 (Intel) or
 /// 80000026h, so that this costs nothing on large servers. A thread that ends afterwards visits the
 /// CPUs, and the caller stays where it may run; a CPU that refuses the thread has no answer.

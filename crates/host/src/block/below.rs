@@ -149,7 +149,7 @@ impl<'a> Devices<'a> {
         Some(disk.map_or_else(|| name.replace('/', "!"), |disk| disk.name.clone()))
     }
 
-    /// The path of the device that the kernel was told to mount first.
+    /// The path of the device that the kernel's command line names as the root (`root=`).
     fn root_device(&self) -> Option<String> {
         let words = self.root.words("proc/cmdline");
         let device = words.iter().rev().find_map(|word| word.strip_prefix("root="))?;
