@@ -9,7 +9,7 @@
 //!   depth: one stream with readahead may get a part of that.
 
 use super::{FLASH, Reading};
-use crate::{Law, range};
+use crate::{Law, at_most, range};
 use host::block::{Counted, Disk};
 use record::event::Range;
 
@@ -83,16 +83,11 @@ impl Flushes {
     }
 }
 
-/// A range cut off at an upper limit.
-fn at_most(of: Range, most: f64) -> Range {
-    range(of.low.min(most), of.likely.min(most), of.high.min(most))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Reading, UNKNOWN};
     use super::{Flushes, narrowed};
-    use crate::{Law, range};
+    use crate::{Law, at_most, range};
     use bench::experiment::fixtures::recorded;
     use host::block::Counted;
     use record::event::Range;
