@@ -9,6 +9,7 @@ use record::metric::Metric;
 use record::note::Notes;
 use record::unit::Unit;
 use serde::Serialize;
+pub use stats::alone::Basis;
 use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
@@ -39,6 +40,8 @@ pub struct Figure {
     pub condition: Option<Condition>,
     /// The same figure from all samples, where this one is of a core alone.
     pub as_found: Option<Box<Figure>>,
+    /// The alone samples that the estimate rests on, where it is of a core alone.
+    pub alone: Option<Basis>,
     /// Share of the classified samples in which others used the core.
     pub shared: Option<f64>,
     /// The estimate.
@@ -229,6 +232,7 @@ impl Figure {
             bound: None,
             condition: None,
             as_found: None,
+            alone: None,
             shared: None,
             value: None,
             ci: None,

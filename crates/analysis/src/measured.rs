@@ -14,11 +14,12 @@ use record::metric::{Kind, Metric, Over};
 use record::order::Gather;
 use record::run::Run;
 use record::unit::Unit;
+use stats::alone::{Alone, Basis, ProbedRound, alone};
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
 use stats::interval::{Interval as Ends, median_order};
 use stats::quantile::median;
-use stats::rounds::{self, LEAST_ROUNDS, is_printed_alone};
+use stats::rounds::{self, LEAST_ROUNDS};
 use std::collections::BTreeMap;
 
 /// Letters of a reason.
@@ -68,6 +69,8 @@ fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
 struct Rounds<'run> {
     samples: Vec<(RoundSamples<'run>, f64)>,
     without_value: usize,
+    /// The way to the value of the core alone; `None` as found.
+    alone: Option<Alone>,
 }
 
 impl<'run> Rounds<'run> {
@@ -78,7 +81,7 @@ impl<'run> Rounds<'run> {
             disturbed: minds && round.disturbed(),
         };
         let values: Vec<RoundValue> = self.samples.iter().map(value).collect();
-        let mut estimate = estimate(&values, metric.better)?;
+        let mut estimate = estimate(&values, metric.better)?.pooled(self.alone);
         estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
         if metric.over == Over::Greatest {
             // The greatest of further rounds is unknown.
@@ -101,9 +104,9 @@ fn of_metric(
     metric: &Metric,
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
-    let alone = with_values(alone(run, &rounds));
+    let (alone, basis) = alone_rounds(run, metric, &rounds);
     let probed = probed(run, &rounds);
-    let found = with_values(rounds);
+    let found = with_values(rounds, None);
     let is_event = is_event(&found.samples);
     let resolution = match metric.unit.is_time() && is_event {
         true => run.header.calibration.resolution_ns,
@@ -129,9 +132,9 @@ fn of_metric(
         Some(figure)
     };
     let as_found = under(&found, Condition::AsFound)?;
-    let mut figure = match is_printed_alone(metric.over, alone.samples.len()) {
-        true => Figure { as_found: Some(Box::new(as_found)), ..under(&alone, Condition::Alone)? },
-        false => as_found,
+    let mut figure = match &alone {
+        Some(alone) => beside_found(under(alone, Condition::Alone)?, as_found, basis),
+        None => as_found,
     };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
@@ -146,14 +149,45 @@ fn of_metric(
     Some(figure)
 }
 
-/// The rounds by the samples of a core that was alone, as far as its level is known.
-fn alone<'run>(run: &Run, rounds: &[RoundSamples<'run>]) -> Vec<RoundSamples<'run>> {
-    let alone = |round: &RoundSamples<'run>| {
+/// The figure of a core alone, with what it rests on and the one from all samples, whose verdicts
+/// hold where it has no interval.
+fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
+    if alone.ci.is_none() {
+        alone.prior.clone_from(&as_found.prior);
+        alone.derived.clone_from(&as_found.derived);
+    }
+    if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
+        alone.notes.push(format!(
+            "the core was alone for {} samples of {} rounds, in {} stretches",
+            basis.samples, basis.rounds, basis.stretches
+        ));
+    }
+    alone.alone = Some(basis);
+    alone.as_found = Some(Box::new(as_found));
+    alone
+}
+
+/// The rounds by the samples of a core that was alone, where they give a value, and what they are.
+fn alone_rounds<'run>(
+    run: &Run,
+    metric: &Metric,
+    rounds: &[RoundSamples<'run>],
+) -> (Option<Rounds<'run>>, Basis) {
+    if metric.over != Over::Undisturbed {
+        return (None, Basis::default());
+    }
+    let probed = |round: &RoundSamples<'run>| {
         let level = run.width_level(round.round.segment)?;
-        let alone = round.under(rounds::Condition::Alone(level));
-        alone.value().is_some().then_some(alone)
+        let samples = ProbedRound::new(round.samples.iter().copied(), level);
+        Some((round.under(rounds::Condition::Alone(level)), samples))
     };
-    rounds.iter().filter_map(alone).collect()
+    let (mut rounds, probed): (Vec<RoundSamples>, Vec<ProbedRound>) =
+        rounds.iter().filter_map(probed).unzip();
+    let basis = Basis::new(&probed);
+    let Some(way) = alone(&probed) else { return (None, basis) };
+    let mut values = probed.iter().map(|round| round.value(way.least_of_round()).is_some());
+    rounds.retain(|_| values.next().unwrap_or(false));
+    (Some(with_values(rounds, Some(way))), basis)
 }
 
 /// Share of the classified samples in which others used the core; `None` without any.
@@ -187,7 +221,7 @@ pub fn blank(run: &Run, experiment: &PlannedExperiment, case: &CaseId, metric: &
     figure
 }
 
-fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
+fn with_values(rounds: Vec<RoundSamples>, alone: Option<Alone>) -> Rounds {
     let count = rounds.len();
     let samples: Vec<(RoundSamples, f64)> = rounds
         .into_iter()
@@ -196,7 +230,7 @@ fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
             Some((round, value))
         })
         .collect();
-    Rounds { without_value: count - samples.len(), samples }
+    Rounds { without_value: count - samples.len(), samples, alone }
 }
 
 fn is_event(rounds: &[(RoundSamples, f64)]) -> bool {
@@ -356,7 +390,7 @@ fn set_estimate(
     figure.value = Some(estimate.value);
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
-            if estimate.used < LEAST_ROUNDS {
+            if estimate.interval.is_none() {
                 figure.notes.push(format!("no interval: {} rounds, six are needed", estimate.used));
             }
             estimate.interval

@@ -4,7 +4,7 @@
 mod crosscheck;
 
 use analysis::causes;
-use analysis::figure::{Condition as Sampled, Figure, Interval, Judged, Stats};
+use analysis::figure::{Basis, Condition as Sampled, Figure, Interval, Judged, Stats};
 use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::keys;
@@ -134,10 +134,25 @@ struct FlatMetric {
     as_found: Option<FlatEstimate>,
     /// Share of the classified samples in which others used the core.
     shared: Option<f64>,
+    /// The samples that `value` uses, where `condition` is `alone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone: Option<FlatBasis>,
     /// The value in core cycles; null for figures that are not times or have no known core clock.
     cycles: Option<f64>,
     /// The distribution; null for derived figures.
     stats: Option<Stats>,
+}
+
+/// Samples of a core alone.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatBasis {
+    /// Rounds that have some.
+    rounds: usize,
+    /// Their number.
+    samples: usize,
+    /// Stretches: consecutive ones of one visit.
+    stretches: usize,
 }
 
 /// An estimate of the same figure from other samples.
@@ -337,6 +352,11 @@ fn of_figure(figure: Figure) -> FlatFigure {
             })
         }),
         shared: figure.shared,
+        alone: figure.alone.map(|Basis { rounds, samples, stretches }| FlatBasis {
+            rounds,
+            samples,
+            stretches,
+        }),
         cycles: figure.cycles,
         stats: figure.stats,
     });

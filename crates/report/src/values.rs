@@ -107,10 +107,12 @@ pub fn mean(figure: &Figure) -> Option<String> {
     Some(format!("{} {}", shown.value, shown.plus_minus).trim_end().to_owned())
 }
 
-/// Rounds on which a figure rests, and all its samples: `8 / 1203`.
+/// Rounds on which a figure rests, and their samples: `8 / 1203`; of a core alone those samples that
+/// were.
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;
-    Some(format!("{} / {}", stats.used, stats.samples))
+    let samples = figure.alone.map_or(stats.samples, |alone| alone.samples as u64);
+    Some(format!("{} / {samples}", stats.used))
 }
 
 /// A frequency to the megahertz, as usual for clocks.

@@ -8,7 +8,6 @@ use record::key::CaseId;
 use record::metric::Better;
 use record::order::Gather;
 use record::run::Run;
-use stats::estimate::{RoundValue, estimate};
 use stats::interval::relative_half_width;
 use stats::rounds::{Rounds, values};
 use std::collections::{BTreeMap, BTreeSet};
@@ -281,7 +280,7 @@ impl<'run> Live<'run> {
     /// Judges its figures: which cases lack rounds of a core alone, the widest interval, and whether
     /// it has enough rounds.
     fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
-        let lacking = figures.iter().filter(|(_, figure)| figure.nearly_alone());
+        let lacking = figures.iter().filter(|(_, figure)| figure.lacks_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
         self.width = self.relative_half_width(figures);
         let rounds = self.rounds();
@@ -301,8 +300,7 @@ impl<'run> Live<'run> {
         let part = self.part();
         let next = figures.iter().filter(|((case, _), _)| self.is_of(case, part));
         let widths = next.map(|(_, figure)| {
-            let rounds: Vec<RoundValue> = figure.values.iter().map(RoundValue::from).collect();
-            let estimate = estimate(&rounds, Better::None)?;
+            let estimate = figure.estimate(Better::None)?;
             Some(relative_half_width(&estimate.interval?, estimate.value))
         });
         let widths: Option<Vec<f64>> = widths.collect();

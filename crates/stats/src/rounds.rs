@@ -3,18 +3,19 @@
 //! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples with
 //! an exclusive core, and *as found*, from all samples of a round's first visit.
 
-use crate::estimate::RoundValue;
+use crate::alone::{Alone, Basis, ProbedRound, alone};
+use crate::estimate::{Estimate, RoundValue, estimate};
 use crate::quantile;
-use crate::width::{LEAST_ALONE, is_alone};
+use crate::width::is_alone;
 use record::event::{Histogram, Repeat, Samples};
 use record::key::CaseId;
-use record::metric::Over;
+use record::metric::{Better, Over};
 use record::order::Gather;
 use record::run::Run;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Rounds with enough alone samples from which on a figure is printed as alone.
+/// Rounds from which on their values have an interval of 95 %.
 pub const LEAST_ROUNDS: usize = 6;
 
 /// Which samples a value rests on.
@@ -44,8 +45,7 @@ impl Condition {
 
     /// The value of a round: the median of its samples that count, or where its events are counted
     /// in histograms, of those (nearest rank): samples beside them are an excerpt. `None` where it
-    /// has none, too few of a core that was alone, or where the median is among the events that are
-    /// only known to be long.
+    /// has none, or where the median is among the events that are only known to be long.
     pub fn round_value(self, samples: &[&Samples], histograms: &[&Histogram]) -> Option<f64> {
         match self {
             Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
@@ -54,20 +54,10 @@ impl Condition {
                 for samples in samples {
                     finite.extend(self.values(samples).iter().filter(|value| value.is_finite()));
                 }
-                let least = match self {
-                    Condition::Alone(_) => LEAST_ALONE,
-                    Condition::AsFound => 1,
-                };
-                (finite.len() >= least).then(|| quantile::median(&finite))?
+                quantile::median(&finite)
             }
         }
     }
-}
-
-/// The condition in which a metric is printed that has a value in so many rounds with enough
-/// samples of a core that was alone.
-pub fn is_printed_alone(over: Over, rounds_alone: usize) -> bool {
-    over == Over::Undisturbed && rounds_alone >= LEAST_ROUNDS
 }
 
 /// One figure's value in one round (or one block of a `Once` or `Sweep`), in the condition in which
@@ -93,15 +83,23 @@ impl From<&Valued> for RoundValue {
 pub struct Rounds {
     /// Their values, in order, in the condition in which the figure is printed.
     pub values: Vec<Valued>,
-    /// How many of them have enough samples of a core that was alone.
-    pub alone: usize,
+    /// The way to the value of the core alone; `None` where the figure is printed as found.
+    pub alone: Option<Alone>,
+    /// The alone samples that there are.
+    pub basis: Basis,
 }
 
 impl Rounds {
-    /// Whether a few more rounds would give a value of the core alone: at least half of those that
-    /// it needs are there, and not all.
-    pub fn nearly_alone(&self) -> bool {
-        (LEAST_ROUNDS / 2..LEAST_ROUNDS).contains(&self.alone)
+    /// The estimate; `None` without rounds.
+    pub fn estimate(&self, better: Better) -> Option<Estimate> {
+        let rounds: Vec<RoundValue> = self.values.iter().map(RoundValue::from).collect();
+        estimate(&rounds, better).map(|found| found.pooled(self.alone))
+    }
+
+    /// Whether more alone samples would give a value of the core alone that is not there, or make
+    /// one by rounds of a pooled one.
+    pub fn lacks_alone(&self) -> bool {
+        self.basis.samples > 0 && self.alone != Some(Alone::Rounds)
     }
 }
 
@@ -154,23 +152,24 @@ fn of_rounds(
     over: Over,
 ) -> Rounds {
     let of = |n: u32| known.get(&n).copied().unwrap_or_default();
-    let valued = |alone: bool| -> Vec<Valued> {
-        let value = |(n, (samples, histograms)): (&u32, &OfRound)| {
-            let (disturbed, level) = of(*n);
-            let condition = if alone { Condition::Alone(level?) } else { Condition::AsFound };
-            Some(Valued {
-                round: *n,
-                value: condition.round_value(samples, histograms)?,
-                disturbed: disturbed && over == Over::Undisturbed,
-            })
-        };
-        rounds.iter().filter_map(value).collect()
+    let minds = over == Over::Undisturbed;
+    let probed = |(n, (samples, _)): (&u32, &OfRound)| {
+        of(*n).1.map(|level| ProbedRound::new(samples.iter().copied(), level))
     };
-    let values = if over == Over::Undisturbed { valued(true) } else { Vec::new() };
-    match values.len() {
-        alone if is_printed_alone(over, alone) => Rounds { values, alone },
-        alone => Rounds { values: valued(false), alone },
-    }
+    let probed: Vec<ProbedRound> = rounds.iter().filter_map(probed).filter(|_| minds).collect();
+    let way = alone(&probed);
+    let valued = |(n, (samples, histograms)): (&u32, &OfRound)| {
+        let (disturbed, level) = of(*n);
+        let value = match way {
+            Some(way) => {
+                ProbedRound::new(samples.iter().copied(), level?).value(way.least_of_round())
+            }
+            None => Condition::AsFound.round_value(samples, histograms),
+        };
+        Some(Valued { round: *n, value: value?, disturbed: disturbed && minds })
+    };
+    let values = rounds.iter().filter_map(valued).collect();
+    Rounds { values, alone: way, basis: Basis::new(&probed) }
 }
 
 fn of_blocks(
@@ -189,7 +188,7 @@ fn of_blocks(
         value,
         disturbed: disturbed && over == Over::Undisturbed,
     });
-    Rounds { values: valued.collect(), alone: 0 }
+    Rounds { values: valued.collect(), ..Rounds::default() }
 }
 
 /// The median of events that are counted in histograms (nearest rank).

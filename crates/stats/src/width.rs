@@ -10,8 +10,6 @@ use record::event::{Unusable, Width};
 
 /// A reading is *alone* from this share of the level on.
 pub const ALONE: f64 = 1.0 / 1.05;
-/// Alone samples that a round needs for a value of its own.
-pub const LEAST_ALONE: usize = 20;
 /// A case that lacks samples of a core that is alone is visited again so often at most …
 pub const VISITS: u32 = 8;
 /// … for so many times the time of its first visit …

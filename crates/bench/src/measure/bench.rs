@@ -19,10 +19,12 @@ use record::event::{Histogram, Samples, Trace};
 use record::note::{Note, Notes};
 use stats::quantile::median;
 use stats::trend;
-use stats::width::{LEAST_ALONE, Seen};
+use stats::width::Seen;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+/// Alone samples from which on they alone show where the warm-up ends.
+const WARM_UP_ALONE: usize = 20;
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
 /// Values among which the warm-up's change point is searched, at most.
@@ -182,7 +184,7 @@ impl Bench {
         let least = self.goal.quartets_min;
         let all = samples(&quartets.kept, k);
         let places = self.alone(&quartets.width);
-        if places.len() < LEAST_ALONE {
+        if places.len() < WARM_UP_ALONE {
             return cold_samples(&all, least);
         }
         let alone: Vec<f64> = places.iter().map(|at| all[*at]).collect();

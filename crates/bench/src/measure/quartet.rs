@@ -7,7 +7,6 @@ use super::core_clock::upper_mode;
 use super::width::{Probe, Watch};
 use anyhow::{Result, ensure};
 use record::event::Calibration;
-use stats::width::LEAST_ALONE;
 use std::hint::black_box;
 
 /// A batch is at least so many times the clock's cost …
@@ -30,11 +29,6 @@ const QUARTETS_MAX: usize = 100;
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
-/// A case with a probe continues past its time until it has so many quartets: the alone samples
-/// that a round needs, and a fifth more, because neighbours spoil some …
-const QUARTETS_PROBED: usize = LEAST_ALONE + LEAST_ALONE / 5;
-/// … or until this many times its time is over.
-const LONGER: f64 = 2.0;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
 fn least_ns(calibration: &Calibration) -> f64 {
@@ -52,8 +46,6 @@ pub struct Goal {
     pub case_ns: f64,
     /// Quartets at least.
     pub quartets_min: usize,
-    /// Quartets for which a case with a probe may take twice its time.
-    pub quartets_probed: usize,
     /// Quartets at most.
     pub quartets_max: usize,
     /// Level of the width probe: a turn begins when the core reads alone, and the case ends where
@@ -76,7 +68,6 @@ impl Goal {
             least_ns,
             case_ns,
             quartets_min,
-            quartets_probed: if rehearsal { quartets_min } else { QUARTETS_PROBED },
             quartets_max: QUARTETS_MAX,
             alone: None,
         }
@@ -307,8 +298,7 @@ impl Timer {
             attempts += 1;
             let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
             let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
-            let is_probed = self.probe.is_some();
-            if is_over(goal, is_probed, attempts, kept.len(), with_next_ns) {
+            if is_over(goal, attempts, kept.len(), with_next_ns) {
                 break;
             }
         }
@@ -335,12 +325,9 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
-/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet. A
-/// repeated visit keeps to its time, because another one may follow.
-fn is_over(goal: &Goal, is_probed: bool, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
-    let goes_on = is_probed && goal.alone.is_none() && kept < goal.quartets_probed;
-    let limit_ns = if goes_on { LONGER * goal.case_ns } else { goal.case_ns };
-    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
+/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
+fn is_over(goal: &Goal, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
+    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > goal.case_ns)
 }
 
 #[cfg(test)]

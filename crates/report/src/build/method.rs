@@ -50,9 +50,9 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on
     resampling their rounds (‡). Rounds are flagged as disturbed from kernel counters (throttling, \
     migrations, major faults, involuntary switches, other programs on the CPU, a moved core \
     clock), never because a value looks odd. A probe of 1 µs of independent additions at every \
-    batch boundary shows whether another tenant used the core. If six rounds have 20 samples each \
-    with the core to themselves, the figure uses only these; otherwise it uses all samples (§). \
-    Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, \
+    batch boundary shows whether another tenant used the core. If six rounds have three samples \
+    each with the core to themselves, or three rounds 20 in all, the figure uses only these; \
+    otherwise it uses all samples (§). Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, \
     measured next to each case, not ticks of the counter. Every prediction was recorded before the \
     first sample of its case.";
 

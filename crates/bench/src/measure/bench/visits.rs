@@ -5,7 +5,8 @@ use super::{Bench, WrongResult};
 use crate::experiment::Fields;
 use anyhow::Result;
 use record::case::Case;
-use stats::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, is_alone};
+use stats::alone::LEAST_OF_ROUND;
+use stats::width::{IN_VAIN, VISITS, VISITS_TIME, is_alone};
 use std::collections::BTreeMap;
 
 /// What measures a case.
@@ -104,7 +105,7 @@ impl Bench {
                 *count += self.alone(&samples.width).len();
             }
         }
-        self.order.level_alone().is_some() && counts.values().any(|count| *count < LEAST_ALONE)
+        self.order.level_alone().is_some() && counts.values().any(|count| *count < LEAST_OF_ROUND)
     }
 
     /// Which of these readings are of a core that is alone.
