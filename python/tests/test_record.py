@@ -124,6 +124,29 @@ def test_a_packed_record_is_the_same(tmp_path):
     assert read_record(tmp_path / "r.gz") == read_record(plain)
 
 
+def test_a_record_that_travelled_is_the_same_or_refused(tmp_path):
+    lines = b"".join(sealed(event) for event in ({**HEADER, "format": 5}, {**ROUND}))
+    path = tmp_path / "r"
+
+    def read(data):
+        path.write_bytes(data)
+        return read_record(path)
+
+    plain = read(lines)
+    assert not plain.damaged and len(plain.rounds) == 1
+    for same in (lines.replace(b"\n", b"\r\n"), lines[:-1], b"\xef\xbb\xbf" + lines, gzip.compress(lines)):
+        assert read(same) == plain
+    for other, word in (
+        (lines.decode().encode("utf-16"), "UTF-16"),
+        (gzip.compress(lines)[:-12], "packed"),
+        (b"PK\x03\x04", "unzip"),
+    ):
+        with pytest.raises(NotPlumb, match=word):
+            read(other)
+    with pytest.raises(Damaged, match="all lines"):
+        read(lines.replace(b'"cpus": ', b'"cpus":'))
+
+
 def test_the_version_is_that_of_the_package():
     project = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text()
     assert f'version = "{plumb_record.__version__}"' in project

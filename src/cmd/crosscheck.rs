@@ -204,17 +204,17 @@ fn measure(
 
 /// The exit code: of what this crosscheck made, whatever else the record holds.
 fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
-    if made.measured == 0 && made.failed > 0 {
-        return Err(Failure::Failed(anyhow::anyhow!(
-            "nothing could be compared; the report says why"
-        )));
-    }
     let is_own = |rival: &str, pairing: &str| {
         let mut own = setting.rivals.iter();
         own.any(|(known, is_wanted)| known.name == rival && is_wanted(pairing))
     };
     let found = rows(run);
     let own = found.iter().filter(|row| is_own(&row.pairing.rival, &row.pairing.name));
+    if made.measured + made.failed > 0 && own.clone().all(|row| row.verdict == Verdict::Absent) {
+        return Err(Failure::Failed(anyhow::anyhow!(
+            "nothing could be compared; the report says why"
+        )));
+    }
     let (mut judged, mut missed) = (0, 0);
     for row in own {
         let is_judged = matches!(row.verdict, Verdict::Met | Verdict::Missed | Verdict::Undecided);
@@ -279,7 +279,7 @@ fn record(
     stop: &AtomicBool,
 ) -> Result<(RecordFile, Run), Failure> {
     if let Some(name) = &args.into {
-        return Ok(add_to(store, name, &setup.site.host.identity.hash)?);
+        return Ok(add_to(store, name, &setup.site.host.machine())?);
     }
     let made = match &args.out {
         Some(out) => RecordFile::create(out).map(|file| (setup.name.clone(), file)),

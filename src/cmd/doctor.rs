@@ -153,6 +153,12 @@ const CHECKS: &[Check] = &[
         remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or read the figures as those of the limit",
     },
     Check {
+        name: "files",
+        judge: limits::files,
+        effect: "fs.* and memory.fault cases that need a disk with counters are skipped, or cannot tell a cache from a disk",
+        remedy: "name a directory on a file system of a block device with --dir",
+    },
+    Check {
         name: "traffic shaping",
         judge: |host, watched| limits::shaping(host, &watched.peers),
         effect: "packets wait in the shaper: net.* figures to a peer show the shaper, not the link",
@@ -190,6 +196,15 @@ const CHECKS: &[Check] = &[
         },
         effect: "nested paging, exits to the hypervisor, invisible neighbours; topology and caches may be wrong",
         remedy: "the figures hold for this instance; measure on bare metal for those of the processor",
+    },
+    Check {
+        name: "container",
+        judge: |host, _| match &host.kernel.container.runtime {
+            None => Fine("none".to_owned()),
+            Some(runtime) => Inherent(runtime.clone()),
+        },
+        effect: "limits, files and networks are the container's; a sandbox (gVisor) answers system calls itself",
+        remedy: "the figures hold for this container; measure on its host for those of the machine",
     },
     Check {
         name: "clock source",
@@ -252,6 +267,15 @@ const CHECKS: &[Check] = &[
         remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
     },
     Check {
+        name: "stated values",
+        judge: |host, _| match host.doubts.as_slice() {
+            [] => Fine("plausible".to_owned()),
+            doubts => Inherent(doubts.join("; ")),
+        },
+        effect: "plumb predicts without these values, in wider ranges",
+        remedy: "state the right ones: --set host.cpu.max_hz=4.2GHz",
+    },
+    Check {
         name: "what used the CPU",
         judge: |_, watched| attribution(&watched.ladder),
         effect: "noise is attributed by counters, not by the time of each event",
@@ -308,7 +332,7 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
     let (before, began) = (Snapshot::read(root, &cpus), Instant::now());
     std::thread::sleep(time);
     let after = Snapshot::read(root, &cpus);
-    let delta = after.delta(&before);
+    let delta = after.delta(&before).without_still();
     Watched {
         time: began.elapsed(),
         delta,
@@ -370,17 +394,14 @@ fn busy(_: &Host, watched: &Watched) -> Said {
     if time_ns == 0.0 || watched.delta.cpus.is_empty() {
         return Unknown;
     }
-    let busy: Vec<usize> = watched
-        .delta
-        .cpus
-        .iter()
-        .filter(|(_, cpu)| cpu.busy_ns.is_some_and(|busy| busy as f64 > BUSY_SHARE * time_ns))
-        .map(|(id, _)| *id)
-        .collect();
-    if busy.is_empty() {
-        Fine(format!("none of {}", watched.delta.cpus.len()))
-    } else {
-        Disturbs(format!("CPU {} of {}", format_cpus(&busy), watched.delta.cpus.len()))
+    let cpus = watched.delta.cpus.iter();
+    let known: Vec<(usize, u64)> = cpus.filter_map(|(id, cpu)| Some((*id, cpu.busy_ns?))).collect();
+    let busy = known.iter().filter(|(_, busy)| *busy as f64 > BUSY_SHARE * time_ns);
+    let busy: Vec<usize> = busy.map(|(id, _)| *id).collect();
+    match known.len() {
+        0 => Unknown,
+        count if busy.is_empty() => Fine(format!("none of {count}")),
+        count => Disturbs(format!("CPU {} of {count}", format_cpus(&busy))),
     }
 }
 
@@ -425,6 +446,7 @@ mod tests {
             ("swap", "proc/meminfo", "SwapTotal: 8 kB\nSwapFree: 4 kB", disturbs("4 KiB in use")),
             ("swap", "proc/meminfo", "SwapTotal: 0 kB\nSwapFree: 0 kB", fine("none")),
             ("same-page merging", "sys/kernel/mm/ksm/run", "1", disturbs("running")),
+            ("stated values", "proc/meminfo", "MemTotal: 9999999 kB", fine("plausible")),
         ] {
             let cpu = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0";
             let tree = format!("{cpu}\n== {file}\n{text}\n");
@@ -448,6 +470,16 @@ mod tests {
             ..Watched::default()
         };
         let host = Host::read(&Root::tree(""));
+        let still = |counted_ns: u64| {
+            let cpu = CpuCounters { counted_ns: Some(counted_ns), ..cpu(0, 0) };
+            let delta = Snapshot { cpus: BTreeMap::from([(0, cpu)]), ..Snapshot::default() };
+            let watched =
+                Watched { delta: delta.without_still(), time: watched.time, ..Watched::default() };
+            [super::steal(&host, &watched), super::busy(&host, &watched)]
+        };
+        assert_eq!(still(0), [Said::Unknown, Said::Unknown]);
+        let fine = |text: &str| Said::Fine(text.into());
+        assert_eq!(still(1_000_000_000), [fine("0.0 % while watched"), fine("none of 1")]);
         assert_eq!(super::steal(&host, &watched), Said::Disturbs("1.5 % while watched".into()));
         assert_eq!(super::busy(&host, &watched), Said::Disturbs("CPU 1 of 2".into()));
     }

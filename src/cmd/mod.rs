@@ -86,7 +86,7 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// It made sense and did not work.
-    #[error("{0:#}")]
+    #[error("{}", host::refused::text(.0))]
     Failed(anyhow::Error),
     /// It worked, and found something.
     #[error("")]

@@ -2,10 +2,11 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::doctor::UNMOUNTED;
-use crate::cmd::run::duration;
+use crate::cmd::run::{check_plausible, duration};
 use crate::cmd::{Failure, output};
 use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Preset, Site};
+use host::Core;
 use record::case::Case;
 use record::event::{PlannedExperiment, Prediction};
 use record::key::CaseId;
@@ -46,7 +47,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
             .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().gather()))
             .gather();
         let object = json!({"plan": setup.planned.plan, "defaults": defaults, "effects": effects});
-        return Ok(output::print(&format!("{object:#}\n"))?);
+        output::print(&format!("{object:#}\n"))?;
+        return check_plausible(&setup, &args.choice);
     }
     let mut text = format!("{}\n", site_text(&setup));
     let unmounted = root(args.choice.host_tree.as_deref())?.unmounted();
@@ -82,7 +84,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         rounds.1,
         duration(Duration::from_secs_f64(plan.eta_s)),
     ));
-    Ok(output::page(&text)?)
+    output::page(&text)?;
+    check_plausible(&setup, &args.choice)
 }
 
 /// What would be measured of an experiment, or why nothing.
@@ -235,11 +238,16 @@ fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
 
 fn site_text(setup: &Setup) -> String {
     let host = &setup.site.host;
+    let measuring = setup.site.cpus.first().copied().unwrap_or(0);
+    let core = match host.cpu.core_of(measuring) {
+        Core::Unknown => "an unknown core",
+        core => core.name(),
+    };
+    let notes: String = host.doubts.iter().map(|note| format!("\n  note: {note}")).collect();
     format!(
-        "{}, {} CPUs (measuring on CPU {}), uses at most {} of memory",
+        "{}, {} (measuring on CPU {measuring}, {core}), uses at most {} of memory{notes}",
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
-        setup.site.cpus.len(),
-        setup.site.cpus.first().copied().unwrap_or(0),
+        counted(setup.site.cpus.len(), "CPU"),
         render_bytes(setup.site.memory_bytes as f64),
     )
 }

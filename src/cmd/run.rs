@@ -9,6 +9,7 @@ use catalogue::FAMILIES;
 use clap::ValueEnum as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Options, Outcome, PlannedExperiment};
+use record::quantity::render_bytes;
 use record::run::Run;
 use session::child::STOPPING;
 use session::live::OVER_BUDGET;
@@ -207,6 +208,38 @@ fn machine(args: &Args, stop: &AtomicBool, say: impl Fn(String)) -> Option<Machi
 /// A run that takes so many times its preset's time asks first.
 const LONG: f64 = 3.0;
 
+/// A plan that takes so many times its preset's time, and that no option asks for, is of a machine
+/// that was misread.
+const IMPLAUSIBLE: f64 = 10.0;
+
+fn is_implausible(eta_s: f64, usual_s: f64, choice: &Choice) -> bool {
+    eta_s > IMPLAUSIBLE * usual_s && choice.budget.is_none() && choice.set.is_empty()
+}
+
+/// Errors: the plan is implausible.
+pub fn check_plausible(setup: &Setup, choice: &Choice) -> Result<(), Failure> {
+    let eta = setup.planned.plan.eta_s;
+    let preset = Preset::from(choice.preset);
+    let usual = default_budget(preset).as_secs_f64();
+    if !is_implausible(eta, usual, choice) {
+        return Ok(());
+    }
+    let cost = |of: &&PlannedExperiment| of.series.iter().map(|one| one.round_cost_s).sum::<f64>();
+    let longest = setup.planned.plan.experiments.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+    Err(Failure::Usage(format!(
+        "the plan takes {}, but {} runs take {}: plumb seems to misread this machine ({} CPUs, {} of \
+         memory; most of the time is for {}). `plumb plan --verbose` shows what it reads, `--set \
+         host.FACT=VALUE` corrects it; if this is right, limit the time with --budget, or `plumb run \
+         --yes`",
+        duration(Duration::from_secs_f64(eta)),
+        preset.name(),
+        duration(Duration::from_secs_f64(usual)),
+        setup.site.cpus.len(),
+        render_bytes(setup.site.memory_bytes as f64),
+        longest.map_or("", |one| &one.id),
+    )))
+}
+
 /// A new run: its file is made before anything is measured.
 fn start(
     store: &Store,
@@ -220,6 +253,9 @@ fn start(
     let name = run_name();
     let mut setup = args.choice.setup(Some(name.clone()), machine, stop)?;
     setup.measures_something()?;
+    if !args.yes {
+        check_plausible(&setup, &args.choice)?;
+    }
     let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
     let usual = default_budget(preset).as_secs_f64();
     if eta > LONG * usual && !args.yes && args.choice.budget.is_none() {
@@ -328,6 +364,11 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
             command(&path.to_string_lossy(), &run.header.options)
         )));
     }
+    let is_nothing = run.outcomes.iter().all(|of| of.outcome == Ending::Skipped);
+    let why = run.outcomes.iter().rev().find_map(|of| of.reason.as_deref());
+    if let Some(why) = why.filter(|_| is_nothing) {
+        return Err(Failure::Failed(anyhow::anyhow!("nothing was measured: {why}")));
+    }
     let has_failed = |planned: &&PlannedExperiment| {
         let own = run.outcomes.iter().filter(|outcome| outcome.experiment == planned.id);
         let mut tried = own.filter(|outcome| outcome.outcome != Ending::Skipped).peekable();
@@ -375,11 +416,22 @@ pub fn duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{expected, is_disk_full};
+    use super::{expected, is_disk_full, is_implausible};
+    use crate::cmd::choice::{Choice, PresetName};
     use analysis::sample;
     use anyhow::Context as _;
     use std::io;
     use std::time::Duration;
+
+    #[test]
+    fn what_nobody_asked_for_takes_no_ten_times_the_preset_s_time() {
+        let plain = Choice::of(Vec::new(), PresetName::Quick);
+        assert!(is_implausible(601.0, 60.0, &plain) && !is_implausible(600.0, 60.0, &plain));
+        let set = Choice { set: vec!["host.cpu=x".to_owned()], ..plain };
+        assert!(!is_implausible(601.0, 60.0, &set));
+        let limited = Choice { budget: Some(Duration::from_secs(1)), set: Vec::new(), ..set };
+        assert!(!is_implausible(601.0, 60.0, &limited));
+    }
 
     #[test]
     fn a_full_disk_is_seen_behind_what_failed_for_it() {

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use session::store::Store;
 use session::store::index::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -213,7 +212,7 @@ fn object(run: &Stored) -> Value {
             object["state"] = facts.end.map_or(json!("killed"), |end| json!(end));
             object["started"] = json!(facts.started);
             object["host"] = json!(host(facts));
-            object["identity"] = json!(facts.identity);
+            object["identity"] = json!(facts.machine.key);
             object["preset"] = json!(facts.preset);
             object["profile"] = json!(facts.profile);
             object["plumb"] = json!(facts.environment.get("plumb"));
@@ -286,13 +285,18 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     };
     // plumb judges no run that is being written or cannot be read.
     let mut runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
-    let mut kept: BTreeMap<(&str, &str, bool), usize> = BTreeMap::new();
+    let mut kept: Vec<(&Facts, usize)> = Vec::new();
     runs.reverse();
     runs.retain(|(_, facts)| {
-        let kept =
-            kept.entry((&facts.identity, &facts.profile, facts.is_crosscheck())).or_default();
-        *kept += 1;
-        *kept > args.keep.unwrap_or(0) && is_old(facts)
+        let is_like =
+            |other: &Facts| other.is_alike(facts) && other.is_crosscheck() == facts.is_crosscheck();
+        let known = kept.iter().position(|(other, _)| is_like(other));
+        let at = known.unwrap_or(kept.len());
+        if known.is_none() {
+            kept.push((*facts, 0));
+        }
+        kept[at].1 += 1;
+        kept[at].1 > args.keep.unwrap_or(0) && is_old(facts)
     });
     // A run that was killed before it wrote anything left nothing to keep.
     let empty = stored

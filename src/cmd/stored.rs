@@ -10,16 +10,16 @@ use analysis::{crosscheck, figures};
 use anyhow::Context as _;
 use record::codec::Recording;
 use record::event::{Ending, Header};
+use record::lines::Lines;
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
 use session::store::index::{
     About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
 };
-use session::store::{self, Store};
+use session::store::{self, Store, file};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 
 /// Damaged lines that are named one by one.
@@ -92,9 +92,10 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
     let path = Store::here().find(name).map_err(usage)?;
     // What is no record is not read whole.
     recording(&path)?;
-    let bytes = std::fs::read(&path).with_context(|| path.display().to_string());
-    let bytes = bytes.map_err(usage)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let mut bytes = Vec::new();
+    let read = file::reader(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.with_context(|| path.display().to_string()).map_err(usage)?;
+    let text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let redaction = Redaction::of(text.lines().next().unwrap_or_default());
     // A damaged line stays one.
     let lines = text.split_inclusive('\n').map(|line| match seal::check(line.as_bytes()) {
@@ -111,21 +112,24 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
 /// profile of plumb).
 /// Errors: there are no two, or the store cannot be listed.
 pub fn last_two() -> Result<[String; 2], Failure> {
-    type Run = (String, [String; 2]);
-    let runs: Vec<Run> = ask(&Store::here(), |_, stored| {
+    let runs: Vec<(String, Facts)> = ask(&Store::here(), |_, stored| {
         let runs = readable(stored).filter(|(_, facts)| !facts.is_crosscheck());
-        let of = |facts: &Facts| [facts.identity.clone(), facts.profile.clone()];
-        Ok(runs.map(|(name, facts)| (name.to_owned(), of(facts))).collect())
+        Ok(runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect())
     })?;
-    let two = runs.split_last().and_then(|((last, machine), before)| {
-        let (before, _) = before.iter().rfind(|(_, other)| other == machine)?;
-        Some([before.clone(), last.clone()])
-    });
-    two.ok_or_else(|| {
-        Failure::Usage(
-            "two runs of one machine are needed; `plumb runs` lists the stored ones".to_owned(),
-        )
-    })
+    let needed = "two runs of one machine are needed";
+    let Some(((last, facts), before)) = runs.split_last().filter(|(_, before)| !before.is_empty())
+    else {
+        return Err(Failure::Usage(format!("{needed}; `plumb runs` lists the stored ones")));
+    };
+    if let Some((before, _)) = before.iter().rfind(|(_, other)| facts.is_alike(other)) {
+        return Ok([before.clone(), last.clone()]);
+    }
+    let others = before.iter().rev().map(|(name, other)| (name, facts.difference(other)));
+    let others = others.filter_map(|(name, why)| Some(format!("{name} differs ({})", why?)));
+    Err(Failure::Usage(format!(
+        "{needed}; from {last}, {}",
+        others.take(1).collect::<Vec<_>>().join(", ")
+    )))
 }
 
 /// The round values of the stored runs of the first compared run's machine, by the same profile of
@@ -141,11 +145,12 @@ pub fn history(compared: &[&Run]) -> History {
         let named = |run: &&Run| (&run.header.run, run.header.seed) == (&facts.run, facts.seed);
         compared.iter().any(named)
     };
+    let machine = base.machine();
     let answer = ask(&Store::here(), |index, stored| {
         let mut history = History::default();
         let mut conditions = Vec::new();
         for (name, facts) in readable(stored) {
-            let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
+            let is_alike = facts.profile == base.profile && facts.machine.is_same(&machine);
             // Runs of another estimator teach nothing of this one's scatter.
             let estimator = facts.environment.get(ESTIMATOR);
             let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
@@ -200,10 +205,12 @@ const HEADER_BYTES: u64 = 16 << 20;
 
 /// Whether a file begins as the record of a sweep does.
 pub fn is_sweep(path: &Path) -> bool {
-    let mut line = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| BufReader::new(file.take(HEADER_BYTES)).read_until(b'\n', &mut line));
-    let header = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&line).ok());
+    let first = |file| {
+        let mut lines = Lines::new(file, HEADER_BYTES);
+        let (_, line) = lines.whole().ok()??;
+        serde_json::from_slice::<serde_json::Value>(line).ok()
+    };
+    let header = file::reader(path).ok().and_then(first);
     header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
 }
 
@@ -218,7 +225,7 @@ fn content(path: &Path) -> Result<Content, String> {
         started: run.header.started.clone(),
         seed: run.header.seed,
         preset: run.header.options.preset.clone(),
-        identity: run.header.identity.clone(),
+        machine: run.header.machine(),
         profile: run.header.profile.clone(),
         end: run.footer.as_ref().map(|footer| footer.end),
         rounds: run.rounds.len(),

@@ -55,11 +55,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     })?;
     let like = like(&known, &store, &args.like)?;
     // A crosscheck measured nothing itself.
-    let is_alike = |facts: &Facts| {
-        (&facts.identity, &facts.profile) == (&like.identity, &like.profile)
-            && !facts.is_crosscheck()
-    };
-    let alike = known.runs.iter().filter(|(_, of)| is_alike(of));
+    let measured = known.runs.iter().filter(|(_, of)| !of.is_crosscheck());
+    let (alike, other): (Vec<_>, Vec<_>) = measured.partition(|(_, of)| of.is_alike(like));
+    if let Some(why) = other.last().and_then(|(_, of)| of.difference(like)) {
+        output::diagnose(&format!(
+            "plumb: {} of other machines or profiles left out (the last: {why}); --like RUN shows them",
+            counted(other.len(), "run")
+        ));
+    }
+    let alike = alike.into_iter();
     let (runs, killed): (Vec<_>, Vec<_>) = alike.partition(|(_, of)| of.end.is_some());
     if !killed.is_empty() {
         output::diagnose(&format!(
@@ -87,7 +91,7 @@ fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &F
         (None, key) => key.to_owned(),
         (Some(metric), key) => format!("{key} {metric}"),
     };
-    let machine = format!("machine {} ({} builds)", like.identity, like.profile);
+    let machine = format!("machine {} ({} builds)", like.machine.key, like.profile);
     let document = || build::trend::build(&found, &what, &machine);
     match args.shown.format {
         Format::Terminal => terminal::render(&document(), args.shown.place.look()),

@@ -13,6 +13,7 @@ use analysis::trend::{Chance, trends_by};
 use anyhow::Context as _;
 pub use args::Args;
 use metal::process::{rusage_children, rusage_self};
+use record::machine::MachineIdentity;
 use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
 use session::machine::{Machine, UNSEEN};
@@ -46,8 +47,8 @@ struct Watch {
     store: Store,
     /// Absent where the machine's lock cannot be used.
     machine: Option<Machine>,
-    /// Identity of the machine.
-    identity: String,
+    /// This machine.
+    here: MachineIdentity,
     rotation: Rotation,
     state: State,
     clock: Clock,
@@ -83,14 +84,14 @@ impl Watch {
             share: args.share,
             every_s: args.every.as_secs_f64(),
         };
-        let identity = setup.site.host.identity.hash.clone();
+        let here = setup.site.host.machine();
         let (chance, charged_s) = (Chance::default(), 0.0);
         let watch = Watch {
             args,
             stop,
             store,
             machine,
-            identity,
+            here,
             rotation,
             state,
             clock,
@@ -260,7 +261,7 @@ impl Watch {
 
     /// Whether a run is of this machine and this build, and has its end.
     fn is_alike(&self, facts: &Facts) -> bool {
-        facts.identity == self.identity && facts.profile == BUILD.profile && facts.end.is_some()
+        facts.machine.is_same(&self.here) && facts.profile == BUILD.profile && facts.end.is_some()
     }
 
     /// Removes the oldest records of each experiment.
@@ -291,7 +292,7 @@ impl Watch {
             }
         });
         Ok(textfile::render(&Watched {
-            machine: self.identity.clone(),
+            machine: self.here.key.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now_s: now_s(),
             share: rotation.share,

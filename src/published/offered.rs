@@ -30,6 +30,7 @@ fn share() -> Mount {
         fs: "nfs4".to_owned(),
         options: "rw".to_owned(),
         number: "0:99".to_owned(),
+        below: Default::default(),
     }
 }
 

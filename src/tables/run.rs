@@ -191,10 +191,13 @@ const TIME: usize = "2026-11-22T15-36-07".len();
 fn about(run: &Run, bytes: u64) -> Value {
     let header = &run.header;
     let seed = header.seed.to_string();
+    // As the record has it, so that an earlier plumb's run keeps its id.
+    let recorded = header.host.pointer("/identity/hash").and_then(Value::as_str);
+    let identity = recorded.unwrap_or(&header.identity);
     let end = run.footer.as_ref().map(|footer| object(&footer.end));
     let host = |pointer: &str| header.host.pointer(pointer).cloned().unwrap_or_default();
     json!({
-        "id": digest(&[&header.run, &header.identity, &seed, &header.started]),
+        "id": digest(&[&header.run, identity, &seed, &header.started]),
         "name": header.run,
         "machine": header.identity,
         "host": header.run.get(TIME + 1..).unwrap_or_default(),

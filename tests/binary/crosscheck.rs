@@ -161,12 +161,23 @@ fn one_that_ends_and_leaves_others_behind_is_cleaned_up_after() {
     nothing_is_left(&here);
 }
 
+#[test]
+fn a_tool_that_did_nothing_is_not_compared() {
+    let here = with_perf("echo '0.000000 usecs/op'");
+    let answer = crosscheck(&here, &[PAIRING, "--pairs", "2"]);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.err.contains("not compared: perf reported 0"), "{answer:?}");
+    assert!(answer.out.contains("not compared: perf reported 0"), "{answer:?}");
+    assert_eq!(kept(&here, "pairing_end")[0]["outcome"], "measured");
+    assert_eq!(kept(&here, "pair").len(), 2);
+}
+
 /// (What the parser refuses: the tests of each rival.)
 #[test]
 fn what_is_unknown_is_said_in_a_line() {
     for (does, said) in [
         ("printf '\\033[2Jx\\nusecs/op\\n'", "something unknown"),
-        ("echo '-3 usecs/op'", "something unknown"),
+        ("echo '-3 usecs/op'", "it reported -3000"),
         ("echo 'must be root' >&2; exit 1", "must be root"),
         ("exit 7", "exit status: 7"),
         ("kill -9 $$", "signal: 9"),

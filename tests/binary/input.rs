@@ -216,8 +216,8 @@ fn what_is_no_record_is_named_and_kept() {
         (b"\n", "not a plumb record"),
         (b"{\"figures\":[]}\n", "not a plumb record"),
         (b"hello\n", "not a plumb record"),
-        (b"\x1f\x8b\x08\x00", "it is compressed"),
-        (b"\x1f\x8b\n\x00", "it is compressed"),
+        (b"\x1f\x8b\x08\x00", "packed by gzip"),
+        (b"\x1f\x8b\n\x00", "packed by gzip"),
         (newer.as_bytes(), "newer plumb"),
         (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
     ] {
@@ -313,7 +313,10 @@ fn lists_and_plans_take_families_and_json() {
 #[test]
 fn an_old_kernel_is_named() {
     let here = Here::new();
-    fs::create_dir_all(here.path("tree/proc/sys/kernel")).unwrap();
+    for dir in ["tree/proc/sys/kernel", "tree/sys/devices/system/cpu"] {
+        fs::create_dir_all(here.path(dir)).unwrap();
+    }
+    fs::write(here.path("tree/sys/devices/system/cpu/online"), "0\n").unwrap();
     let plan = |release: &str| {
         fs::write(here.path("tree/proc/sys/kernel/osrelease"), release).unwrap();
         here.plumb(&["plan", "selftest.echo", "--host-tree", "tree"])

@@ -17,6 +17,7 @@ mod limits;
 #[path = "../harness/manifest.rs"]
 mod manifest;
 mod memory;
+mod networks;
 mod noise;
 mod odd;
 mod output;

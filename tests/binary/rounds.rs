@@ -209,6 +209,9 @@ fn the_budget_ends_a_run_and_says_so() {
     assert_eq!(rounds(&events, "selftest.sweep"), (0, 0));
     let over = |outcome: &&Value| text(outcome, "reason").contains("--budget");
     assert_eq!(of(&events, "outcome").into_iter().filter(over).count(), 5);
+    // A run that measured nothing is no success, also where it is quiet.
+    let nothing = here.ends(3, &["run", "selftest.pulse", "-q", "--budget", "1ms"]);
+    assert!(nothing.err.contains("nothing was measured: the budget ran out"), "{nothing:?}");
 }
 
 #[test]

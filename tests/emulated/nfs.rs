@@ -27,10 +27,12 @@ pub fn server(namespace: &Namespace) -> Served {
             fs::create_dir(dir.join(name)).unwrap();
         }
         let at = dir.display();
+        // In a container root lacks CAP_SYS_RESOURCE, which Ganesha 6 asks for unless it may do without.
         let configuration = format!(
             "NFS_KRB5 {{ Active_krb5 = false; }}\n\
              NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = 2049; Enable_NLM = false; \
-             Enable_RQUOTA = false; Enable_UDP = false; mount_path_pseudo = true; }}\n\
+             Enable_RQUOTA = false; Enable_UDP = false; mount_path_pseudo = true; \
+             allow_set_io_flusher_fail = true; }}\n\
              NFSv4 {{ Grace_Period = 1; Lease_Lifetime = 10; RecoveryRoot = {at}/recovery; \
              Minor_Versions = 0,1,2; Only_Numeric_Owners = true; }}\n\
              EXPORT {{ Export_Id = 1; Path = {at}/export; Pseudo = /exp; Access_Type = RW; \

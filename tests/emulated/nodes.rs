@@ -140,3 +140,39 @@ fn check_plan(plan: &str) {
         assert!(plain.contains(words), "{words}:\n{plan}");
     }
 }
+
+/// Two nodes; one has CPUs and no memory.
+const HOLLOW: &str = "\
+-cpu max -smp 3,sockets=3,cores=1,threads=1 -m 640M -object memory-backend-ram,id=m1,size=640M
+-numa node,nodeid=0,cpus=0-1 -numa node,nodeid=1,cpus=2,memdev=m1 -numa dist,src=0,dst=1,val=21
+-numa dist,src=1,dst=0,val=21";
+const HOLLOW_SCRIPT: &str = "
+plumb run memory.latency memory.fault memory.mlp --preset rehearsal --cpu 0 \
+  --set memory.latency.footprint=16KiB,4MiB --out /tmp/record.jsonl > /tmp/report 2>&1
+echo \"run=$?\"
+cat /tmp/report
+echo '[record'; cat /tmp/record.jsonl; echo 'record]'
+echo '[plan'; plumb plan memory.numa --preset rehearsal --verbose 2>&1; echo 'plan]'
+";
+
+#[test]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
+)]
+fn a_cpu_on_a_node_without_memory_uses_the_nearest_node_that_has_some() {
+    let machine = Machine { hardware: HOLLOW, ..Machine::PLAIN };
+    let printed = guest::run(&machine, HOLLOW_SCRIPT);
+    assert!(printed.contains("run=0\n"), "{printed}");
+    let events = events(&printed, "record");
+    let samples = of(&events, "samples");
+    for experiment in ["memory.latency", "memory.fault", "memory.mlp"] {
+        let is_own = |sample: &&Value| sample["series"].as_str().unwrap().starts_with(experiment);
+        let notes = samples.iter().copied().filter(is_own).flat_map(|of| of["notes"].as_array());
+        let is_told = |note: &Value| note.to_string().contains("the memory is on node 1");
+        assert!(notes.flatten().any(is_told), "{experiment}: {printed}");
+    }
+    let outcomes = of(&events, "outcome");
+    assert!(!outcomes.iter().any(|outcome| outcome["outcome"] == "failed"), "{outcomes:?}");
+    assert!(part(&printed, "plan").contains("node 0 has no memory"), "{printed}");
+}

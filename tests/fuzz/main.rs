@@ -11,6 +11,7 @@ mod mutate;
 use analysis::compare::{Measured, compare};
 use analysis::figures;
 use analysis::history::History;
+use bench::experiment::Preset;
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use crosscheck::{Conditions, Output, RIVALS};
@@ -23,6 +24,7 @@ use report::build::build;
 use report::build::summary;
 use report::terminal::Look;
 use report::{compare_csv, compare_json, csv, html, json, markdown, openmetrics, terminal};
+use session::fixtures::check_machine;
 use session::fixtures::fuzz::{bytes, fuzz};
 use std::path::PathBuf;
 
@@ -81,7 +83,7 @@ fn outputs_of_other_tools_have_a_value_or_a_reason() {
         files: Some(PathBuf::from("/tmp/files")),
         in_memory: Some(PathBuf::from("/dev/shm/memory")),
         version: "99.99".to_owned(),
-        preset: bench::experiment::Preset::Standard,
+        preset: Preset::Standard,
         seconds: 1.0,
         ports: [5301, 5302, 5303, 5304],
         is_root: true,
@@ -121,16 +123,20 @@ fn outputs_of_other_tools_have_a_value_or_a_reason() {
 }
 
 #[test]
-fn a_machine_of_damaged_files_is_a_machine() {
+fn a_machine_of_damaged_files_is_planned_for_or_refused() {
     let trees = corpus::trees().into_iter().map(String::into_bytes).collect();
-    fuzz(60, trees, mutate::tree, |input, _| {
+    fuzz(120, trees, mutate::tree, |input, _| {
         let root = Root::tree(&String::from_utf8_lossy(input));
         let host = Host::read(&root);
         let (tags, cpus) = (tags(&host), host.cpu.usable());
         let snapshot = Snapshot::read(&root, &cpus);
         assert!(serde_json::to_vec(&host).is_ok());
         let (_, _) = (host::choose_cpu(&host, &snapshot), snapshot.delta(&snapshot));
-        (tags.len(), cpus.len().min(64), host.memory_ceiling_bytes().is_some())
+        let cases = match check_machine(catalogue::FAMILIES, &root, Preset::Standard) {
+            Ok(cases) => cases / 16,
+            Err(why) => usize::from(why.0.is_empty()),
+        };
+        (tags.len(), cpus.len().min(64), host.memory_ceiling_bytes().is_some(), cases)
     });
 }
 

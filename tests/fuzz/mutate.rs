@@ -177,7 +177,7 @@ fn any_text(value: &Value, rng: &mut Rng) -> Option<Value> {
 }
 
 /// What stands in a text where a number was.
-const NUMBERS: [&str; 14] = [
+const NUMBERS: [&str; 16] = [
     "0",
     "-1",
     "1",
@@ -192,6 +192,8 @@ const NUMBERS: [&str; 14] = [
     "0x",
     "-0",
     "1.5e-320",
+    "<unknown>",
+    "7326562",
 ];
 
 /// A text whose numbers and lines are changed; its first byte stays.
@@ -241,23 +243,45 @@ fn edit(lines: &mut Vec<Vec<u8>>, rng: &mut Rng) {
     }
 }
 
-/// The files of a machine with some of their lines changed: which files there are is a tree's own
-/// format, and stays.
-pub fn tree(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
-    let input = one(corpus, rng);
-    let mut lines: Vec<Vec<u8>> =
-        input.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+/// A file of a machine: its header, empty for what comes before the first, and its lines.
+type TreeFile = (Vec<u8>, Vec<Vec<u8>>);
+
+fn files(tree: &[u8]) -> Vec<TreeFile> {
     let is_head =
         |line: &[u8]| [&b"== "[..], b"=* ", b"=x "].iter().any(|start| line.starts_with(start));
-    for _ in 0..1 << rng.usize(0..5) {
-        let at = rng.usize(..lines.len());
-        if is_head(&lines[at]) {
-            continue;
+    let mut files: Vec<TreeFile> = vec![(Vec::new(), Vec::new())];
+    for line in tree.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec) {
+        match files.last_mut() {
+            Some((_, lines)) if !is_head(&line) => lines.push(line),
+            _ => files.push((line, Vec::new())),
         }
-        let mut own = vec![lines[at].clone(), lines[rng.usize(..lines.len())].clone()];
-        own.retain(|line| !is_head(line));
-        edit(&mut own, rng);
-        lines[at] = own.concat();
     }
-    lines.concat()
+    files
+}
+
+/// The last part of a file's path.
+fn name((head, _): &TreeFile) -> &[u8] {
+    head.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// A machine that lacks some files, has some of another machine, has their contents in its own, or
+/// has other numbers and lines there.
+pub fn tree(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut own = files(one::<Vec<u8>>(corpus, rng));
+    for _ in 0..1 << rng.usize(0..6) {
+        let at = rng.usize(..own.len());
+        let mut other = files(one::<Vec<u8>>(corpus, rng));
+        match rng.u8(..10) {
+            0 if own.len() > 1 => drop(own.remove(at)),
+            1 => own.push(other.swap_remove(rng.usize(..other.len()))),
+            2 | 3 => {
+                other.retain(|file| name(file) == name(&own[at]));
+                if !other.is_empty() {
+                    own[at].1 = one(&other, rng).1.clone();
+                }
+            }
+            _ => edit(&mut own[at].1, rng),
+        }
+    }
+    own.into_iter().flat_map(|(head, lines)| [head, lines.concat()]).collect::<Vec<_>>().concat()
 }

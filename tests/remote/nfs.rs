@@ -14,11 +14,12 @@ fn serve(lab: &Lab, versions: &str) -> Program {
     let (export, recovery) = (lab.export(), lab.path("recovery"));
     fs::create_dir_all(&recovery).unwrap();
     fs::write(export.join("data"), crate::content(BYTES)).unwrap();
+    // In a container root lacks CAP_SYS_RESOURCE, which Ganesha 6 asks for unless it may do without.
     let configuration = format!(
         "NFS_KRB5 {{ Active_krb5 = false; }}\n\
          NFS_CORE_PARAM {{ Protocols = {versions}; NFS_Port = {PORT}; MNT_Port = 20048; \
          Bind_addr = {SERVER}; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; \
-         mount_path_pseudo = true; }}\n\
+         mount_path_pseudo = true; allow_set_io_flusher_fail = true; }}\n\
          NFSv4 {{ Grace_Period = 1; Lease_Lifetime = 10; RecoveryRoot = {}; Only_Numeric_Owners = true; }}\n\
          EXPORT {{ Export_Id = 1; Path = {}; Pseudo = /exp; Access_Type = RW; Squash = No_Root_Squash; \
          SecType = sys; Protocols = {versions}; Transports = TCP; FSAL {{ Name = VFS; }} }}\n\

@@ -57,6 +57,8 @@ pub struct Compared<'run> {
     pub confidence: Option<f64>,
     /// Whether the goal is met.
     pub verdict: Verdict,
+    /// Why turns that were made have no ratio, in one line.
+    pub lack: Option<String>,
 }
 
 impl Compared<'_> {
@@ -92,7 +94,7 @@ pub enum Verdict {
     Explained,
     /// Too few pairs for a verdict.
     NotJudged,
-    /// It was not compared: [`Compared::end`] says why.
+    /// It was not compared: [`Compared::end`] or [`Compared::lack`] says why.
     Absent,
 }
 
@@ -263,6 +265,7 @@ fn compared<'run>(
         pairing,
         row,
         end,
+        lack: lack(pairing, at, pairs, both.len()),
         ours: median(&both.iter().map(|(ours, _)| *ours).collect::<Vec<_>>()),
         theirs: median(&both.iter().map(|(_, theirs)| *theirs).collect::<Vec<_>>()),
         verdict: verdict(row.goal, ratio, interval, ratios.len(), pairing.once),
@@ -271,6 +274,25 @@ fn compared<'run>(
         interval: interval.map(|interval| (interval.low, interval.high)),
         confidence: interval.map(|interval| interval.confidence),
     }
+}
+
+/// Why some turns have no ratio, where `compared` of them have one.
+fn lack(pairing: &Pairing, at: usize, pairs: &[&Pair], compared: usize) -> Option<String> {
+    let without = pairs.iter().find_map(|pair| {
+        let (ours, theirs) = (pair.ours.get(at), pair.theirs.get(at));
+        let is_theirs = theirs.is_none_or(|value| !value.is_finite() || *value <= 0.0);
+        let (name, value) = if is_theirs { (&*pairing.rival, theirs) } else { ("plumb", ours) };
+        let value = value.filter(|value| value.is_finite());
+        match value {
+            Some(_) if !is_theirs => None,
+            Some(value) => Some(format!("{name} reported {value}")),
+            None => Some(format!("{name} reported nothing")),
+        }
+    })?;
+    Some(match compared {
+        0 => format!("not compared: {without}"),
+        _ => format!("{} of {} turns: {without}", pairs.len() - compared, pairs.len()),
+    })
 }
 
 fn verdict(

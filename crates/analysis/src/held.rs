@@ -47,22 +47,24 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
         Some(mode) => is_read && mode.starts_with("cold"),
         None => false,
     };
-    let number = figure.at.get("device_number").and_then(|at| at.text());
-    let Some(number) = number.filter(|_| goes_there) else {
+    let numbers = figure.at.get("device_number").and_then(|at| at.text());
+    let Some(numbers) = numbers.filter(|_| goes_there) else {
         return Vec::new();
     };
+    let is_here = |device: &Value| numbers.split(' ').any(|number| device == number);
     let (of_bytes, of_requests) = match is_read {
         true => ("read_bytes", "reads"),
         false => ("write_bytes", "writes"),
     };
     let block = figure.case.int("block").unwrap_or(4096) as f64;
-    let binding = list(host, "/limits/io").iter().filter(|limit| limit["device"] == number);
+    let binding = list(host, "/limits/io").iter().filter(|limit| is_here(&limit["device"]));
     let each = binding.flat_map(|limit| {
         let (bytes, requests) = (limit[of_bytes].as_f64(), limit[of_requests].as_f64());
         let group = limit["group"].as_str().unwrap_or_default();
+        let on = limit["device"].as_str().unwrap_or_default();
         let limit = |value: f64, what: String| Limit {
             value,
-            what: format!("the control group's limit of {what} on {number} (/{group})"),
+            what: format!("the control group's limit of {what} on {on} (/{group})"),
         };
         let by_bytes = bytes.map(|rate| (rate, format!("{}/s", render_bytes(rate))));
         let by_requests = requests.map(|most| (most, format!("{most} requests/s")));

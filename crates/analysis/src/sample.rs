@@ -162,7 +162,8 @@ fn host() -> serde_json::Value {
     serde_json::json!({
         "cpu": { "arch": "x86_64", "vendor": "AuthenticAMD", "family": 25, "model": 1,
             "model_name": "AMD EPYC 7763 64-Core Processor", "microcode": "0xa0011d1",
-            "stepping": 1, "microarchitecture": { "name": "Zen 3" },
+            "stepping": 1, "microarchitecture": { "core": "Zen 3", "platform": "Milan",
+                "by_model": "Zen 3", "evidence": [], "contradiction": null },
             "cpus": [
                 { "id": 0, "online": true, "allowed": true, "package": 0, "core": 0,
                   "frequency": { "governor": null, "max_hz": null } },

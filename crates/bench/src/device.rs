@@ -1,7 +1,7 @@
 //! The block device below a directory: which it is, and what it says that it gave.
 
 use crate::experiment::{Site, Skip};
-use host::block::{Disk, Mount};
+use host::block::{Disk, Mount, line_of};
 use record::quantity::render;
 use record::unit::Unit;
 use std::path::Path;
@@ -14,7 +14,8 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Below<'site> {
     /// The disk.
     pub disk: &'site Disk,
-    /// `major:minor` under which the device counts: of the partition if that is known.
+    /// What counts there: `major:minor` of the partition if that is known; of several disks,
+    /// separated by spaces.
     pub number: String,
     /// The mounted file system.
     pub mount: &'site Mount,
@@ -130,10 +131,10 @@ pub fn below(site: &Site) -> Result<Below<'_>, Skip> {
     let mount = mount_of(site, &dir.path)
         .ok_or_else(|| Skip::because(format!("cannot find the mount of {shown}")).needs(WAY_OUT))?;
     let (disk, number) = disk_of(site, mount).ok_or_else(|| {
+        let on = site.host.block.path_of(mount).unwrap_or_else(|why| why);
         Skip::because(format!(
-            "{shown} is on {}, which has no block device with read counters: a first touch would \
-             be served from memory or by another machine",
-            mount.fs
+            "{shown} is on {on}: without a block device with read counters a first touch may be \
+             served from memory or by another machine"
         ))
         .needs(WAY_OUT)
     })?;
@@ -152,10 +153,9 @@ pub fn mount_of<'site>(site: &'site Site, path: &Path) -> Option<&'site Mount> {
     site.host.block.mount_of(&path.to_string_lossy())
 }
 
-/// The disk below a mounted file system, and the `major:minor` under which it counts.
+/// The disk that stands for all below a mounted file system, and what counts for them.
 pub fn disk_of<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
-    let by_number = site.host.block.disk_of(mount);
-    by_number.map(|disk| (disk, mount.number.clone())).or_else(|| by_name(site, mount))
+    site.host.block.disk_of(mount).zip(site.host.block.numbers_of(mount))
 }
 
 /// Whether a disk is no file and no memory that poses as one.
@@ -164,16 +164,7 @@ pub fn counts_itself(disk: &Disk) -> bool {
     !poses.iter().any(|kind| disk.name.starts_with(kind))
 }
 
-/// File systems of several devices (btrfs) have numbers of their own, and name one device.
-fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
-    let name = mount.source.strip_prefix("/dev/")?;
-    let disks = site.host.block.disks.iter();
-    let disk =
-        disks.filter(|disk| name.starts_with(&disk.name)).max_by_key(|disk| disk.name.len())?;
-    Some((disk, disk.number.clone()?))
-}
-
-/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line,
+/// Bytes that devices have read, as their lines of /proc/diskstats say; `None` without such a line,
 /// and if the kernel is configured not to count.
 pub fn device_read_bytes(number: &str) -> Option<u64> {
     Some(counted(number, READ_SECTORS)? * SECTOR_BYTES)
@@ -199,11 +190,13 @@ pub fn device_in_flight(number: &str) -> Option<u64> {
 /// What the kernel counts of a device, if it does: `iostats` of its queue, of a partition that of
 /// its disk.
 fn counted(number: &str, field: usize) -> Option<u64> {
-    let dir = format!("/sys/dev/block/{number}");
-    let told = ["queue", "../queue"]
-        .iter()
-        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
-    let counts = told.is_none_or(|told| told.trim() != "0");
+    let told = |device: &str| {
+        let read = |queue| {
+            std::fs::read_to_string(format!("/sys/dev/block/{device}/{queue}/iostats")).ok()
+        };
+        read("queue").or_else(|| read("../queue"))
+    };
+    let counts = !number.split(' ').filter_map(told).any(|told| told.trim() == "0");
     field_of(&diskstats().filter(|_| counts)?, number, field)
 }
 
@@ -245,13 +238,10 @@ const IN_FLIGHT: usize = 11;
 const WAITED_MS: usize = 13;
 const FLUSHES: usize = 18;
 
-fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
-    let (major, minor) = number.split_once(':')?;
-    let line = diskstats.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (fields.get(..2)? == [major, minor]).then_some(fields)
-    })?;
-    line.get(index)?.parse().ok()
+/// The sum over devices, by number or name and separated by spaces; `None` unless all are counted.
+fn field_of(diskstats: &str, devices: &str, index: usize) -> Option<u64> {
+    let one = |device| line_of(diskstats, device)?.get(index)?.parse::<u64>().ok();
+    devices.split(' ').map(one).sum()
 }
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
@@ -356,6 +346,8 @@ mod tests {
         assert_eq!(field_of(new, "8:16", WAITED_MS), Some(9));
         assert_eq!(field_of(text, "8:1", READ_SECTORS), None);
         assert_eq!(field_of("", "8:1", READ_SECTORS), None);
+        assert_eq!(field_of(text, "8:0 8:16", READ_SECTORS), Some(420), "all of a pool");
+        assert_eq!((field_of(text, "8:0 9:1", 5), field_of(text, "sdb", 5)), (None, Some(321)));
         let written = |disk| written_of(text, "8:16", disk).map(|written| written.flushes);
         assert_eq!(written(Some("8:16")), Some(None), "an old kernel");
         let new = "8 0 sda 1 0 8 0 3 4 24 6 0 8 9 1 2 3 4 77 5\n8 1 sda1 1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 0 0\n";

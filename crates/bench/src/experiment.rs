@@ -6,12 +6,14 @@ mod fields;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod known;
+mod network;
 pub mod placement;
 mod view;
 
 pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use known::{DerivedValue, Known};
+pub use network::lacks_loopback;
 pub use view::ViewCard;
 
 use crate::fitted::Fitted;
@@ -484,6 +486,9 @@ pub trait AnyExperiment: Sync {
 
     /// Whether `measure` talks to a worker at a far end ([`AnyExperiment::serve`]).
     fn two_ended(&self) -> bool;
+
+    /// Ports of IP that a round of a two-ended series uses; 0 for any other.
+    fn ports(&self, site: &Site, series: &Series) -> u64;
 
     /// What the figures say together. `values` are this experiment's, `known` the earlier ones'.
     fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue>;

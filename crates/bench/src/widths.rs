@@ -164,11 +164,18 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
         let other = other.unwrap_or(range);
         Range { low: range.low.min(other.low), high: range.high.max(other.high), ..range }
     });
-    let shares = prediction
-        .shares
-        .map(|of| Shares { hardware: stretched(of.hardware), software: stretched(of.software) });
+    let settled = range.and_then(Range::settled);
+    let mut because = prediction.because;
+    if range.is_some() && settled.is_none() {
+        because += "; what the machine states of this gives no finite figure";
+    }
+    let share = |of: Range| stretched(of).settled();
+    let shares = prediction.shares.and_then(|of| {
+        Some(Shares { hardware: share(of.hardware)?, software: share(of.software)? })
+    });
+    let range = settled;
     let doubt = prediction.doubt.filter(|_| range.is_some_and(|range| !range.predicts(unit)));
-    Prediction { range, shares, doubt, otherwise: None, ..prediction }
+    Prediction { range, because, shares, doubt, otherwise: None, ..prediction }
 }
 
 #[cfg(test)]
@@ -198,6 +205,17 @@ mod tests {
             assert!(POWERS[usize::from(is_derived)] <= 1.0);
         }
         assert_eq!(residual(range(0.0, 1.0, 2.0), 1.0, false), None);
+    }
+
+    #[test]
+    fn a_range_whose_ends_are_no_numbers_or_in_disorder_is_none_or_reaches_its_likely_value() {
+        let of = |range| scaled(Prediction::new(Some(range), "why"), 1.0, false, Unit::Ns);
+        assert_eq!(of(range(0.0, 9.0, 4.0)).range, Some(range(0.0, 9.0, 9.0)));
+        for none in [range(f64::NAN, 1.0, 2.0), range(1.0, f64::INFINITY, f64::INFINITY)] {
+            let prediction = of(none);
+            assert_eq!(prediction.range, None);
+            assert!(prediction.because.starts_with("why; "));
+        }
     }
 
     #[test]

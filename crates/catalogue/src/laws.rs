@@ -13,7 +13,7 @@ use bench::experiment::{
 use frozen::with_peer;
 use record::case::Series;
 use record::event::Repeat;
-use session::fixtures::{check_offer, here, recorded_sites as sites, smoke};
+use session::fixtures::{check_machine, check_offer, here, recorded_sites as sites, smoke, trees};
 use session::params::{Settings, parse_values};
 use session::plan::{Planned, default_budget, lacks, plan};
 use session::select::Selection;
@@ -286,6 +286,19 @@ fn every_experiment_keeps_its_contract_at_every_site() {
                     check_offer(experiment, &site, &offer);
                 }
             }
+        }
+    }
+}
+
+/// Each is planned for, its ranges are in order, or it is refused with its architecture.
+#[test]
+fn every_machine_has_a_plan_and_predictions_or_is_refused() {
+    for (name, root) in trees() {
+        println!("{name}");
+        let checked = check_machine(FAMILIES, &root, Preset::Standard).map_err(|why| why.0);
+        match host::Host::read(&root).cpu.other_arch {
+            Some(arch) => assert!(checked.is_err_and(|why| why.contains(&arch)), "{name}"),
+            None => assert!(matches!(checked, Ok(100..)), "{name}: {checked:?}"),
         }
     }
 }

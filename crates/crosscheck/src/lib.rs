@@ -106,15 +106,15 @@ impl Rival {
     }
 
     /// The value of a row ([`Rival::parse`]), which is finite and not negative; else what is wrong, in
-    /// one line whatever the program said.
+    /// one line whatever the program said. A program that did nothing reported 0, which has no ratio.
     pub fn read(&self, said: &Output, what: &str) -> Result<f64, String> {
-        let value = (self.parse)(said, what).map_err(|why| {
-            why.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect::<String>()
-        })?;
-        // "Nothing lost" is an answer without a ratio.
-        match value.is_finite() && value >= 0.0 {
-            true => Ok(value),
-            false => Err(format!("{what} is {value}")),
+        match (self.parse)(said, what) {
+            Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+            Ok(value) => Err(format!("it reported {value}")),
+            Err(why) if why == read::ZERO => Ok(0.0),
+            Err(why) => {
+                Err(why.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect())
+            }
         }
     }
 }

@@ -3,13 +3,18 @@
 use super::Output;
 use serde::de::DeserializeOwned;
 
+/// What a parser says where the program did no work: an answer that has no ratio, and no mistake of
+/// the parser's ([`super::Rival::read`]).
+pub(super) const ZERO: &str = "it reported 0";
+
 /// A number above zero.
 pub(super) fn positive(word: &str) -> Result<f64, String> {
     let word = word.trim();
     let value: f64 = word.parse().map_err(|_| format!("`{word}` is not a number"))?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(format!("it printed {value}")),
+    match value {
+        0.0 => Err(ZERO.to_owned()),
+        _ if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("it reported {value}")),
     }
 }
 

@@ -5,6 +5,7 @@ use super::process::end_strays;
 use super::turns::{Observer, Setting};
 use super::{Conditions, Pairing, Rival, ours, probe};
 use anyhow::{Context, Result};
+use bench::experiment::lacks_loopback;
 use host::format_cpus;
 use record::crosscheck as events;
 use record::event::Event;
@@ -67,9 +68,13 @@ pub(super) fn ready(
 /// All pairings of a rival, each with its program.
 fn pairings(rival: &Rival, conditions: &Conditions, program: &'static str) -> Vec<Pairing> {
     let mut all = (rival.pairings)(conditions);
-    for theirs in all.iter_mut().map(|pairing| &mut pairing.theirs) {
-        if theirs.program.is_empty() {
-            theirs.program = program;
+    let without_loopback = lacks_loopback(&conditions.host);
+    for pairing in &mut all {
+        if pairing.theirs.program.is_empty() {
+            pairing.theirs.program = program;
+        }
+        if pairing.ours.experiment.starts_with("net.") && without_loopback.is_some() {
+            pairing.skip.clone_from(&without_loopback);
         }
     }
     all
@@ -86,7 +91,8 @@ fn own(all: &Conditions, name: &str) -> Result<Conditions> {
         scratch: below(&all.scratch)?,
         files: all.files.as_deref().map(below).transpose()?,
         in_memory: all.in_memory.as_deref().map(below).transpose()?,
-        ports: free_ports()?,
+        // Without a loopback no server is started.
+        ports: lacks_loopback(&all.host).map_or_else(free_ports, |_| Ok([0; 4]))?,
         ..all.clone()
     })
 }

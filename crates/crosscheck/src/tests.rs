@@ -1,5 +1,6 @@
 //! What every rival keeps: what it stands beside exists, and what it cannot read it refuses.
 
+use super::read::ZERO;
 use super::{Conditions, Output, Pairing, RIVALS, Rival, Statistic};
 use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{recorded, sites};
@@ -304,6 +305,32 @@ fn damaged_answers_do_no_harm() {
                 let _ = (rival.version)(&said);
                 for what in &whats {
                     let _ = (rival.parse)(&said, what);
+                }
+            }
+        }
+    }
+}
+
+/// Recorded outputs whose words that begin with a number begin with 0: no rival's row has a value
+/// above zero then, and a refusal has its reason.
+#[test]
+fn a_rival_that_reports_zeros_has_no_value() {
+    let site = recorded("vm-granite-rapids");
+    let is_end = |letter: char| " \n\t(:=\"".contains(letter);
+    let zeroed = |part: &str| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
+        true => part.replace(|letter: char| letter.is_ascii_digit(), "0"),
+        false => part.to_owned(),
+    };
+    for rival in RIVALS {
+        let pairings = (rival.pairings)(&conditions(&site, Preset::Thorough, usize::MAX));
+        let rows = pairings.into_iter().flat_map(|one| one.rows).map(|row| row.what);
+        let rows: BTreeSet<String> = rows.collect();
+        for (name, text) in testdata(rival) {
+            let said = everywhere(&text.split_inclusive(is_end).map(zeroed).collect::<String>());
+            for what in &rows {
+                match rival.read(&said, what) {
+                    Ok(value) => assert_eq!(value, 0.0, "{} {name}: {what}", rival.name),
+                    Err(why) => assert!(!why.is_empty() && why != ZERO, "{why}"),
                 }
             }
         }

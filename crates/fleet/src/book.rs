@@ -9,7 +9,7 @@ use record::seal::seal;
 use session::store::file;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,10 @@ use std::path::{Path, PathBuf};
 /// later plumb.
 pub fn open(path: &Path) -> Result<Sweep> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
-    ensure!(
-        file.metadata().is_ok_and(|facts| facts.is_file()),
-        "{shown} is not a regular file; name the record of a sweep"
-    );
-    let mut sweep = read(BufReader::new(file)).with_context(|| format!("cannot read {shown}"))?;
+    let facts = path.metadata().with_context(|| format!("cannot open {shown}"))?;
+    ensure!(facts.is_file(), "{shown} is not a regular file; name the record of a sweep");
+    let file = file::reader(path).with_context(|| format!("cannot open {shown}"))?;
+    let mut sweep = read(file).with_context(|| format!("cannot read {shown}"))?;
     settle(&mut sweep);
     Ok(sweep)
 }
@@ -114,6 +112,7 @@ impl Book {
         let opened = OpenOptions::new().append(true).open(path);
         let file = opened.with_context(|| format!("cannot continue the record {shown}"))?;
         lock(&file, path)?;
+        file::continuable(path, &file)?;
         let sweep = open(path)?;
         if let Some(damaged) = sweep.damaged.first() {
             bail!(

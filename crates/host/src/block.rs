@@ -1,5 +1,9 @@
 //! Disks and mounted file systems.
 
+mod below;
+
+pub use below::Below;
+
 use serde::{Deserialize, Serialize};
 
 use super::Root;
@@ -109,6 +113,16 @@ pub struct Mount {
     pub options: String,
     /// `major:minor`.
     pub number: String,
+    /// What carries it.
+    #[serde(default)]
+    pub below: Below,
+}
+
+impl Disk {
+    /// Whether a `major:minor` is the disk's or one of its partitions'.
+    fn has(&self, number: &str) -> bool {
+        self.number.as_deref() == Some(number) || self.partitions.iter().any(|own| own == number)
+    }
 }
 
 impl Block {
@@ -123,26 +137,95 @@ impl Block {
         self.mounts.iter().filter(|m| holds(&m.target)).max_by_key(|m| m.target.len())
     }
 
-    /// The disk below a mount; `None` for network file systems, overlays, tmpfs, btrfs subvolumes.
+    /// The disks below a mount; none for network file systems, tmpfs, and what does not name them.
+    pub fn disks_of(&self, mount: &Mount) -> Vec<&Disk> {
+        let is_below = |disk: &&Disk| match mount.below.disks.is_empty() {
+            true => disk.has(&mount.number),
+            false => mount.below.disks.contains(&disk.name),
+        };
+        self.disks.iter().filter(is_below).collect()
+    }
+
+    /// The device whose class is that of the disks below a mount: one of them if they are alike, else
+    /// the device that joins them, or one that spins.
     pub fn disk_of(&self, mount: &Mount) -> Option<&Disk> {
-        self.disks.iter().find(|disk| {
-            disk.number.as_deref() == Some(&mount.number) || disk.partitions.contains(&mount.number)
-        })
+        let disks = self.disks_of(mount);
+        let kind = |disk: &Disk| (disk.rotational, disk.name.starts_with("nvme"));
+        let joined = self.disks.iter().find(|disk| disk.has(&mount.number));
+        match disks.iter().all(|disk| kind(disk) == kind(disks[0])) {
+            true => disks.first().copied(),
+            false => joined.or_else(|| disks.into_iter().max_by_key(|disk| disk.rotational)),
+        }
+    }
+
+    /// What counts for the disks below a mount, separated by spaces.
+    pub fn numbers_of(&self, mount: &Mount) -> Option<String> {
+        match mount.below.numbers.is_empty() {
+            true => self.disk_of(mount).map(|_| mount.number.clone()),
+            false => Some(mount.below.numbers.join(" ")),
+        }
+    }
+
+    /// The disks below a mount and what is in between: `sda and sdb through md0 (raid1)`; or why they
+    /// are unknown.
+    pub fn path_of(&self, mount: &Mount) -> Result<String, String> {
+        let names: Vec<&str> = self.disks_of(mount).iter().map(|disk| &*disk.name).collect();
+        let (names, through) = (names.join(" and "), mount.below.through.join(", "));
+        let Mount { fs, source, number, below, .. } = mount;
+        match mount.upper().filter(|_| below.upper.is_none()) {
+            _ if !names.is_empty() && through.is_empty() => Ok(names),
+            _ if !names.is_empty() => Ok(format!("{names} through {through}")),
+            Some(upper) => {
+                Err(format!("{fs}, whose directory {upper} is not in this mount namespace"))
+            }
+            _ if fs == "tmpfs" || fs == "ramfs" => {
+                Err(format!("{fs}, which keeps its files in memory"))
+            }
+            _ if source.starts_with("/dev/") => {
+                Err(format!("{fs} on {source} ({number}), which /sys/block does not list"))
+            }
+            _ => Err(format!("{fs}, which names no block device")),
+        }
     }
 }
 
 pub(super) fn read(root: &Root) -> Block {
     const DIR: &str = "sys/block";
-    let names = root.list(DIR).into_iter();
+    let names = root.list(DIR).into_iter().filter(|name| !is_path(name));
     let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
     let diskstats = root.read("proc/diskstats").unwrap_or_default();
-    Block {
+    let mut block = Block {
         disks: names
             .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
-            .map(|disk| Disk { counted: counted(&diskstats, &disk.name), ..disk })
+            // /sys has `!` where names have `/` (cciss/c0d0).
+            .map(|disk| Disk { counted: counted(&diskstats, &disk.name.replace('!', "/")), ..disk })
             .collect(),
         mounts: mounts(&mountinfo).filter_map(mount).collect(),
-    }
+    };
+    below::connect(root, &mut block);
+    block
+}
+
+/// Whether disks of such a name have hardware behind them, also where nothing shows it.
+fn is_hardware(name: &str) -> bool {
+    ["nvme", "sd", "mmcblk", "cciss"].iter().any(|kind| name.starts_with(kind))
+}
+
+/// Whether a name is that of a path to a multipath NVMe disk, `nvme0c1n1` of `nvme0n1`
+/// (drivers/nvme/host/multipath.c): nothing opens it.
+fn is_path(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(|rest| rest.contains('c'))
+}
+
+/// The paths to a multipath disk.
+fn paths(root: &Root, disk: &str) -> Vec<String> {
+    let Some((subsystem, namespace)) = disk.rsplit_once('n').filter(|_| disk.starts_with("nvme"))
+    else {
+        return Vec::new();
+    };
+    let (start, end) = (format!("{subsystem}c"), format!("n{namespace}"));
+    let names = root.list("sys/block").into_iter();
+    names.filter(|name| name.starts_with(&start) && name.ends_with(&end)).collect()
 }
 
 fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
@@ -151,7 +234,9 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
     let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
-    let below = below(root, dir);
+    let below = parents(root, dir);
+    let links = paths(root, &name).into_iter().map(|path| format!("sys/block/{path}"));
+    let links = std::iter::once(dir.to_owned()).chain(links);
     Some(Disk {
         model,
         rotational: root.flag(&format!("{dir}/queue/rotational")),
@@ -164,14 +249,25 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         physical_block_bytes: queue("physical_block_size"),
         queue_requests: queue("nr_requests"),
         driver: below.iter().find_map(|at| root.link_name(&format!("{at}/driver"))),
-        is_virtual: !root.exists(&format!("{dir}/device")),
+        is_virtual: !root.exists(&format!("{dir}/device")) && !is_hardware(&name),
         number: root.line(&format!("{dir}/dev")),
         partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
         node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
-        interrupts: irq::of(root, dir),
+        interrupts: links.flat_map(|link| irq::of(root, &link)).collect(),
         counted: None,
         name,
+    })
+}
+
+/// The words of a device's line of /proc/diskstats, by its `major:minor` or its name.
+pub fn line_of<'text>(diskstats: &'text str, device: &str) -> Option<Vec<&'text str>> {
+    let mut lines = diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines.find(|words| match words[..] {
+        [major, minor, name, ..] => {
+            name == device || device.split_once(':') == Some((major, minor))
+        }
+        _ => false,
     })
 }
 
@@ -180,10 +276,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
 fn counted(diskstats: &str, name: &str) -> Option<Counted> {
     /// Of the counters, whatever the disk's sectors are.
     const SECTOR_BYTES: u64 = 512;
-    let line = diskstats.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (fields.get(2) == Some(&name)).then_some(fields)
-    })?;
+    let line = line_of(diskstats, name)?;
     let field = |index: usize| line.get(index)?.parse::<u64>().ok();
     Some(Counted {
         reads: field(3)?,
@@ -199,7 +292,7 @@ fn counted(diskstats: &str, name: &str) -> Option<Counted> {
 
 /// Devices below a disk, nearest first. An NVMe disk's device is its controller, or with native
 /// multipath a subsystem that lists controllers; the controller's device is the PCIe function.
-fn below(root: &Root, dir: &str) -> Vec<String> {
+fn parents(root: &Root, dir: &str) -> Vec<String> {
     let device = format!("{dir}/device");
     let mut found = vec![device.clone(), format!("{device}/device")];
     if let Some(controller) = root.numbered(&device, "nvme").first() {
@@ -241,6 +334,7 @@ fn mount(of: Mounted) -> Option<Mount> {
         fs: of.fs.to_string(),
         options: options.join(","),
         number: of.number.to_string(),
+        below: Below::default(),
     })
 }
 
@@ -305,21 +399,5 @@ mod tests {
         );
         let link = read(&root).disks[0].pcie.expect("it has one");
         assert_eq!((link.gts, link.width, link.max_width), (8.0, 4, None));
-    }
-
-    #[test]
-    fn a_disk_is_found_by_its_partition() {
-        let root = Root::tree(
-            "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n== sys/block/sdb/sdb3/dev\n8:18\n\
-             == sys/block/sdb/sdb2/dev\n8:17\n== sys/block/loop0/size\n0\n",
-        )
-        .with("proc/self/mountinfo", MOUNTS);
-        let block = read(&root);
-        assert_eq!(block.disks.len(), 1);
-        assert_eq!(block.disks[0].size_bytes, 51200);
-        let mount = block.mount_of("/data one/x").expect("it is mounted");
-        assert_eq!(block.disk_of(mount).map(|disk| disk.name.as_str()), Some("sdb"));
-        let rootfs = block.mount_of("/").expect("it is mounted");
-        assert_eq!(block.disk_of(rootfs), None);
     }
 }

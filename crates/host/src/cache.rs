@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::plausible::{Doubts, is_plausible};
 use super::tlb::{self, Tlb};
 use super::{Cpu, Outside, Root};
 
@@ -103,9 +104,9 @@ impl Cache {
     }
 }
 
-pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Caches {
+pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu, doubts: &mut Doubts) -> Caches {
     let described = from_cpuid(outside);
-    let mut levels = from_sysfs(root, cpu);
+    let mut levels = from_sysfs(root, cpu, doubts);
     let source = match (levels.is_empty(), described.is_empty()) {
         (false, _) => Some("sysfs"),
         (true, false) => Some("cpuid"),
@@ -128,7 +129,7 @@ fn same_geometry(a: &Cache, b: &Cache) -> bool {
 }
 
 /// `/sys/devices/system/cpu/cpu*/cache/index*`. An instance is read once, at its lowest CPU.
-fn from_sysfs(root: &Root, cpu: &Cpu) -> Vec<Cache> {
+fn from_sysfs(root: &Root, cpu: &Cpu, doubts: &mut Doubts) -> Vec<Cache> {
     let mut levels: Vec<Cache> = Vec::new();
     let mut seen: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for one in cpu.cpus.iter().filter(|one| one.online) {
@@ -139,9 +140,8 @@ fn from_sysfs(root: &Root, cpu: &Cpu) -> Vec<Cache> {
             if seen.entry(index).or_default().contains(&one.id) {
                 continue;
             }
-            let Some(found) = instance(root, &format!("{dir}/index{index}"), one.id) else {
-                continue;
-            };
+            let found = instance(root, &format!("{dir}/index{index}"), one.id, doubts);
+            let Some(found) = found else { continue };
             seen.entry(index).or_default().extend(&found.shared_by[0]);
             add(&mut levels, found);
         }
@@ -169,7 +169,7 @@ fn add(levels: &mut Vec<Cache>, mut found: Cache) {
     }
 }
 
-fn instance(root: &Root, dir: &str, cpu: usize) -> Option<Cache> {
+fn instance(root: &Root, dir: &str, cpu: usize, doubts: &mut Doubts) -> Option<Cache> {
     let number = |name: &str| root.number::<u32>(&format!("{dir}/{name}")).filter(|&n| n > 0);
     let kind = match root.line(&format!("{dir}/type"))?.as_str() {
         "Data" => CacheKind::Data,
@@ -182,10 +182,17 @@ fn instance(root: &Root, dir: &str, cpu: usize) -> Option<Cache> {
     let (ways, sets) = (number("ways_of_associativity"), number("number_of_sets"));
     let lines = || Some(u64::from(ways?) * u64::from(sets?));
     let product = || Some(lines()?.saturating_mul(u64::from(line_bytes?)));
+    let level = number("level").filter(|&level| is_plausible("cache.level", f64::from(level)))?;
+    let quantity = size_of_level(level);
+    let size = root.line(&format!("{dir}/size")).and_then(|text| {
+        let kib = text.strip_suffix('K').unwrap_or("no number of KiB");
+        doubts.number(quantity, ("cache size", format_args!("L{level} of CPU {cpu}")), kib, 1024.0)
+    });
+    let is_possible = |bytes: &u64| is_plausible(quantity, *bytes as f64);
     Some(Cache {
-        level: number("level")?,
+        level,
         kind,
-        size_bytes: size_bytes(root, dir).or_else(product)?,
+        size_bytes: size.or_else(|| product().filter(is_possible))?,
         ways,
         line_bytes,
         sets,
@@ -200,11 +207,13 @@ fn instance(root: &Root, dir: &str, cpu: usize) -> Option<Cache> {
     })
 }
 
-/// `2048K`.
-fn size_bytes(root: &Root, dir: &str) -> Option<u64> {
-    let text = root.line(&format!("{dir}/size"))?;
-    let kib: u64 = text.strip_suffix('K')?.parse().ok()?;
-    kib.checked_mul(1024).filter(|&bytes| bytes > 0)
+/// The quantity that bounds the size of a cache.
+fn size_of_level(level: u32) -> &'static str {
+    match level {
+        1 => "cache.l1d",
+        2 => "cache.l2",
+        _ => "cache.l3",
+    }
 }
 
 /// Leaf 4 (Intel SDM 2A) or 8000001Dh (AMD APM 3), which have the same layout.
@@ -214,7 +223,8 @@ fn from_cpuid(outside: &Outside) -> Vec<Cache> {
     } else {
         4
     };
-    (0..16).map_while(|subleaf| cache_of(outside.leaf(leaf, subleaf)?)).collect()
+    let all = (0..16).map_while(|subleaf| cache_of(outside.leaf(leaf, subleaf)?));
+    all.filter(|cache| is_plausible(size_of_level(cache.level), cache.size_bytes as f64)).collect()
 }
 
 fn cache_of(leaf: super::CpuidLeaf) -> Option<Cache> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{CpuQuota, IoLimit};
 use super::mountinfo::{self, Mounted};
+use super::plausible::is_plausible;
 use super::{Root, text};
 
 /// Where a group with a memory limit of its own can be made for a worker.
@@ -130,7 +131,8 @@ fn parse_member(line: &str) -> Option<Member> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
     let names = controllers.split(',').filter(|name| !name.is_empty());
-    Some(Member { controllers: names.map(str::to_string).collect(), path: path.trim().to_string() })
+    // A group's name may begin and end with white space; a line break it cannot have.
+    Some(Member { controllers: names.map(str::to_string).collect(), path: path.to_string() })
 }
 
 fn ancestors(member: &Member, mounts: &[Mounted]) -> Vec<Group> {
@@ -146,7 +148,7 @@ fn ancestors(member: &Member, mounts: &[Mounted]) -> Vec<Group> {
         // Outside what is mounted (`/../..` of a foreign namespace): only the mount's own group.
         _ => "",
     };
-    let below = if below.contains("..") { "" } else { below };
+    let below = if below.split('/').any(|name| name == "..") { "" } else { below };
     let mut dir = format!("{point}{}", below.trim_end_matches('/'));
     let mut found = Vec::new();
     loop {
@@ -288,7 +290,9 @@ impl Group {
             let number = |name: &str| self.number(root, "cpu", [name, ""]);
             (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
         };
-        (period > 0).then_some(CpuQuota { quota_us: quota, period_us: period })
+        let is_plausible = is_plausible("group.period_us", period as f64)
+            && is_plausible("group.quota_us", quota as f64);
+        is_plausible.then_some(CpuQuota { quota_us: quota, period_us: period })
     }
 
     /// CPUs that the group may use.
@@ -328,6 +332,18 @@ mod tests {
             ));
             let dirs: Vec<String> = groups(&root).into_iter().map(|group| group.dir).collect();
             assert_eq!(dirs, ["sys/fs/cgroup"], "{path}");
+        }
+    }
+
+    #[test]
+    fn odd_names_are_names() {
+        for name in ["my..job", "..x", "a job ", "a:b:c", "x\\x2dy.service", "größe", "a\tb", "..."]
+        {
+            let root = Root::tree("== proc/self/mountinfo\n30 20 0:26 / /cg rw - cgroup2 c rw\n")
+                .with("proc/self/cgroup", &format!("0::/up/{name}\n"))
+                .with(&format!("cg/up/{name}/cpu.max"), "150000 100000\n");
+            let quota = groups(&root).iter().find_map(|group| group.quota(&root));
+            assert_eq!(quota, Some(CpuQuota { quota_us: 150_000, period_us: 100_000 }), "{name}");
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interrupts::{self, Source};
 use super::kernel::pressure_line;
-use super::{Root, cgroup, text};
+use super::{Root, cgroup, kernel_answers, text};
 
 /// Counters at one moment. All counts since boot (or since the group or thread began).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct CpuCounters {
     pub steal_ns: Option<u64>,
     /// Time it was neither idle nor waiting for I/O, steal included.
     pub busy_ns: Option<u64>,
+    /// All its time, idle too: it grows as long as the kernel counts.
+    #[serde(skip)]
+    pub counted_ns: Option<u64>,
     /// Device interrupts (numbered lines of `/proc/interrupts`).
     pub device_interrupts: Option<u64>,
     /// Local timer interrupts.
@@ -82,7 +85,9 @@ impl Snapshot {
             cpu_pressure_us: pressure("cpu"),
             memory_pressure_us: pressure("memory"),
             io_pressure_us: pressure("io"),
-            load: word("proc/loadavg", 0).and_then(|load| load.parse().ok()),
+            load: word("proc/loadavg", 0)
+                .and_then(|load| load.parse().ok())
+                .filter(|_| kernel_answers::counts_tasks(root)),
         }
     }
 
@@ -98,6 +103,7 @@ impl Snapshot {
                 [
                     steal_ns,
                     busy_ns,
+                    counted_ns,
                     device_interrupts,
                     timer_interrupts,
                     other_interrupts,
@@ -114,6 +120,15 @@ impl Snapshot {
     /// Steal of all CPUs in the snapshot together; `None` if none reports it.
     pub fn steal_ns(&self) -> Option<u64> {
         total(self.cpus.values().map(|cpu| cpu.steal_ns))
+    }
+
+    /// It without the times of CPUs whose counters stood still, for deltas over many ticks.
+    #[must_use]
+    pub fn without_still(mut self) -> Snapshot {
+        for cpu in self.cpus.values_mut().filter(|cpu| cpu.counted_ns == Some(0)) {
+            *cpu = CpuCounters { steal_ns: None, busy_ns: None, ..*cpu };
+        }
+        self
     }
 
     /// Thermal throttling events of all CPUs in the snapshot together; `None` if some CPU does not
@@ -136,7 +151,7 @@ impl Snapshot {
 fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
     let mut found: BTreeMap<usize, CpuCounters> =
         cpus.iter().map(|&cpu| (cpu, CpuCounters::default())).gather();
-    read_times(&root.read("proc/stat").unwrap_or_default(), &mut found);
+    read_times(&kernel_answers::stat(root), &mut found);
     read_interrupts(&root.read("proc/interrupts").unwrap_or_default(), &mut found);
     for (cpu, counters) in &mut found {
         counters.thermal_events = thermal_events(root, *cpu);
@@ -170,6 +185,13 @@ fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
         let id = words.next().and_then(|word| word.parse::<usize>().ok());
         let Some(counters) = id.and_then(|id| found.get_mut(&id)) else { continue };
         let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let counted = total(ticks.iter().take(8).map(|ticks| Some(*ticks)));
+        // A sandbox without counters (gVisor) has zeros, which no CPU that ever ran has.
+        counters.counted_ns =
+            counted.filter(|ticks| *ticks > 0).and_then(|t| t.checked_mul(TICK_NS));
+        if counters.counted_ns.is_none() {
+            continue;
+        }
         counters.steal_ns = ticks.get(7).and_then(|ticks| ticks.checked_mul(TICK_NS));
         // Fields 8 and 9 (guest time) are contained in 0 and 1.
         counters.busy_ns = ticks.get(..8).and_then(|ticks| {

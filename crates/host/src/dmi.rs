@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Root;
+use super::plausible::is_plausible;
 
 /// One memory slot, filled or empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,10 +141,10 @@ fn parse(raw: &[u8]) -> Option<Dimm> {
     let fixed = formatted(raw, 17)?;
     let number = |at: usize, bytes: usize| Some(number(fixed, at, bytes)? as u32);
     // 0 is unknown; FFFFh sends the reader to the extended field.
-    let speed = |at: usize, extended: usize| match number(at, 2)? {
-        0 => None,
-        0xffff => number(extended, 4).filter(|&mts| mts != 0),
-        mts => Some(mts),
+    let speed = |at: usize, extended: usize| {
+        let mts = number(at, 2)?;
+        let mts = if mts == 0xffff { number(extended, 4)? } else { mts };
+        is_plausible("memory.mts", f64::from(mts)).then_some(mts)
     };
     let text = |at: usize| string(&raw[fixed.len()..], *fixed.get(at)?);
     Some(Dimm {

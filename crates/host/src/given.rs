@@ -95,9 +95,9 @@ macro_rules! facts {
 
 /// Every name that `--set host.<name>=value` accepts.
 pub const FACTS: &[Fact] = facts! {
-    "cpu.base_hz" Hertz 1e7 2e10 "base frequency of a core",
-    "cpu.max_hz" Hertz 1e7 2e10 "highest core frequency (single-core turbo)",
-    "cpu.all_core_hz" Hertz 1e7 2e10 "core frequency when all cores work",
+    "cpu.base_hz" Hertz 1e8 1e10 "base frequency of a core",
+    "cpu.max_hz" Hertz 1e8 1e10 "highest core frequency (single-core turbo)",
+    "cpu.all_core_hz" Hertz 1e8 1e10 "core frequency when all cores work",
     "cpu.cores" Count 1.0 1e5 "physical cores behind this system's CPUs",
     "cpu.tenants" Count 1.0 8.0 "programs or guests at work on one core, this run included",
     "cpu.fma_units" Count 1.0 64.0 "vector fused multiply-add units per core",

@@ -25,6 +25,7 @@ mod identity;
 pub mod interrupts;
 pub mod irq;
 pub mod kernel;
+mod kernel_answers;
 pub mod limits;
 pub mod memory;
 pub mod mountinfo;
@@ -34,6 +35,7 @@ pub mod numa;
 pub mod oom;
 mod outside;
 pub mod place;
+pub mod plausible;
 pub mod ports;
 pub mod refused;
 mod root;
@@ -52,13 +54,14 @@ pub use choose::choose_cpu;
 pub use cpu::{Arch, Core, CoreKind, Cpu, Distance, LogicalCpu};
 pub use cpulist::{format_cpus, parse_cpus};
 pub use given::Given;
-pub use identity::{Identity, fnv1a};
+pub use identity::Identity;
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use memory::Memory;
 pub use net::Net;
 pub use numa::Numa;
 pub use outside::{CpuidLeaf, Outside};
+pub use record::machine::fnv1a;
 pub use root::Root;
 
 /// One machine, as its kernel, its firmware and its user describe it.
@@ -87,6 +90,10 @@ pub struct Host {
     pub given: Given,
     /// What does not change from boot to boot.
     pub identity: Identity,
+    /// Stated values that no machine has and that are absent here ([`plausible`]), a sentence for
+    /// each source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl Host {
@@ -99,18 +106,21 @@ impl Host {
     /// Reads the machine under `root`. Facts missing from `root` are `None` or empty.
     pub fn read(root: &Root) -> Host {
         let outside = root.outside();
-        let mut cpu = cpu::read(root, &outside);
-        let cache = cache::read(root, &outside, &cpu);
-        cpu.settle(root, &cache);
-        let kernel = kernel::read(root, &outside);
-        let memory = memory::read(root, &outside);
+        let mut doubts = plausible::Doubts::default();
+        let mut cpu = cpu::read(root, &outside, &mut doubts);
+        let mut cache = cache::read(root, &outside, &cpu, &mut doubts);
+        let mut kernel = kernel::read(root, &outside);
+        let is_guest = kernel.virtualisation.is_guest == Some(true);
+        cpu.settle(root, &outside, &mut cache, is_guest, &mut doubts);
+        let mut memory = memory::read(root, &outside, &mut doubts);
+        kernel_answers::settle(root, &mut memory, &mut kernel);
         let net = net::read(root, &outside);
         let block = block::read(root);
         let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
         let devices = devices::read(root, &outside, &parts);
-        let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
+        let identity = identity::identity(root, &cpu, &kernel);
         Host {
-            numa: numa::read(root, &cpu),
+            numa: numa::read(root, &cpu.cpus),
             net,
             block,
             devices,
@@ -121,6 +131,7 @@ impl Host {
             memory,
             kernel,
             identity,
+            doubts: doubts.0,
         }
     }
 

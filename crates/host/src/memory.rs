@@ -4,6 +4,7 @@ use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 
 use super::dmi::{self, Dimm};
+use super::plausible::Doubts;
 use super::{Outside, Root, text};
 
 /// Main memory.
@@ -84,13 +85,17 @@ pub struct Ksm {
     pub sharing_pages: Option<u64>,
 }
 
-pub(super) fn read(root: &Root, outside: &Outside) -> Memory {
+pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Memory {
     let meminfo = root.read("proc/meminfo").unwrap_or_default();
     let swap_total = text::bytes(&meminfo, "SwapTotal:");
     let swap_free = text::bytes(&meminfo, "SwapFree:");
+    let mut stated = |name: &str, quantity: &str| {
+        let kib = text::beside(&meminfo, name)?.trim_end_matches("kB");
+        doubts.number(quantity, (name, "/proc/meminfo"), kib, 1024.0)
+    };
     Memory {
-        total_bytes: text::bytes(&meminfo, "MemTotal:"),
-        available_bytes: text::bytes(&meminfo, "MemAvailable:"),
+        total_bytes: stated("MemTotal", "memory.total"),
+        available_bytes: stated("MemAvailable", "memory.available"),
         free_bytes: text::bytes(&meminfo, "MemFree:"),
         dirty_bytes: text::bytes(&meminfo, "Dirty:"),
         swap_total_bytes: swap_total,

@@ -8,11 +8,14 @@ use super::irq::{self, Irq};
 use super::{Outside, Root};
 
 mod ethtool;
+pub(super) mod loopback;
 pub mod shaping;
 
+use super::plausible::is_plausible;
 use super::ports::{self, Ports};
 use super::text::numbers;
 pub use ethtool::ToldLink;
+pub use loopback::LoopbackFault;
 use shaping::{Place, Shaper};
 
 /// Network.
@@ -43,6 +46,10 @@ pub struct Net {
     /// The loopback device has `::1`.
     #[serde(default)]
     pub has_loopback_v6: bool,
+    /// Why programs of this host do not reach each other at 127.0.0.1; none if they do, or if that
+    /// is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback_fault: Option<LoopbackFault>,
     /// Echoes that come to this host are left unanswered, of IPv4 (`net.ipv4.icmp_echo_ignore_all`)
     /// and of IPv6 (`net.ipv6.icmp.echo_ignore_all`).
     #[serde(default)]
@@ -227,7 +234,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         tcp_timestamps: root.flag("proc/sys/net/ipv4/tcp_timestamps"),
         ping_groups,
         echoes: echoes(ping_groups, outside),
-        has_loopback_v6: has_loopback_v6(root),
+        has_loopback_v6: outside.has_loopback_v6.unwrap_or_else(|| has_loopback_v6(root)),
+        loopback_fault: outside.loopback.and_then(Result::err),
         ignores_echoes: [
             "proc/sys/net/ipv4/icmp_echo_ignore_all",
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
@@ -267,8 +275,12 @@ fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     names.into_iter().map(with_told).collect()
 }
 
-/// The process's own rights decide, not its user: a container's root may lack them.
+/// The kernel's answer; of a recorded process its own rights decide, not its user: a container's
+/// root may lack them.
 fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> {
+    if outside.echoes.is_some() {
+        return outside.echoes;
+    }
     let (low, high) = ping_groups.unwrap_or((1, 0));
     let mut groups = outside.groups.iter();
     if groups.any(|group| (low..=high).contains(group)) {
@@ -342,7 +354,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
     // The kernel prints -1 (or 4294967295 before 4.x) where the driver does not know the rate, and
     // refuses the read while the link is down.
     let speed_mbit = root.number::<i64>(&format!("{dir}/speed"));
-    let speed_mbit = speed_mbit.filter(|&rate| rate > 0 && rate < i64::from(u32::MAX));
+    let speed_mbit = speed_mbit.filter(|&rate| is_plausible("net.rate", 1e6 * rate as f64));
     const ARPHRD_LOOPBACK: u32 = 772;
     Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),

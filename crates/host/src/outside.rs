@@ -1,8 +1,9 @@
 //! What the reader obtains from elsewhere than files below `/proc` and `/sys`.
 
+use record::order::Gather;
 use std::collections::BTreeMap;
 
-use super::net::ToldLink;
+use super::net::{Echoes, LoopbackFault, ToldLink, loopback};
 use super::{Root, parse_cpus, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
@@ -15,6 +16,8 @@ pub struct Outside {
     pub arch: Option<String>,
     /// CPUID leaves of the first CPU; empty on Arm and if not requested.
     pub cpuid: Vec<CpuidLeaf>,
+    /// Leaves whose answers differ between the CPUs of a hybrid processor, by CPU; empty on others.
+    pub cpuid_by_cpu: BTreeMap<usize, Vec<CpuidLeaf>>,
     /// CPUs this process may run on, ascending; empty when unknown.
     pub allowed: Vec<usize>,
     /// Effective user id.
@@ -31,10 +34,17 @@ pub struct Outside {
     pub has_perf: Option<bool>,
     /// io_uring makes a ring: the kernel has it, and no setting and no sandbox forbids it.
     pub has_rings: Option<bool>,
-    /// Groups of this process, the effective one first.
+    /// What of ICMP the kernel granted when it was asked. A capability alone does not decide: it may
+    /// belong to another user namespace than the network does.
+    pub echoes: Option<Echoes>,
+    /// Groups of a recorded process, the effective one first.
     pub groups: Vec<u64>,
-    /// This process has CAP_NET_RAW.
+    /// A recorded process has CAP_NET_RAW.
     pub has_net_raw: Option<bool>,
+    /// What a connection from 127.0.0.1 to itself lacks.
+    pub loopback: Option<Result<(), LoopbackFault>>,
+    /// Programs reach each other at `::1`.
+    pub has_loopback_v6: Option<bool>,
     /// The facts from the drivers of this process's network interfaces, by name.
     pub links: BTreeMap<String, ToldLink>,
 }
@@ -44,10 +54,12 @@ impl Outside {
     pub fn live() -> Outside {
         use metal::clock::{Clock, getres_ns};
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let allowed = metal::place::allowed().unwrap_or_else(|_| allowed_cpus(&status));
         Outside {
             arch: Some(std::env::consts::ARCH.to_string()),
             cpuid: metal::cpuid::leaves(),
-            allowed: allowed_cpus(&status),
+            cpuid_by_cpu: metal::cpuid::by_cpu(&allowed).into_iter().gather(),
+            allowed,
             euid: Some(metal::process::geteuid()),
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
@@ -56,20 +68,23 @@ impl Outside {
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
             has_rings: Some(metal::raw::UringNop::new(1).is_ok()),
-            groups: groups(&status),
-            has_net_raw: has_net_raw(&status),
+            echoes: Echoes::live(),
+            groups: Vec::new(),
+            has_net_raw: None,
+            loopback: Some(loopback::live()),
+            has_loopback_v6: Some(loopback::has_v6()),
             links: ToldLink::live(),
         }
     }
 
     /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
     /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
-    /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines:
+    /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment), `cpuid/N` (the same of CPU N, where the
+    /// CPUs differ) and `facts.txt` (`key=value` lines:
     /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`,
-    /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`). What does not parse
-    /// is left out.
+    /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`, `loopback` (`works`
+    /// or a [`LoopbackFault`])). What does not parse is left out.
     pub fn recorded(root: &Root) -> Outside {
-        let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
         let pairs = facts.lines().filter_map(|line| line.split_once('='));
         let fact = |key: &str| {
@@ -77,9 +92,14 @@ impl Outside {
             pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_string())
         };
         let number = |key: &str| fact(key)?.parse::<u64>().ok();
+        let leaves = |path: &str| -> Vec<CpuidLeaf> {
+            root.read(path).unwrap_or_default().lines().filter_map(parse_leaf).collect()
+        };
+        let ids = root.numbered("cpuid", "").into_iter();
         Outside {
             arch: fact("arch"),
-            cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
+            cpuid: leaves("cpuid.txt"),
+            cpuid_by_cpu: ids.map(|id| (id, leaves(&format!("cpuid/{id}")))).gather(),
             allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),
@@ -90,6 +110,9 @@ impl Outside {
             has_rings: fact("has_rings").and_then(|text| text.parse().ok()),
             groups: text::numbers(&fact("groups").unwrap_or_default()).collect(),
             has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
+            loopback: loopback::recorded(root, fact("loopback").as_deref()),
+            has_loopback_v6: None,
+            echoes: None,
             links: ToldLink::recorded(
                 &root.read("ethtool.txt").unwrap_or_default(),
                 &root.read_bytes("netlink/disciplines").unwrap_or_default(),
@@ -101,6 +124,13 @@ impl Outside {
     /// The answer to one CPUID question; `None` when it was not asked.
     pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
         self.cpuid.iter().copied().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+    }
+
+    /// What one CPU of a hybrid processor answered to a leaf, subleaf 0; `None` when it was not
+    /// asked.
+    pub fn leaf_of(&self, cpu: usize, leaf: u32) -> Option<CpuidLeaf> {
+        let answers = self.cpuid_by_cpu.get(&cpu)?;
+        answers.iter().copied().find(|answer| (answer.leaf, answer.subleaf) == (leaf, 0))
     }
 }
 
@@ -116,19 +146,6 @@ fn allowed_cpus(status: &str) -> Vec<usize> {
     text::after(status, "Cpus_allowed_list:").map(parse_cpus).unwrap_or_default()
 }
 
-/// `Gid:` has the real, effective, saved and file system's group; `Groups:` the others.
-fn groups(status: &str) -> Vec<u64> {
-    let of = |name: &str| text::numbers(text::after(status, name).unwrap_or_default());
-    of("Gid:").skip(1).take(1).chain(of("Groups:")).collect()
-}
-
-/// Bit 13 of the effective capabilities (linux/capability.h).
-fn has_net_raw(status: &str) -> Option<bool> {
-    const CAP_NET_RAW: u32 = 13;
-    let mask = u64::from_str_radix(text::after(status, "CapEff:")?, 16).ok()?;
-    Some(mask >> CAP_NET_RAW & 1 == 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,11 +154,6 @@ mod tests {
     fn status_lines_are_read() {
         let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
         assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
-        let status = "Gid:\t1000\t1001\t1002\t1003\nGroups:\t4 27 \nCapEff:\t0000000000002000\n";
-        assert_eq!(groups(status), [1001, 4, 27]);
-        assert_eq!(has_net_raw(status), Some(true));
-        assert_eq!(has_net_raw("CapEff:\t000001ffffffdfff\n"), Some(false));
-        assert_eq!((groups(""), has_net_raw("")), (Vec::new(), None));
     }
 
     #[test]

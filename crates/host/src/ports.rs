@@ -2,6 +2,7 @@
 //! one keeps its port.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use super::cpulist::parse_cpus;
 use super::text::numbers;
@@ -28,10 +29,21 @@ impl Ports {
     /// Ports that connect(2) may take for one source address and one destination; Linux' default if
     /// unknown.
     pub fn usable(&self) -> u64 {
-        const DEFAULT: (u16, u16) = (32_768, 60_999);
         let (first, last) = self.range.unwrap_or(DEFAULT);
         let all = (u64::from(last) + 1).saturating_sub(u64::from(first));
         all.saturating_sub(self.reserved)
+    }
+}
+
+/// The range of Linux.
+const DEFAULT: (u16, u16) = (32_768, 60_999);
+
+impl fmt::Display for Ports {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = self.range.unwrap_or(DEFAULT);
+        let (reserved, usable) = (self.reserved, self.usable());
+        write!(out, "net.ipv4.ip_local_port_range ({first} to {last}, ")?;
+        write!(out, "{reserved} reserved: {usable} ports)")
     }
 }
 

@@ -50,6 +50,21 @@ pub fn is_limit(error: &Error) -> bool {
     matches!(refusal(error), Some(Refusal::Number | Refusal::Memory))
 }
 
+/// An error in words, with the limit and the way out where there are too many open files.
+pub fn text(error: &Error) -> String {
+    let text = format!("{error:#}");
+    match OPEN_FILES.iter().find(|(number, _)| text.contains(number)) {
+        Some((_, way_out)) if !text.contains(way_out) => format!("{text}: {way_out}"),
+        _ => text,
+    }
+}
+
+/// How errors of too many open files end (EMFILE, ENFILE), and the way out.
+const OPEN_FILES: [(&str, &str); 2] = [
+    ("(os error 24)", "the process may not open more files; raise its limit with `ulimit -n`"),
+    ("(os error 23)", "the system may not open more files; raise its limit, sysctl fs.file-max"),
+];
+
 /// What was refused.
 enum Refusal {
     /// EAGAIN: one more.
@@ -121,7 +136,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, explained, is_limit};
+    use super::{Limits, explained, is_limit, text};
     use crate::Root;
     use anyhow::Context;
     use std::io;
@@ -173,6 +188,16 @@ mod tests {
              == cg/a/pids.current\n7\n== cg/a/pids.max\n7\n",
         );
         assert_eq!(Limits::read(&root).of_groups, [("/cg/a".to_owned(), 7, 7)]);
+    }
+
+    #[test]
+    fn too_many_open_files_name_the_limit_once() {
+        for (number, way_out) in [(24, "ulimit -n"), (23, "fs.file-max")] {
+            let error = anyhow::Error::from(io::Error::from_raw_os_error(number)).context("a pipe");
+            let said = text(&error);
+            assert!(said.starts_with("a pipe: ") && said.contains(way_out), "{said}");
+            assert_eq!(text(&anyhow::anyhow!(said.clone())), said);
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 
 use super::Outside;
 use super::cpulist::parse_cpus;
-use super::text::words;
+use super::text::{after, words};
+use metal::process::SystemInfo;
 
 /// A place from which `proc/…`, `sys/…` and a few files of `etc/` and `run/` can be read. Paths are
 /// relative, without a leading slash.
@@ -214,6 +215,18 @@ impl Root {
                 lines.any(|line| line == "euid=0" || line.strip_prefix("writable=") == Some(path))
             }
         }
+    }
+
+    /// What sysinfo(2) answers now; recorded, `sysinfo=BYTES SECONDS LOAD LOAD LOAD` of `facts.txt`.
+    pub fn system_info(&self) -> Option<SystemInfo> {
+        if self.outside.is_some() {
+            return metal::process::system_info().ok();
+        }
+        let facts = self.read("facts.txt")?;
+        let mut words = after(&facts, "sysinfo=")?.split_whitespace();
+        let (memory_bytes, uptime_s) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let mut load = || words.next()?.parse().ok();
+        Some(SystemInfo { memory_bytes, uptime_s, load: [load()?, load()?, load()?] })
     }
 
     /// Facts outside files: given to [`Root::live`], or recorded.

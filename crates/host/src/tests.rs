@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cache::{CacheKind, WritePolicy};
+use super::cache::WritePolicy;
 use super::counters::Snapshot;
 use super::cpu::{CpuidFrequency, Distance};
 use super::tlb::{Tlb, TlbKind};
@@ -17,17 +17,6 @@ fn root(name: &str) -> Root {
 
 fn host(name: &str) -> Host {
     Host::read(&root(name))
-}
-
-/// (level, kind, KiB, ways, instances, sharers) of each cache.
-fn geometry(host: &Host) -> Vec<(u32, CacheKind, u64, u32, usize, usize)> {
-    let caches = host.cache.levels.iter();
-    let brief = caches.map(|cache| {
-        let ways = cache.ways.expect("the tree states it");
-        let instances = cache.instances().expect("sysfs lists them");
-        (cache.level, cache.kind, cache.size_bytes / 1024, ways, instances, cache.sharers)
-    });
-    brief.collect()
 }
 
 /// Entries that data accesses to pages of one size can use at one TLB level.
@@ -49,19 +38,9 @@ fn vm_granite_rapids() {
     assert_eq!(guess.platform.as_deref(), Some("Granite Rapids"));
     let doubt = guess.contradiction.as_deref().expect("the model number is masked");
     assert!(doubt.contains("Cypress Cove") && doubt.contains("2048 KiB"), "{doubt}");
-    let expected = [
-        (1, CacheKind::Data, 48, 12, 2, 1),
-        (1, CacheKind::Instruction, 64, 16, 2, 1),
-        (2, CacheKind::Unified, 2048, 16, 2, 1),
-        (3, CacheKind::Unified, 491_520, 16, 1, 2),
-    ];
-    assert_eq!(geometry(&host), expected);
     assert_eq!(host.cpu.distance(0, 1), Some(Distance::SharedLlc));
-    assert_eq!(host.cpu.classes.len(), 1);
     assert_eq!(host.cpu.smt_active, Some(false));
     assert_eq!(host.kernel.hz, Some(250));
-    assert_eq!(host.kernel.virtualisation.hypervisor.as_deref(), Some("KVM"));
-    assert_eq!(host.kernel.container.runtime.as_deref(), Some("docker"));
     assert_eq!(host.kernel.clock_source.current.as_deref(), Some("tsc"));
     assert_eq!(host.kernel.preemption.as_deref(), Some("dynamic"));
     assert_eq!(host.cpu.counter_known_frequency, Some(true));
@@ -85,17 +64,9 @@ fn vm_granite_rapids() {
 fn epyc_7763_2s() {
     let host = host("epyc-7763-2s");
     assert_eq!(host.cpu.cpus.len(), 256);
-    assert_eq!((host.cpu.cores(), host.cpu.packages()), (128, Some(2)));
     let guess = &host.cpu.microarchitecture;
     assert_eq!((guess.core, guess.platform.as_deref()), (Core::Zen3, Some("Milan")));
     assert_eq!(guess.contradiction, None);
-    let expected = [
-        (1, CacheKind::Data, 32, 8, 128, 2),
-        (1, CacheKind::Instruction, 32, 8, 128, 2),
-        (2, CacheKind::Unified, 512, 8, 128, 2),
-        (3, CacheKind::Unified, 32768, 16, 16, 16),
-    ];
-    assert_eq!(geometry(&host), expected);
     assert_eq!(host.cache.last_level_total_bytes(), Some(512 << 20));
     assert_eq!(host.cache.levels[2].inclusive, Some(true));
     let distances = [(3, Distance::Same), (131, Distance::SmtSibling), (7, Distance::SharedLlc)];
@@ -106,7 +77,6 @@ fn epyc_7763_2s() {
         assert_eq!(host.cpu.distance(cpu, 3), Some(distance), "{cpu} to 3");
     }
     assert_eq!(host.cpu.distance(0, 256), None);
-    assert_eq!(host.numa.nodes.len(), 2);
     assert_eq!(host.numa.nodes[1].distances, [32, 10]);
     assert_eq!(format_cpus(&host.numa.nodes[1].cpus), "64-127,192-255");
     assert_eq!(host.cpu.cpu(200).and_then(|cpu| cpu.node), Some(1));
@@ -127,8 +97,6 @@ fn epyc_7763_2s() {
     let disk = &host.block.disks[0];
     assert_eq!(disk.pcie.map(|link| (link.gts, link.width)), Some((16.0, 4)));
     assert_eq!((disk.driver.as_deref(), disk.node), (Some("nvme"), Some(0)));
-    let mount = host.block.mount_of("/var/tmp").expect("the root is mounted");
-    assert_eq!(host.block.disk_of(mount).map(|disk| disk.name.as_str()), Some("nvme0n1"));
     let nic = host.net.interfaces.iter().find(|one| one.name == "ens1f0np0").expect("it is there");
     assert_eq!(nic.speed_bits_per_second, Some(100_000_000_000));
 }
@@ -136,30 +104,7 @@ fn epyc_7763_2s() {
 #[test]
 fn alder_lake_hybrid() {
     let host = host("alder-lake-hybrid");
-    assert_eq!((host.cpu.cpus.len(), host.cpu.cores()), (24, 16));
-    assert_eq!(host.cpu.microarchitecture.core, Core::GoldenCove);
     assert_eq!(host.cpu.microarchitecture.contradiction, None);
-    let classes: Vec<_> = host
-        .cpu
-        .classes
-        .iter()
-        .map(|class| (class.kind, class.core, format_cpus(&class.cpus), class.max_hz))
-        .collect();
-    let expected = [
-        (CoreKind::Performance, Core::GoldenCove, "0-15".to_string(), Some(5_200_000_000)),
-        (CoreKind::Efficiency, Core::Gracemont, "16-23".to_string(), Some(3_900_000_000)),
-    ];
-    assert_eq!(classes, expected);
-    let expected = [
-        (1, CacheKind::Data, 48, 12, 8, 2),
-        (1, CacheKind::Data, 32, 8, 8, 1),
-        (1, CacheKind::Instruction, 32, 8, 8, 2),
-        (1, CacheKind::Instruction, 64, 8, 8, 1),
-        (2, CacheKind::Unified, 1280, 10, 8, 2),
-        (2, CacheKind::Unified, 2048, 16, 2, 4),
-        (3, CacheKind::Unified, 30720, 12, 1, 24),
-    ];
-    assert_eq!(geometry(&host), expected);
     assert_eq!(host.cache.data(1, 17).map(|cache| cache.size_bytes), Some(32 << 10));
     assert_eq!(host.cpu.distance(0, 1), Some(Distance::SmtSibling));
     assert_eq!(host.cpu.distance(16, 17), Some(Distance::SharedLlc));
@@ -181,28 +126,15 @@ fn graviton3() {
     assert_eq!(host.cpu.arch, Arch::Aarch64);
     assert_eq!(host.cpu.model_name.as_deref(), Some("Neoverse-V1"));
     assert_eq!(host.cpu.vendor.as_deref(), Some("Arm"));
-    assert_eq!(host.cpu.microarchitecture.core, Core::NeoverseV1);
-    assert_eq!(host.cpu.classes.len(), 1);
-    assert_eq!(host.cpu.classes[0].kind, CoreKind::Uniform);
     assert_eq!(host.cpu.constant_counter, Some(true));
     assert_eq!(host.cpu.counter_hz, Some(1_050_000_000));
-    let expected = [
-        (1, CacheKind::Data, 64, 4, 64, 1),
-        (1, CacheKind::Instruction, 64, 4, 64, 1),
-        (2, CacheKind::Unified, 1024, 8, 64, 1),
-        (3, CacheKind::Unified, 32768, 16, 1, 64),
-    ];
-    assert_eq!(geometry(&host), expected);
     assert_eq!(host.cache.levels[0].write_policy, Some(WritePolicy::WriteBack));
-    assert_eq!(format_cpus(&host.cpu.usable()), "8-23");
     // Version 1, mounted from inside the container's group.
     assert_eq!(host.limits.cgroup.as_deref(), Some("v1"));
     assert_eq!(host.limits.memory_bytes, Some(8 << 30));
     assert_eq!(host.memory_ceiling_bytes(), Some((7 << 30) + (512 << 20)));
     assert_eq!(host.limits.effective_cpus, Some(4.0));
     assert_eq!(host.limits.cpuset.as_deref().map(format_cpus).as_deref(), Some("8-23"));
-    assert_eq!(host.kernel.virtualisation.hypervisor.as_deref(), Some("KVM"));
-    assert_eq!(host.kernel.container.runtime.as_deref(), Some("docker"));
     assert_eq!((host.kernel.hz, host.kernel.seccomp), (Some(100), Some(2)));
     let snapshot = Snapshot::read(&root("graviton3"), &host.cpu.usable());
     assert_eq!(snapshot.throttled_ns, Some(123_456_789));
@@ -246,12 +178,14 @@ fn identity_is_stable() {
             .with("proc/loadavg", "90.0 80.0 70.0 1/2 3\n")
             .with("sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1\n")
             .with("sys/devices/system/cpu/cpufreq/boost", "0\n")
-            .with("proc/sys/kernel/osrelease", "9.9\n");
+            .with("proc/sys/kernel/osrelease", "9.9\n")
+            .with("sys/devices/system/cpu/present", "0-1023\n")
+            .with("sys/devices/system/cpu/cpu0/cache/index3/size", "1K\n");
         let after = Host::read(&later);
         assert_eq!(after.identity, before, "{name}");
-        // It is an identity: another size of memory is another machine.
+        // Another size of memory is another machine.
         let other = later.with("proc/meminfo", "MemTotal:       1048576 kB\n");
-        assert_ne!(Host::read(&other).identity.hash, before.hash, "{name}");
+        assert!(!Host::read(&other).machine().is_same(&after.machine()), "{name}");
     }
     let hashes: std::collections::BTreeSet<String> =
         HOSTS.iter().map(|name| host(name).identity.hash).collect();
@@ -266,22 +200,6 @@ fn offline_cpus_stay_in_the_list() {
     assert_eq!(host.cpu.cpus.iter().filter(|cpu| cpu.online).count(), 128);
     assert!(host.cpu.usable().iter().all(|&cpu| cpu < 128));
     assert_eq!(host.identity, self::host("epyc-7763-2s").identity);
-}
-
-#[test]
-fn more_than_1024_cpus() {
-    let last = "0-2047";
-    let root = Root::tree(&format!(
-        "== sys/devices/system/cpu/online\n{last}\n\
-         == sys/devices/system/cpu/present\n{last}\n== facts.txt\nallowed=1500-2047\n\
-         == sys/devices/system/cpu/cpu{{{last}}}/cache/index0/level\n1\n\
-         == sys/devices/system/cpu/cpu{{{last}}}/cache/index0/type\nData\n\
-         == sys/devices/system/cpu/cpu{{{last}}}/cache/index0/size\n32K\n"
-    ));
-    let host = Host::read(&root);
-    assert_eq!(format_cpus(&host.cpu.usable()), "1500-2047");
-    assert_eq!(host.cache.levels[0].instances(), Some(2048));
-    assert_eq!(host.limits.effective_cpus, Some(548.0));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, core_costs};
 use host::cpu::{CpuClass, Frequency};
+use host::plausible::is_plausible;
 use host::{Arch, Core, LogicalCpu};
 pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
 use published::Published;
@@ -90,7 +91,8 @@ pub fn core_clock(site: &Site) -> Law {
 /// in a virtual machine, unless the user gave the clock, and where nothing else is known.
 fn published_core_clock(site: &Site) -> Option<(Range, String)> {
     let is_given = site.host.given.value("cpu.max_hz").is_some();
-    let is_asked = !is_given && (is_guest(site) || stated_core_clock(site).is_none());
+    let is_vague = || stated_core_clock(site).is_none_or(|(.., source)| source == WITHOUT_MAXIMUM);
+    let is_asked = !is_given && (is_guest(site) || is_vague());
     is_asked.then(|| boost::published(site, base_hz(site).map(|(hz, _)| hz))).flatten()
 }
 
@@ -118,6 +120,9 @@ fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
     }
     if let Some(hz) = cpu.cpuid_frequency.max_hz.or(cpu.cpuid_frequency.base_hz) {
         return Some((hz as f64, AT_MOST, "CPUID leaf 16h"));
+    }
+    if let Some(stated) = clock_without_maximum(site) {
+        return Some(stated);
     }
     let nominal = 1.25 * nominal_hz(site)?;
     Some((nominal, AT_MOST, "1.25 times the nominal clock in the model name"))
@@ -150,25 +155,43 @@ fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &
     Some((hz as f64, bearing, "cpufreq"))
 }
 
+/// The core clock where cpufreq states no maximum that can be believed. Cores of AMD boost far beyond
+/// the base clock.
+fn clock_without_maximum(site: &Site) -> Option<(f64, Bearing, &'static str)> {
+    let frequency = &measuring_cpu(site)?.frequency;
+    let can_boost = site.host.cpu.turbo.enabled != Some(false);
+    let is_amd = site.host.cpu.vendor.as_deref() == Some("AuthenticAMD");
+    let bearing = if is_amd && can_boost { BEYOND } else { AT_MOST };
+    let lowest = [frequency.base_hz, frequency.ceiling_hz].into_iter().flatten().min()?;
+    Some((lowest as f64, bearing, WITHOUT_MAXIMUM))
+}
+
+/// Where a clock is stated without a maximum: what is published of the family says more.
+const WITHOUT_MAXIMUM: &str = "cpufreq, without a maximum";
+
 /// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of
 /// its table is the base clock, and with boost on the core goes beyond it by itself. If no base
-/// clock is reported, the boost is not either, and the maximum is that state.
+/// clock is reported, the boost is not either, and the maximum is that state: ACPI's _PSS has whole
+/// MHz; a maximum in between is one that the kernel computed with the boost (Linux 5.11,
+/// acpi-cpufreq.c).
 fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
     let fastest = frequency.base_hz.or(frequency.max_hz);
+    let is_state = frequency.base_hz.is_some() || state_hz.is_multiple_of(1_000_000);
     let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
     let has_table = match frequency.driver.as_deref() {
         Some(driver) => driver == "acpi-cpufreq",
         // The slowest of AMD's few states is above half of its fastest; other drivers go far lower.
         None => frequency.min_hz.zip(fastest).is_some_and(|(min, base)| 2 * min > base),
     };
-    at_base && boost == Some(true) && has_table
+    at_base && is_state && boost == Some(true) && has_table
 }
 
 /// The clock that the model's name ends with (`… @ 3.50GHz`).
 fn nominal_hz(site: &Site) -> Option<f64> {
     let name = site.host.cpu.model_name.as_deref()?;
     let (number, unit) = name.rsplit_once('@')?.1.trim().split_once("GHz")?;
-    unit.is_empty().then(|| number.trim().parse::<f64>().ok()).flatten().map(|ghz| ghz * 1e9)
+    let hz = unit.is_empty().then(|| number.trim().parse::<f64>().ok()).flatten()? * 1e9;
+    is_plausible("cpu.base_hz", hz).then_some(hz)
 }
 
 /// The counter's frequency in Hz, as far as anything states it.

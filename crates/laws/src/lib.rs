@@ -5,6 +5,8 @@
 pub mod cpu;
 pub mod device;
 pub mod fs;
+#[cfg(test)]
+mod hosts;
 pub mod line;
 pub mod memory;
 pub mod net;

@@ -23,16 +23,47 @@ pub struct Leaf {
 /// and clock rates. Pin first where CPUs differ. Empty on aarch64.
 #[cfg(target_arch = "x86_64")]
 pub fn leaves() -> Vec<Leaf> {
-    x86_64::leaves(|leaf, subleaf| {
-        let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
-        Leaf { leaf, subleaf, eax: answer.eax, ebx: answer.ebx, ecx: answer.ecx, edx: answer.edx }
-    })
+    x86_64::leaves(ask)
 }
 
 /// Empty: aarch64 describes itself in system registers, which the kernel publishes in sysfs.
 #[cfg(target_arch = "aarch64")]
 pub fn leaves() -> Vec<Leaf> {
     Vec::new()
+}
+
+/// Leaves that each CPU of a hybrid processor answers for itself, by CPU: 1Ah (Intel: type of
+/// core), 80000026h (AMD: type of core). Empty where the CPUs do not differ by leaf 7 (Intel) or
+/// 80000026h, so that this costs nothing on large servers. A thread that ends afterwards visits the
+/// CPUs, and the caller stays where it may run; a CPU that refuses the thread has no answer.
+#[cfg(target_arch = "x86_64")]
+pub fn by_cpu(cpus: &[usize]) -> Vec<(usize, Vec<Leaf>)> {
+    let own = leaves();
+    let asked = x86_64::differing(&own);
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let visit = |cpu: usize| {
+        crate::place::pin(cpu).ok()?;
+        Some((cpu, asked.iter().map(|&leaf| ask(leaf, 0)).collect()))
+    };
+    std::thread::scope(|scope| {
+        let visitor = std::thread::Builder::new()
+            .spawn_scoped(scope, || cpus.iter().filter_map(|&cpu| visit(cpu)).collect());
+        visitor.ok().and_then(|visitor| visitor.join().ok()).unwrap_or_default()
+    })
+}
+
+/// Empty: the kernel publishes each CPU's registers in sysfs.
+#[cfg(target_arch = "aarch64")]
+pub fn by_cpu(_: &[usize]) -> Vec<(usize, Vec<Leaf>)> {
+    Vec::new()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ask(leaf: u32, subleaf: u32) -> Leaf {
+    let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
+    Leaf { leaf, subleaf, eax: answer.eax, ebx: answer.ebx, ecx: answer.ecx, edx: answer.edx }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -43,10 +74,15 @@ mod x86_64 {
     const EXTENDED: u32 = 0x8000_0000;
     /// The last leaves that are kept of each range, whatever is claimed.
     const LAST_STANDARD: u32 = 0x24;
-    const LAST_HYPERVISOR: u32 = 0x4000_0010;
+    const LAST_HYPERVISOR: u32 = 0x10;
+    /// A hypervisor that shows another's leaves has its own so much, or a multiple, further on.
+    const HYPERVISOR_STEP: usize = 0x100;
+    const LAST_HYPERVISOR_RANGE: u32 = 0x4000_ff00;
     const LAST_EXTENDED: u32 = 0x8000_0026;
     /// Bit of leaf 1's ecx that says that the hypervisor range exists.
     const HYPERVISOR_BIT: u32 = 1 << 31;
+    /// The most leaves that a range can claim.
+    const MOST_CLAIMED: u32 = 0xff;
     /// Subleaves that are asked at most where a list does not end.
     const MOST_SUBLEAVES: u32 = 64;
 
@@ -55,16 +91,28 @@ mod x86_64 {
         let mut leaves = Vec::new();
         range(&ask, &mut leaves, 0, LAST_STANDARD);
         if ask(1, 0).ecx & HYPERVISOR_BIT != 0 {
-            range(&ask, &mut leaves, HYPERVISOR, LAST_HYPERVISOR);
+            for first in (HYPERVISOR..=LAST_HYPERVISOR_RANGE).step_by(HYPERVISOR_STEP) {
+                range(&ask, &mut leaves, first, first + LAST_HYPERVISOR);
+            }
         }
         range(&ask, &mut leaves, EXTENDED, LAST_EXTENDED);
         leaves
     }
 
+    /// The leaves that a processor answers differently on its CPUs, by the bits that say so: EDX
+    /// bit 15 of leaf 7 (hybrid), EAX bit 30 of 80000026h (types of core differ).
+    pub(super) fn differing(leaves: &[Leaf]) -> Vec<u32> {
+        let answer = |leaf| leaves.iter().find(move |one| (one.leaf, one.subleaf) == (leaf, 0));
+        let intel = answer(7).filter(|one| one.edx >> 15 & 1 == 1).map(|_| 0x1a);
+        let amd = answer(0x8000_0026).filter(|one| one.eax >> 30 & 1 == 1).map(|one| one.leaf);
+        intel.into_iter().chain(amd).collect()
+    }
+
     /// The leaves from `first` to the highest that it claims, at most `last`.
     fn range(ask: &impl Fn(u32, u32) -> Leaf, leaves: &mut Vec<Leaf>, first: u32, last: u32) {
         let highest = ask(first, 0).eax;
-        if highest < first {
+        // What has no such range answers anything: most often data of the last standard leaf.
+        if highest < first || highest - first > MOST_CLAIMED {
             return;
         }
         for leaf in first..=highest.min(last) {
@@ -146,12 +194,28 @@ mod tests {
                 (4, 0..3) => (subleaf + 1, 0),
                 (7, 0) => (1, 0),
                 (0xb, 0..2) => (0, (subleaf + 1) << 8),
-                (0x4000_0000, _) => (0x4000_0001, 0),
+                (0x4000_0000 | 0x4000_0700 | 0x4000_ff00, _) => (leaf + 1, 0),
+                // Not a range: the answer of another leaf.
+                (0x4000_0100, _) => (u32::MAX, 0),
                 (0x8000_0000, _) => (0x8000_0001, 0),
                 _ => (0, 0),
             };
             Leaf { leaf, subleaf, eax, ebx: 0, ecx, edx: 0 }
         }
+    }
+
+    #[test]
+    fn only_a_processor_that_says_so_is_asked_on_each_cpu() {
+        let one = |leaf, eax, edx| Leaf { leaf, subleaf: 0, eax, ebx: 0, ecx: 0, edx };
+        let differing = x86_64::differing;
+        assert_eq!(differing(&[one(7, 0, 1 << 15), one(0x1a, 0x2000_0001, 0)]), [0x1a]);
+        assert_eq!(differing(&[one(0x8000_0026, 1 << 30, 0)]), [0x8000_0026]);
+        assert!(differing(&[one(7, 1 << 15, 0), one(0x8000_0026, 0, 1 << 30)]).is_empty());
+        let before = crate::place::allowed().unwrap();
+        for (cpu, answers) in by_cpu(&before) {
+            assert!(before.contains(&cpu) && !answers.is_empty());
+        }
+        assert_eq!(crate::place::allowed().unwrap(), before);
     }
 
     #[test]
@@ -164,10 +228,13 @@ mod tests {
         }
         assert_eq!(count(&leaves, 0x4000_0001), 1);
         assert_eq!(count(&leaves, 0x4000_0002), 0);
+        for (leaf, expected) in [(0x4000_0100, 0), (0x4000_0701, 1), (0x4000_ff01, 1)] {
+            assert_eq!(count(&leaves, leaf), expected, "leaf {leaf:#x}");
+        }
         assert_eq!(count(&leaves, 0x8000_0001), 1);
         assert_eq!(count(&leaves, 0x8000_0002), 0);
         let without = x86_64::leaves(small(false));
         assert_eq!(count(&without, 0x4000_0000), 0);
-        assert_eq!(without.len() + 2, leaves.len());
+        assert_eq!(without.len() + 6, leaves.len());
     }
 }

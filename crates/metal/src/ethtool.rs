@@ -127,6 +127,14 @@ pub fn link(name: &str) -> io::Result<Link> {
     })
 }
 
+/// Whether an interface of this process's network namespace is up. Errors: there is none of this
+/// name, or the kernel does not say.
+pub fn is_up(name: &str) -> io::Result<bool> {
+    let answer = Asked::new(name)?.answer(libc::SIOCGIFFLAGS as _)?;
+    // SAFETY: SIOCGIFFLAGS fills this field.
+    Ok(i32::from(unsafe { answer.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+}
+
 /// An interface that is asked.
 struct Asked {
     socket: OwnedFd,
@@ -150,13 +158,16 @@ impl Asked {
     }
 
     fn mtu(&self) -> io::Result<i32> {
-        let mut request = self.request();
-        // SAFETY: the kernel reads the name and writes the number into a request of ours.
-        done(unsafe {
-            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request)
-        })?;
         // SAFETY: SIOCGIFMTU fills this field.
-        Ok(unsafe { request.ifr_ifru.ifru_mtu })
+        Ok(unsafe { self.answer(libc::SIOCGIFMTU as _)?.ifr_ifru.ifru_mtu })
+    }
+
+    /// The kernel's answer to a command that takes a name and fills in a field of the request.
+    fn answer(&self, command: libc::c_ulong) -> io::Result<libc::ifreq> {
+        let mut request = self.request();
+        // SAFETY: the kernel reads the name and writes into a request of ours.
+        done(unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, &raw mut request) })?;
+        Ok(request)
     }
 
     /// A request for this interface, with only the name filled in.

@@ -183,6 +183,19 @@ pub fn is_granted(access: Access, is_v6: bool) -> bool {
     socket::open(is_v6, access).is_ok()
 }
 
+/// The kind of socket for echoes that the kernel grants this process; `None`: neither. Errors: the
+/// kernel has no ICMP sockets of IPv4, or no descriptor is free.
+pub fn granted() -> io::Result<Option<Access>> {
+    for access in [Access::Datagram, Access::Raw] {
+        match socket::open(false, access) {
+            Ok(_) => return Ok(Some(access)),
+            Err(error) if is_refusal(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT))
 }

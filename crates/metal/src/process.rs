@@ -59,6 +59,31 @@ pub fn rusage_children() -> Usage {
     usage(libc::RUSAGE_CHILDREN)
 }
 
+/// What sysinfo(2) answers: of the whole machine, whatever is mounted over /proc.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SystemInfo {
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// Time since boot.
+    pub uptime_s: u64,
+    /// Tasks that run or wait, over 1, 5 and 15 minutes.
+    pub load: [f64; 3],
+}
+
+/// Asks the kernel. Errors: those of sysinfo(2).
+pub fn system_info() -> io::Result<SystemInfo> {
+    // SAFETY: an all-zero sysinfo is a valid one.
+    let mut answer: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `answer` is ours.
+    done(unsafe { libc::sysinfo(&mut answer) })?;
+    Ok(SystemInfo {
+        memory_bytes: answer.totalram.saturating_mul(answer.mem_unit.into()),
+        uptime_s: u64::try_from(answer.uptime).unwrap_or(0),
+        // Fixed point with 16 bits behind the point.
+        load: answer.loads.map(|load| load as f64 / 65536.0),
+    })
+}
+
 /// Largest resident size of this process since its exec, in bytes, as `VmHWM` of
 /// /proc/self/status; `None` where that cannot be read. The kernel counts it per address space,
 /// which exec replaces, whereas `ru_maxrss` keeps the peak of the program before.

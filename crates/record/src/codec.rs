@@ -21,9 +21,6 @@ pub enum ReadError {
     /// The first line is no header.
     #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
-    /// A file that gzip, xz or zstd made.
-    #[error("it is compressed: unpack it first")]
-    Compressed,
     /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
@@ -57,9 +54,6 @@ pub struct Recording {
 /// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// How files of gzip, xz and zstd begin.
-const COMPRESSED: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"];
-
 /// A record with more damaged lines is refused: no accident of a few digits.
 const DAMAGED_MAX: usize = 1000;
 
@@ -69,11 +63,18 @@ const DAMAGED_MAX: usize = 1000;
 pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
     let mut lines = Lines::new(reader, LINE_BYTES_MAX);
+    let mut count = 0;
     while let Some((number, line)) = lines.whole()? {
         match &mut run {
             None => run = Some(begun(line)?),
             Some(run) => take(run, number, line)?,
         }
+        count = number;
+    }
+    let lost = run.iter().flat_map(|run| &run.damaged).filter(|damaged| damaged.line > 1).count();
+    if count > 1 && lost + 1 == count {
+        let reason = "and so are all lines after it: a copy or an editor changed the file";
+        return Err(ReadError::Corrupt { line: 2, reason: reason.to_owned() });
     }
     match (run, lines.torn()) {
         (Some(_), Some((line, text))) if text.len() as u64 == LINE_BYTES_MAX => {
@@ -83,7 +84,7 @@ pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
         (Some(run), torn) => {
             Ok(Recording { run, whole_bytes: lines.whole_bytes(), torn: torn.is_some() })
         }
-        (None, Some((_, line))) if !begins_header(line) => Err(no_record(line)),
+        (None, Some((_, line))) if !begins_header(line) => Err(ReadError::NotARecord),
         (None, _) => Err(ReadError::Empty),
     }
 }
@@ -99,8 +100,9 @@ fn begun(line: &[u8]) -> Result<Run, ReadError> {
         }
         checked => checked?,
     }
-    let header: Header =
+    let mut header: Header =
         serde_json::from_slice(line).map_err(|error| corrupt(error.to_string()))?;
+    header.complete();
     let is_intact = is_intact(seal, header.format);
     let mut run = Run::new(header);
     if !is_intact {
@@ -209,18 +211,11 @@ pub fn named(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
-/// What a first line that is not JSON says about its file.
-fn no_record(line: &[u8]) -> ReadError {
-    match COMPRESSED.iter().any(|magic| line.starts_with(magic)) {
-        true => ReadError::Compressed,
-        false => ReadError::NotARecord,
-    }
-}
-
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so
 /// that a newer header is refused as newer and not as corrupt.
 fn check_header(line: &[u8]) -> Result<(), ReadError> {
-    let header: serde_json::Value = serde_json::from_slice(line).map_err(|_| no_record(line))?;
+    let header: serde_json::Value =
+        serde_json::from_slice(line).map_err(|_| ReadError::NotARecord)?;
     if header.get("event").and_then(|event| event.as_str()) != Some("header") {
         return Err(ReadError::NotARecord);
     }

@@ -12,6 +12,7 @@ pub mod event;
 pub mod key;
 pub mod key_figure;
 pub mod lines;
+pub mod machine;
 pub mod metric;
 pub mod note;
 pub mod order;

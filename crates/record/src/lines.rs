@@ -1,6 +1,11 @@
-//! The lines of a record, of which the last one may have lost its end.
+//! The lines of a record, as they may come after travel: with a mark of byte order before the first,
+//! ended by CR LF, the last one without an end or cut.
 
+use crate::seal::{self, Seal};
 use std::io::{self, BufRead, Read};
+
+/// The mark of byte order that some editors put before UTF-8 text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines of a limited length.
 pub struct Lines<R> {
@@ -17,16 +22,25 @@ impl<R: BufRead> Lines<R> {
         Lines { reader, most_bytes, line: Vec::new(), number: 0, whole_bytes: 0 }
     }
 
-    /// The next whole line, with its newline, and its number from 1. `None` at the end, and where a
-    /// line has none: it may have lost its end even if what is there parses. Errors: the reader's.
+    /// The next whole line, with a newline, and its number from 1. `None` at the end, and where a
+    /// line has none, unless its checksum shows that only the newline is lost. Errors: the reader's.
     pub fn whole(&mut self) -> io::Result<Option<(usize, &[u8])>> {
         self.line.clear();
         self.number += 1;
         (&mut self.reader).take(self.most_bytes).read_until(b'\n', &mut self.line)?;
-        if self.line.last() != Some(&b'\n') {
+        let bytes = self.line.len() as u64;
+        let is_ended = self.line.pop_if(|byte| *byte == b'\n').is_some();
+        if self.number == 1 && self.line.starts_with(MARK) {
+            self.line.drain(..MARK.len());
+        }
+        let is_returned = self.line.last() == Some(&b'\r');
+        let line = &self.line[..self.line.len() - usize::from(is_returned)];
+        if !is_ended && seal::check(line) != Seal::Intact {
             return Ok(None);
         }
-        self.whole_bytes += self.line.len() as u64;
+        self.line.truncate(line.len());
+        self.line.push(b'\n');
+        self.whole_bytes += bytes;
         Ok(Some((self.number, &self.line)))
     }
 
@@ -58,5 +72,23 @@ mod tests {
         assert_eq!(long.torn(), Some((2, &b"bc"[..])));
         let mut none = Lines::new(&b""[..], 2);
         assert!(none.whole().unwrap().is_none() && none.torn().is_none());
+    }
+
+    #[test]
+    fn what_travel_adds_or_takes_is_no_part_of_a_line() {
+        let sealed = crate::seal::resealed("{\"a\":1}");
+        let text = format!("\u{feff}{{}}\r\n\r\n{sealed}");
+        for end in ["", "\r"] {
+            let text = format!("{text}{end}");
+            let mut lines = Lines::new(text.as_bytes(), 100);
+            for (number, line) in [(1, "{}"), (2, ""), (3, &sealed)] {
+                let expected = format!("{line}\n");
+                assert_eq!(lines.whole().unwrap(), Some((number, expected.as_bytes())));
+            }
+            assert!(lines.whole().unwrap().is_none() && lines.torn().is_none());
+            assert_eq!(lines.whole_bytes(), text.len() as u64);
+        }
+        let mut cut = Lines::new(&sealed.as_bytes()[..sealed.len() - 1], 100);
+        assert!(cut.whole().unwrap().is_none() && cut.torn().is_some());
     }
 }

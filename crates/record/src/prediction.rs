@@ -152,6 +152,13 @@ impl Range {
         from_zero || self.high <= Range::WIDEST * self.low
     }
 
+    /// The range with its ends around the likely value; `None` where one of them is no number.
+    pub fn settled(self) -> Option<Range> {
+        let Range { low, likely, high } = self;
+        let is_finite = [low, likely, high].iter().all(|value| value.is_finite());
+        is_finite.then(|| Range { low: low.min(likely), likely, high: high.max(likely) })
+    }
+
     /// Whether a value lies inside, ends included.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)

@@ -6,6 +6,7 @@ use anyhow::{Context, Error, Result, anyhow, ensure};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
+use host::block::line_of;
 use host::oom::Kills;
 use host::refused;
 use metal::wait::{Want, any_unless};
@@ -413,15 +414,14 @@ impl Files {
     }
 }
 
-/// Numbers of requests that a device completed, of each kind, in a text as /proc/diskstats is. (Its
-/// times also go on while it does not answer.)
-fn completed(diskstats: &str, number: &str) -> Option<Vec<String>> {
+/// Numbers of requests that devices completed, of each kind, in a text as /proc/diskstats is.
+/// (Their times also go on while they do not answer.)
+fn completed(diskstats: &str, devices: &str) -> Option<Vec<String>> {
     /// Reads, writes, discards and flushes.
     const COUNTS: [usize; 4] = [3, 7, 14, 18];
-    let (major, minor) = number.split_once(':')?;
-    let mut lines = diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let words = lines.find(|words| words.get(..2) == Some(&[major, minor]))?;
-    let counts = COUNTS.iter().filter_map(|at| words.get(*at));
+    let found = devices.split(' ').map(|device| line_of(diskstats, device));
+    let found = found.collect::<Option<Vec<_>>>()?;
+    let counts = found.iter().flat_map(|words| COUNTS.iter().filter_map(|at| words.get(*at)));
     Some(counts.map(|count| (*count).to_owned()).collect())
 }
 

@@ -44,10 +44,10 @@ pub fn of(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The number of the block device below a directory; `None` where none is known.
+/// What counts for the block devices below a directory; `None` where none is known.
 pub fn device(setup: &Setup, dir: Option<&Path>) -> Option<String> {
-    let mount = setup.site.host.block.mount_of(dir?.to_str()?)?;
-    Some(mount.number.clone())
+    let block = &setup.site.host.block;
+    block.numbers_of(block.mount_of(dir?.to_str()?)?)
 }
 
 /// Whether a series can do nothing without its directory.

@@ -4,12 +4,15 @@
 pub mod fuzz;
 
 use crate::params::Settings;
-use crate::plan::case_ns;
+use crate::plan::{case_ns, default_budget, lacks, plan};
+use crate::select::Selection;
+use crate::setup::Usage;
 use crate::site::{Files, site};
 use bench::device::ALL_SHARES;
-use bench::experiment::fixtures::{bare_site, calibrated, on_a_thread, rehearsal};
+use bench::experiment::fixtures::{RECORDED, bare_site, calibrated, on_a_thread, rehearsal};
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, Domain, Known, Offer, Params, Preset, Role, Site, Skip, measure,
+    AnyExperiment, Card, DirFacts, Domain, Family, Known, Offer, Params, Preset, Role, Site, Skip,
+    measure,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Written};
@@ -18,41 +21,75 @@ use record::case::{Case, Series};
 use record::event::{Calibration, Samples, Side};
 use record::key::CaseId;
 use record::metric::Metric;
+use record::unit::Unit;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Every recorded host with its name, as a session finds it.
+fn hosts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts")
+}
+
+/// Each of [`RECORDED`] with its name, as a session finds it.
 pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
-    const HERE: &str = "the recorded hosts are in the repository";
-    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
-    let mut sites = Vec::new();
-    for entry in std::fs::read_dir(hosts).expect(HERE) {
-        let entry = entry.expect(HERE);
-        let dir = entry.path();
-        if !dir.is_dir() {
-            continue;
-        }
-        let root = Root::at(&dir).expect(HERE);
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let host = Host::read(&root);
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        let nowhere = site(host, &root, None, Files::Nowhere, preset, &stop)
-            .expect("nothing stops the look at a recorded host");
-        assert_eq!(nowhere.case_ns, case_ns(preset));
-        // As on most machines: a default directory, on the root's device.
-        let root_mount = nowhere.host.block.mount_of("/");
-        let dir = DirFacts {
-            path: "/".into(),
-            file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
-            allowance_bytes: 2 << 30,
-            shares: ALL_SHARES,
-        };
-        let site = Site { dir: Some(dir), ..nowhere };
-        sites.push((name, site));
+    let site = |name: &str| {
+        let root = Root::at(&hosts().join(name)).expect("the recorded host is in the repository");
+        (name.to_owned(), site_of(&root, preset).expect("a recorded host has CPUs"))
+    };
+    RECORDED.into_iter().map(site).collect()
+}
+
+/// Every host of tests/hosts with its name.
+pub fn trees() -> impl Iterator<Item = (String, Root)> {
+    let entries = std::fs::read_dir(hosts()).expect("the recorded hosts are in the repository");
+    let dirs = entries.flatten().filter(|entry| entry.path().is_dir());
+    dirs.map(|entry| {
+        let root = Root::at(&entry.path()).expect("the tree is read");
+        (entry.file_name().to_string_lossy().into_owned(), root)
+    })
+}
+
+/// A machine as a session finds it. Errors: it cannot be used.
+pub fn site_of(root: &Root, preset: Preset) -> Result<Site, Usage> {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let nowhere = site(Host::read(root), root, None, Files::Nowhere, preset, &stop)?;
+    assert_eq!(nowhere.case_ns, case_ns(preset));
+    // As on most machines: a default directory, on the root's device.
+    let root_mount = nowhere.host.block.mount_of("/");
+    let dir = DirFacts {
+        path: "/".into(),
+        file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
+        allowance_bytes: 2 << 30,
+        shares: ALL_SHARES,
+    };
+    Ok(Site { dir: Some(dir), ..nowhere })
+}
+
+/// Asserts what holds for the plan and for every prediction of a preset on any machine, and returns
+/// the number of cases. Errors: nothing can be measured there.
+pub fn check_machine(
+    families: &'static [&'static Family],
+    root: &Root,
+    preset: Preset,
+) -> Result<usize, Usage> {
+    let site = site_of(root, preset)?;
+    let (selection, settings) = (Selection::default(), Settings::default());
+    let budget = default_budget(preset);
+    let planned = plan(families, &selection, &settings, preset, budget, &site)?;
+    let eta_s = planned.plan.eta_s;
+    // `plumb run` and `plumb plan` refuse it too.
+    if eta_s > 10.0 * budget.as_secs_f64() {
+        return Err(Usage(format!("a plan of {eta_s} s")));
     }
-    assert!(sites.len() >= 3, "at least three recorded hosts");
-    sites
+    let mut cases = 0;
+    for experiment in families.iter().flat_map(|family| family.experiments) {
+        let offer = experiment.series(&site, &settings.params(experiment.card(), preset));
+        if let (None, Ok(offer)) = (lacks(experiment.card(), &site), offer) {
+            check_offer(*experiment, &site, &offer);
+            cases += offer.series.iter().map(|series| series.cases.len()).sum::<usize>();
+        }
+    }
+    Ok(cases)
 }
 
 /// The parameters of a card: its defaults for a preset, some of them replaced.
@@ -152,22 +189,46 @@ fn check_names(card: &Card, id: &CaseId) {
     }
 }
 
+/// Figures that are differences of two, and rates of what may never happen.
+const ZERO_OR_LESS: [(&str, &str); 11] = [
+    ("cpu.call", "slope"),
+    // Of a machine that states no free memory.
+    ("fs.cache_size", "machine_estimate"),
+    ("fs.contention", "slope"),
+    ("net.loaded", "queue"),
+    ("net.ping", "tcp_over_ping"),
+    ("net.ping", "udp_over_ping"),
+    ("noise.activity", "gap_rate"),
+    ("noise.activity", "gap_rate_1us"),
+    ("noise.all", "gap_rate"),
+    ("os.process", "reaped_per_page"),
+    ("os.process", "return_per_page"),
+];
+
 fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric: &Metric) {
-    let about = format!("{} {} {}", experiment.card().id, case.id, metric.name);
+    let card = experiment.card();
+    let about = format!("{} {} {}", card.id, case.id, metric.name);
     let prediction = experiment.predict(site, None, case, metric);
     let prediction = prediction.unwrap_or_else(|| panic!("{about}: no prior"));
     assert!(prediction.because.len() > 3, "{about}: because of what?");
     if let Some(range) = prediction.range {
         let ordered = range.low <= range.likely && range.likely <= range.high;
         let finite = range.low.is_finite() && range.high.is_finite();
-        assert!(ordered && finite, "{about}: {range:?}");
+        let is_share = matches!(metric.unit, Unit::Ratio | Unit::Count);
+        let least = match ZERO_OR_LESS.contains(&(card.id, &metric.name)) {
+            true => f64::NEG_INFINITY,
+            false if is_share => 0.0,
+            false => f64::MIN_POSITIVE,
+        };
+        let is_positive = range.low >= least;
+        assert!(ordered && finite && is_positive, "{about}: {range:?}");
     }
     if let Some(bound) = prediction.bound {
         assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
         let is_in_cycles = bound.inputs == [("core_hz".to_owned(), -1)];
         if let (Some(range), true, Side::AtLeast) = (prediction.range, is_in_cycles, bound.side) {
-            // At 6 GHz, faster than any core clock.
-            let least = bound.constant / 6e9 / (1.0 + bound.uncertainty);
+            // At 10 GHz, the fastest clock that `--set` takes, above all that is predicted.
+            let least = bound.constant / 1e10 / (1.0 + bound.uncertainty);
             assert!(range.low > least, "{about}: {range:?} below {bound:?}");
         }
     }

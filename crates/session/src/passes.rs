@@ -187,7 +187,7 @@ impl<'run> Session<'run> {
         {
             failed = all_failed(&live.series, &hung.reason);
         }
-        void(format!("{error:#}"), failed)
+        void(host::refused::text(&error), failed)
     }
 
     fn time_left(&self) -> Duration {

@@ -10,7 +10,7 @@ use bench::device;
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
-    Skip, ViewCard,
+    Skip, ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -377,6 +377,12 @@ fn offer(
     if let Some(skip) = lacks(card, site) {
         return Ok(Err(skip));
     }
+    if experiment.two_ended()
+        && site.peer.is_none()
+        && let Some(skip) = lacks_loopback(&site.host)
+    {
+        return Ok(Err(skip));
+    }
     let offered = |params: &Params| {
         experiment.series(site, params).map(|offer| placed(experiment, params, site, offer))
     };
@@ -417,8 +423,17 @@ fn offer(
             )));
         }
     }
-    Ok(Ok(offer))
+    // All rounds that may begin before the first one's connections have left TIME_WAIT.
+    let most = params.preset.looks().last().copied().map_or(1, u64::from);
+    let lack = offer.series.iter().find_map(|series| {
+        let cost_ms = experiment.round_cost(site, series).as_millis().max(1) as u64;
+        site.lacks_ports(experiment.ports(site, series) * most.min(TIME_WAIT_MS.div_ceil(cost_ms)))
+    });
+    Ok(lack.map_or(Ok(offer), Err))
 }
+
+/// Linux keeps a closed connection for a minute.
+const TIME_WAIT_MS: u64 = 60_000;
 
 /// What an experiment needs and a site lacks.
 pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {

@@ -10,6 +10,7 @@ use bench::experiment::Catalogue;
 use host::Host;
 use record::FORMAT;
 use record::event::{End, Options, Plan, PlannedSeries};
+use record::machine::MachineIdentity;
 use record::run::Run;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -37,12 +38,10 @@ pub fn resume(
             "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures again"
         )));
     }
-    let identity = Host::read(&root(None)?).identity.hash;
-    if identity != header.identity {
+    let here = Host::read(&root(None)?).machine();
+    if let Some(why) = header.machine().difference(&here) {
         bail!(Usage(format!(
-            "{shown} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb \
-             run` here",
-            header.identity
+            "{shown} was measured on another machine ({why} here); resume it there, or `plumb run` here"
         )));
     }
     if header.is_crosscheck() {
@@ -149,9 +148,9 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
     })
 }
 
-/// The record of a run of this machine (its identity) that has its end, to which a crosscheck is
+/// The record of a run of this machine that has its end, to which a crosscheck is
 /// added. Errors: [`Usage`]: there is no such record, or nothing may be added to it.
-pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, Run)> {
+pub fn add_to(store: &Store, name: &str, here: &MachineIdentity) -> Result<(RecordFile, Run)> {
     let path = store.find(name).map_err(usage)?;
     let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
     let run = recording.run;
@@ -159,9 +158,10 @@ pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, 
     if run.header.is_crosscheck() {
         bail!(Usage(format!("{shown} is a crosscheck, not a run: omit --into")));
     }
-    if run.header.identity != identity {
+    if let Some(why) = run.header.machine().difference(here) {
         bail!(Usage(format!(
-            "{shown} was measured on another machine: omit --into, or run the crosscheck there"
+            "{shown} was measured on another machine ({why} here): omit --into, or run the crosscheck \
+             there"
         )));
     }
     if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {

@@ -178,7 +178,7 @@ fn prepare(
     if hung.is_some() || is_interrupt(&error) {
         return Err(error);
     }
-    bail!(Unprepared(format!("{error:#}")))
+    bail!(Unprepared(host::refused::text(&error)))
 }
 
 /// A worker that makes files may hang from its beginning.

@@ -147,8 +147,14 @@ impl Setup {
         ensure!(
             old.is_none(),
             Usage(format!(
-                "this is Linux {}; plumb measures Linux 4.18 and newer",
-                host.kernel.release.as_deref().unwrap_or_default()
+                "this is Linux {}{}; plumb measures Linux 4.18 and newer",
+                host.kernel.release.as_deref().unwrap_or_default(),
+                host.kernel
+                    .container
+                    .runtime
+                    .iter()
+                    .map(|name| format!(" ({name})"))
+                    .collect::<String>()
             ))
         );
         for (fact, value) in &settings.facts {
@@ -161,6 +167,14 @@ impl Setup {
         };
         let cpus = options.cpus.as_deref();
         let mut site = site(host, &root, cpus, files, preset, stop)?;
+        ensure!(
+            !site.cpus.is_empty(),
+            Usage(
+                "no CPU is both online and allowed to this process: see its affinity and cpuset \
+                 (`taskset -pc $$`)"
+                    .to_owned()
+            )
+        );
         let budget = budget_of(&options)?;
         ensure!(
             peers.is_empty() || host_tree.is_none(),
@@ -317,10 +331,10 @@ fn connect(
         let reach = Reach { url: peer, key: key.clone(), open, here: here.to_owned() };
         let remote = Remote::connect(reach, stop)?;
         let now = remote.header();
-        if let Some(then) = then.filter(|then| then.identity != now.identity) {
+        if let Some(why) = then.and_then(|then| then.machine().difference(&now.machine())) {
             bail!(Usage(format!(
-                "the far end {} was another machine (identity {}, now {}); start a new `plumb run`",
-                now.name, then.identity, now.identity
+                "the far end {} was another machine ({why} now); start a new `plumb run`",
+                now.name
             )));
         }
         remotes.push(remote);

@@ -46,8 +46,8 @@ pub enum Files<'path> {
 }
 
 /// The site on this machine. Where SIGINT or SIGTERM sets `stop`, no directory is waited for any
-/// longer. Errors: a CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir`
-/// cannot be written.
+/// longer. Errors: a CPU of `--cpu` is offline, forbidden or absent, or none can be used; the
+/// architecture is another; the directory of `--dir` cannot be written.
 pub fn site(
     host: Host,
     root: &Root,
@@ -60,6 +60,14 @@ pub fn site(
         Some(list) => asked_cpus(&host, list)?,
         None => quiet_cpus(&host, root),
     };
+    if let Some(arch) = &host.cpu.other_arch {
+        let only = "plumb measures and predicts x86_64 and aarch64 only";
+        return Err(Usage(format!("the machine's architecture is {arch}: {only}")));
+    }
+    if cpus.is_empty() {
+        let why = "neither the affinity mask nor /sys/devices/system/cpu/online names one";
+        return Err(Usage(format!("no CPU of this machine can be used: {why}")));
+    }
     let memory_bytes =
         host.memory_ceiling_bytes().map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
     let dir = match files {

@@ -8,7 +8,7 @@ import os
 import zlib
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .errors import Damaged, NewerFormat, NotPlumb
 
@@ -207,6 +207,8 @@ def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
             record.header.setdefault("calibration", event.get("calibration"))
     if record is None:
         raise NotPlumb(f"{os.fspath(path)} is no record: it has no header")
+    if number > 1 and len([line for line in record.damaged if line > 1]) == number - 1:
+        raise Damaged(2, "and so are all lines after it: a copy or an editor changed the file")
     return record
 
 
@@ -216,10 +218,28 @@ def _is_sealed(header: Json) -> bool:
 
 def _seal(line: bytes) -> str:
     """``intact``, ``changed``, or ``bare`` for a line without a checksum."""
-    text, member, rest = line.rstrip(b"\n").rpartition(b',"crc":"')
+    text, member, rest = line.rstrip(b"\r\n").rpartition(b',"crc":"')
     if not member or len(rest) != 10 or not rest.endswith(b'"}'):
         return "bare"
     return "intact" if rest[:8] == b"%08x" % zlib.crc32(text) else "changed"
+
+
+#: How files begin that hold a record in another form, and the way out.
+_FOREIGN = (
+    (b"\xfd7zXZ", "packed by xz: unpack it with `unxz`"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it with `unzstd`"),
+    (b"BZh", "packed by bzip2: unpack it with `bunzip2`"),
+    (b"PK\x03\x04", "a ZIP archive: unpack it with `unzip`"),
+    *((start, "text in UTF-16: convert it to UTF-8") for start in (b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{")),
+)
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file. Raises NotPlumb where its packed data is cut."""
+    try:
+        yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as why:
+        raise NotPlumb(f"its packed data is damaged, so a part is missing: {why}") from None
 
 
 def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, str]]:
@@ -227,7 +247,12 @@ def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, s
     with open(path, "rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(file), 1):
+            if number == 1:
+                line = line[3:] if line.startswith(b"\xef\xbb\xbf") else line
+                for start, what in _FOREIGN:
+                    if line.startswith(start):
+                        raise NotPlumb(f"{os.fspath(path)} is {what}")
             try:
                 event = json.loads(line)
                 if not isinstance(event, dict):

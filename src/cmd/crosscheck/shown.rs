@@ -100,6 +100,8 @@ fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
     };
     let label = format!("plumb: {}:{}", end.rival, end.pairing);
     let mut lines: Vec<String> = bout.rows.iter().filter_map(|row| line(&label, row)).collect();
+    let lack = |row: &Compared<'_>| Some(format!("plumb: {}: {}", row.label(), row.lack.as_ref()?));
+    lines.extend(bout.rows.iter().filter_map(lack));
     lines.extend(bout.disturbance().map(|text| format!("{label}: {text}")));
     lines.extend(bout.lack().map(|lack| format!("{label}: {lack}")));
     lines

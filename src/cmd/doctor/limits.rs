@@ -1,11 +1,13 @@
 //! Limits of plumb's control groups, and of interfaces.
 
 use super::Said::{self, Disturbs, Fine, Inherent};
+use super::Watched;
 use host::Host;
 use host::net::Interface;
 use host::net::shaping::Place;
 use record::quantity::render_bytes;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// Memory that runs take: the footprint of main memory in a thorough run, and as much for files and
 /// pages.
@@ -39,6 +41,15 @@ pub(super) fn io(host: &Host) -> Said {
         true => Fine("none".to_owned()),
         false => Disturbs(texts.join("; ")),
     }
+}
+
+/// What is below the current directory; of a recorded machine, below its root.
+pub(super) fn files(host: &Host, watched: &Watched) -> Said {
+    let here = std::env::current_dir().ok().filter(|_| !watched.time.is_zero());
+    let dir = here.unwrap_or_else(|| PathBuf::from("/"));
+    let Some(mount) = host.block.mount_of(&dir.to_string_lossy()) else { return Said::Unknown };
+    let path = host.block.path_of(mount);
+    path.map_or_else(Inherent, |path| Fine(format!("{} on {path}", mount.fs)))
 }
 
 /// The tightest limits over the hierarchy.

@@ -5,22 +5,21 @@ use catalogue::FAMILIES;
 use fleet::read::{Sweep, read};
 use fleet::report::names::Titles;
 use record::key::Key;
-use std::fs::File;
-use std::io::BufReader;
+use session::store::file;
 use std::path::Path;
 
 /// The sweep of a record; what is damaged in it is reported.
 /// Errors: there is no such file, or it is no record of a sweep.
 pub(super) fn open(path: &Path) -> Result<Sweep, Failure> {
-    let file = File::open(path).map_err(|error| {
+    let file = file::reader(path).map_err(|error| {
         Failure::Usage(format!(
             "cannot open {}: {error}; name the record of a sweep, which `plumb fleet run` and \
              `plumb fleet node` of rank 0 write",
             path.display()
         ))
     })?;
-    let sweep = read(BufReader::new(file))
-        .map_err(|error| usage(anyhow::anyhow!("{}: {error}", path.display())))?;
+    let sweep =
+        read(file).map_err(|error| usage(anyhow::anyhow!("{}: {error}", path.display())))?;
     stored::report_damage(path, &sweep.damaged);
     Ok(sweep)
 }

@@ -240,8 +240,8 @@ fn read(path: &Path, is_of_all: bool) -> Result<Option<Content>, Failure> {
         return Ok(None);
     }
     if stored::is_sweep(path) {
-        let file = File::open(path).with_context(|| name.clone()).map_err(usage)?;
-        let sweep = fleet::read::read(BufReader::new(file)).with_context(|| name.clone());
+        let file = store::file::reader(path).with_context(|| name.clone()).map_err(usage)?;
+        let sweep = fleet::read::read(file).with_context(|| name.clone());
         return Ok(Some(Content::Sweep(Box::new(sweep.map_err(usage)?))));
     }
     let (run, bytes) = stored::read(path)?;

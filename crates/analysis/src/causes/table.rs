@@ -61,8 +61,11 @@ pub enum Scope {
 impl Scope {
     /// Whether a figure is one of them.
     pub fn has(self, figure: &Figure) -> bool {
+        // Files in memory wait for no device.
+        let in_memory = figure.at.get("ground").and_then(|ground| ground.text()) == Some("memory");
         match self {
             Scope::All => true,
+            Scope::Device | Scope::Synced if in_memory => false,
             Scope::Device => {
                 figure.case.get(PLACEMENT).is_some() && !figure.metric_name().starts_with("cpu")
             }

@@ -62,6 +62,8 @@ pub struct Against<'a> {
     pub new: &'a Measured<'a>,
     /// Whether both are of the same machine.
     pub same_machine: bool,
+    /// In what the two machines differ, if they do.
+    pub apart: Option<String>,
     /// Differences in the conditions.
     pub conditions: Vec<Condition>,
     /// Figures that both have, in the order of the base.
@@ -271,7 +273,8 @@ pub fn compare<'a>(runs: &'a [Measured<'a>], history: &History) -> Option<Compar
 }
 
 fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Against<'a> {
-    let same_machine = base.run.header.identity == new.run.header.identity;
+    let apart = base.run.header.machine().difference(&new.run.header.machine());
+    let same_machine = apart.is_none();
     let mut joined = join::join(base, new);
     let nearest = nearest::nearest(base, new);
     joined.incomparable.retain(|one| {
@@ -283,6 +286,7 @@ fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Agai
     Against {
         new,
         same_machine,
+        apart,
         conditions: conditions::differences(base.run, new.run, same_machine),
         figures: judged(base.run, new.run, joined.series, history),
         nearest,

@@ -178,6 +178,26 @@ fn a_pairing_says_why_it_lacks_turns() {
 }
 
 #[test]
+fn a_row_without_a_ratio_says_who_reported_what() {
+    let pairing = of(Goal::AtLeast);
+    for (values, lack) in [
+        (&[(5.0, 0.0), (6.0, 0.0)][..], Some("not compared: perf reported 0")),
+        (&[(5.0, -3.0)], Some("not compared: perf reported -3")),
+        (&[(5.0, f64::NAN)], Some("not compared: perf reported nothing")),
+        (&[(f64::NAN, 5.0)], Some("not compared: plumb reported nothing")),
+        (&[(5.0, 5.0), (5.0, 0.0)], Some("1 of 2 turns: perf reported 0")),
+        (&[(5.0, 5.0)], None),
+    ] {
+        let pairs =
+            values.iter().map(|(ours, theirs)| pair(&pairing, 1, vec![*ours], vec![*theirs]));
+        let run = run_of(
+            [Event::Pairing(pairing.clone())].into_iter().chain(pairs.map(Event::Pair)).collect(),
+        );
+        assert_eq!(rows(&run)[0].lack.as_deref(), lack);
+    }
+}
+
+#[test]
 fn turns_of_a_pairing_that_failed_later_still_count() {
     let pairing = of(Goal::Agree);
     let mut events = turns(&pairing, &around(1.0, 9));

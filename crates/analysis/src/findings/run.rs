@@ -52,7 +52,8 @@ fn other_plumb(run: &Run) -> Option<Finding> {
 /// Far ends that have this machine's identity.
 fn same_machine(run: &Run) -> Option<Finding> {
     let header = &run.header;
-    let is_same = |peer: &&PeerHeader| peer.identity == header.identity;
+    let here = header.machine();
+    let is_same = |peer: &&PeerHeader| peer.machine().is_same(&here);
     let names: Vec<&str> =
         header.peers.iter().filter(is_same).map(|peer| peer.name.as_str()).collect();
     (!names.is_empty()).then(|| {

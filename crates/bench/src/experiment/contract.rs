@@ -61,6 +61,8 @@ pub trait Experiment: Sync + 'static {
     const GROUP_BELOW: fn(&Site, &Series) -> Option<PathBuf> = |_, _| None;
     /// The far end of a two-ended experiment: why the round does not count, if it fails.
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = None;
+    /// Ports that a case of a two-ended experiment uses beyond that of its line.
+    const PORTS: fn(&Site, &Self::Case) -> u64 = |_, _| 1;
 
     /// The cases of a preset here. Those that a user chose others of are replaced by one rule
     /// ([`chosen`]).
@@ -284,6 +286,13 @@ impl<E: Experiment> AnyExperiment for E {
 
     fn two_ended(&self) -> bool {
         E::SERVE.is_some()
+    }
+
+    fn ports(&self, site: &Site, series: &Series) -> u64 {
+        let cases = series.cases.iter().filter_map(|case| E::Case::of(&case.id));
+        let of_cases: u64 = cases.map(|case| 1 + E::PORTS(site, &case)).sum();
+        // One more listens.
+        E::SERVE.map_or(0, |_| 1 + of_cases)
     }
 
     fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {

@@ -27,6 +27,10 @@ pub fn bare_site() -> Site {
     }
 }
 
+/// The hosts of tests/hosts that are complete, and whose plans are frozen.
+pub const RECORDED: [&str; 4] =
+    ["vm-granite-rapids", "epyc-7763-2s", "alder-lake-hybrid", "graviton3"];
+
 /// A machine without any facts, one of the reports, and the recorded ones (a virtual machine, two
 /// sockets, hybrid cores, Arm).
 pub fn sites() -> Vec<Site> {
@@ -35,9 +39,8 @@ pub fn sites() -> Vec<Site> {
     old.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
     old.host.cpu.microarchitecture.core = Core::IvyBridge;
     old.host.kernel.release = Some("3.2.0-54-generic".to_owned());
-    let names = ["vm-granite-rapids", "epyc-7763-2s", "alder-lake-hybrid", "graviton3"];
     let mut sites = vec![bare_site(), old];
-    sites.extend(names.map(recorded));
+    sites.extend(RECORDED.map(recorded));
     sites
 }
 

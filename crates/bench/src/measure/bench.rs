@@ -340,7 +340,7 @@ impl Bench {
     ) {
         for case in cases {
             if self.book.failed.iter().all(|failed| failed.case != case.id) {
-                self.book.fail(&case.id, format!("{error:#}"));
+                self.book.fail(&case.id, host::refused::text(error));
             }
         }
     }

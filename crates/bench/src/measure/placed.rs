@@ -1,7 +1,7 @@
 //! The memory of a round: on one node and in the pages that were asked for, both verified.
 
 use anyhow::{Context, Result, bail, ensure};
-use host::numa::room_now;
+use host::numa::{memory_node, room_now};
 use metal::memory::{Mapping, Pages};
 use metal::place::{current_node, online_nodes};
 use record::quantity::render;
@@ -64,11 +64,38 @@ fn more_huge(setting: Option<&str>) -> String {
     }
 }
 
-/// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
-/// verifies them. With one node nothing is bound or asked. Errors: no such memory, pages of another
+/// The node that memory near the calling thread comes from. A note says where that is not the
+/// thread's own, because it has no memory or this process may not use it.
+pub fn near_node(notes: &mut Vec<String>) -> usize {
+    let own = current_node();
+    let node = if online_nodes() > 1 { memory_node(own) } else { own };
+    if node != own {
+        notes.push(format!(
+            "node {own} of this CPU has no memory that this process may use: the memory is on node \
+             {node}, the nearest that has some"
+        ));
+    }
+    node
+}
+
+/// Maps `bytes`, has them placed on the node nearest to the CPU that the caller is pinned to
+/// ([`near_node`]), touches and verifies them. With one node nothing is bound or asked. Errors: no such memory, pages of another
 /// kind ([`TooFewHuge`]), or pages on another node.
 pub fn place(bytes: u64, pages: Pages) -> Result<Placed> {
-    place_on(bytes, pages, current_node())
+    near(|node| place_on(bytes, pages, node))
+}
+
+/// Does it on the nearest node, whose note the memory gets.
+fn near(place: impl FnOnce(usize) -> Result<Placed>) -> Result<Placed> {
+    let mut notes = Vec::new();
+    let mut placed = place(near_node(&mut notes))?;
+    placed.notes.splice(0..0, notes);
+    Ok(placed)
+}
+
+/// As [`place`], in huge pages where there are enough of them and else in base pages.
+pub fn place_near(bytes: u64) -> Result<Placed> {
+    near(|node| place_huge_or_base(bytes, node))
 }
 
 /// As [`place`], on a node of the caller's choice. Errors: as [`place`].

@@ -5,7 +5,7 @@
 //! than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
 
 use crate::ours::is_of;
-use crate::read::json;
+use crate::read::{ZERO, json};
 use crate::sides::case;
 use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Context, Result, ensure};
@@ -339,7 +339,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             return Err(format!("a job ended with error {}", job.error));
         }
         let side = match (job.read.total_ios, job.write.total_ios) {
-            (0, 0) => return Err("a job did nothing".to_owned()),
+            (0, 0) => return Err(ZERO.to_owned()),
             (_, 0) => &job.read,
             (0, _) => &job.write,
             _ => return Err("a job read and wrote".to_owned()),

@@ -1,7 +1,7 @@
 //! `iperf3`: bytes a second by TCP and UDP.
 
 use super::loopback::{ADDRESS, Ends, ours, theirs};
-use crate::read::json;
+use crate::read::{ZERO, json};
 use crate::sides::case_of;
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
@@ -165,6 +165,9 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         let [bytes, seconds, lost, packets] =
             ["bytes", "seconds", "lost_packets", "packets"].map(|name| number("sum", name));
         let (lost, packets) = (lost?, packets?);
+        if packets == 0.0 {
+            return Err(ZERO.to_owned());
+        }
         return Ok(bytes? * (packets - lost) / packets / seconds?);
     }
     Ok(number("sum_received", "bits_per_second")? / 8.0)

@@ -2,6 +2,7 @@
 //! operations over the whole real time, whatever they hold beside what their name says.
 
 use crate::ours::is_of;
+use crate::read::ZERO;
 use crate::sides::{case, case_of};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
@@ -243,7 +244,7 @@ fn rates(said: &Output, stressor: &str) -> Result<Rates, String> {
     };
     match *operations > 0.0 && *real > 0.0 && *cpu > 0.0 {
         true => Ok(Rates { real: *real, cpu: *cpu }),
-        false => Err(format!("`{stressor}` made no operation")),
+        false => Err(ZERO.to_owned()),
     }
 }
 
@@ -255,6 +256,7 @@ fn told(said: &Output, stressor: &str, name: &str) -> Result<f64, String> {
         is_named.then(|| number.parse::<f64>().ok()).flatten()
     });
     match found {
+        Some(0.0) => Err(ZERO.to_owned()),
         Some(value) if value > 0.0 => Ok(value),
         _ => Err(format!("no result for `{name}`")),
     }

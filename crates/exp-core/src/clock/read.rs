@@ -219,7 +219,7 @@ fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
     let cost = shown.widened(1.1, 1.15, "a step is the time between two reads");
     match (site.host.cpu.arch, core(site)) {
         (Arch::Aarch64, _) => of_ticks(site, read, cost).prediction(),
-        (_, Core::Zen | Core::Zen2 | Core::Zen3 | Core::Zen4 | Core::Zen5) => {
+        (_, core) if (Core::Zen..=Core::Zen5c).contains(&core) => {
             of_zen(site, read, cost).prediction()
         }
         _ => cost.prediction(),
@@ -232,7 +232,7 @@ const ZEN_STEP_NS: f64 = 10.0;
 /// A step of Zen's counter, which is updated by several ticks at once. On Zen 4 and 5 a second read
 /// before the next update gives one tick more, where no fence stands between the reads.
 fn of_zen(site: &Site, read: ClockRead, step: Law) -> Law {
-    let has_next = matches!(core(site), Core::Zen4 | Core::Zen5) && read == ClockRead::Rdtsc;
+    let has_next = (Core::Zen4..=Core::Zen5c).contains(&core(site)) && read == ClockRead::Rdtsc;
     if let (true, Ok(counter)) = (has_next, counter_clock(site)) {
         let tick_ns = 1e9 / counter.range.likely;
         return step

@@ -227,7 +227,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
             + PER_THREAD * whole(*threads)
     });
     let most = counts.iter().map(|threads| *threads.min(&site.cpus.len())).max().unwrap_or(1);
-    cases.sum::<Duration>() + PER_CPU * whole(most - 1) + Duration::from_millis(30)
+    cases.sum::<Duration>() + PER_CPU * whole(most.saturating_sub(1)) + Duration::from_millis(30)
 }
 
 /// Writes down what a crew reached, and the quantities that its bound rests on.

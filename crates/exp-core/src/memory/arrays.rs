@@ -2,11 +2,10 @@
 //! nodes share.
 
 use super::unlocked;
-use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
+use bench::measure::placed::{Placed, place_near, verify_node};
 use bench::measure::together;
 use bench::prelude::*;
 use metal::clock::monotonic_ns;
-use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Loop, Stream};
 use stats::quantile::median;
 use std::collections::BTreeSet;
@@ -96,7 +95,7 @@ impl Arena {
         let bytes = Stream::mapping_bytes(kernel, footprint) as u64;
         let held = cpus.iter().map(|cpu| self.held.remove(cpu)).collect();
         let arrays = together(cpus, held, |held: Option<Placed>| {
-            let placed = held.map_or_else(|| place_huge_or_base(bytes, current_node()), Ok)?;
+            let placed = held.map_or_else(|| place_near(bytes), Ok)?;
             Arrays::new(kernel, placed, footprint)
         })?;
         Ok(arrays.into_iter().map(Mutex::new).collect())

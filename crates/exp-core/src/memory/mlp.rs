@@ -65,12 +65,11 @@ use super::had;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use crate::add;
-use bench::measure::placed::{place_huge_or_base, verify_node};
+use bench::measure::placed::{place_near, verify_node};
 use bench::measure::{Watch, abba};
 use bench::prelude::*;
 use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
-use metal::place::current_node;
 use std::cell::RefCell;
 
 bench::experiment!(Mlp);
@@ -170,9 +169,9 @@ impl Experiment for Mlp {
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let sized = series.cases.first().and_then(Sized::of);
         let sized = sized.context("the series was not resolved")?;
-        let node = current_node();
-        let placed = place_huge_or_base(sized.bytes, node);
+        let placed = place_near(sized.bytes);
         let Some(mut placed) = had(placed, series, bench)? else { return Ok(()) };
+        let node = placed.node;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);

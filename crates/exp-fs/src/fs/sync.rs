@@ -106,6 +106,7 @@ mod counted;
 use super::file::{below, ground_facts};
 use super::offered::{Offered, cost, promise, rounds, settled};
 use crate::fs::prelude::*;
+use host::block::Disk;
 use laws::fs::journal::{durable, medium_least};
 use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 
@@ -229,9 +230,14 @@ impl Experiment for Sync {
         }
         let mut series = ground_facts(site, series);
         let mut facts: BTreeMap<String, Value> = promise(site).into_iter().gather();
-        if let Some(disk) = below(site).and_then(|ground| ground.disk) {
+        let ground = below(site);
+        if let Some((ground, disk)) = ground.as_ref().and_then(|at| at.disk.map(|disk| (at, disk)))
+        {
             // Devices made of others (device mapper, md) count no flushes.
-            facts.put_known("disk_number", disk.number.as_deref().filter(|_| !disk.is_virtual));
+            let disks = ground.mount.map_or(vec![], |mount| site.host.block.disks_of(mount));
+            let number = |disk: &&Disk| disk.number.clone().filter(|_| !disk.is_virtual);
+            let numbers = disks.iter().map(number).collect::<Option<Vec<String>>>();
+            facts.put_known("disk_number", numbers.map(|numbers| numbers.join(" ")));
             facts.put_known("write_cache", disk.write_cache.as_deref());
             facts.put_known("fua", disk.fua.map(|fua| if fua { "yes" } else { "no" }));
             let class = durable(Facts::prior(site), Some(disk)).class;

@@ -208,6 +208,7 @@ impl Experiment for Bandwidth {
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, ends::serve));
+    const PORTS: fn(&Site, &Bytes) -> u64 = |site, case| case.streams.at(site);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
         let of_case = |case: &Case| {

@@ -45,7 +45,9 @@
 //! **Ports.** The end that closes first keeps the connection in TIME_WAIT for 60 s. On loopback
 //! clients use rotating addresses of 127.64.0.0/10 (IP_BIND_ADDRESS_NO_PORT: the address is bound,
 //! and connect(2) chooses the port), each for at most a sixteenth of its port range and at most 64
-//! connections, so no range is used up, whatever its size. All rounds of a preset together use at
+//! connections. Listeners and the connections between the two workers have one address: if all that
+//! these hold within a minute are more than half of the range, nothing is measured. All rounds of a
+//! preset together use at
 //! most half of the TIME_WAIT table. To a host on the network connections come from one address:
 //! all cases and rounds of a preset together use at most half of net.ipv4.ip_local_port_range, as
 //! if none of its ports became free again in time (tcp_tw_reuse, which frees them after a second,
@@ -190,6 +192,8 @@ impl Experiment for Connect {
     const MAY_LACK: &'static [&'static str] = &["connect_late"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    /// The far end's listener, and the pace's connection; [`sources`] spreads the others.
+    const PORTS: fn(&Site, &Connections) -> u64 = |_, _| 2;
     /// On one CPU each end waits for the other's turn.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
         let is_shared = |case: &Case| case.text("ends") == Some(Ends::SameCpu.text());

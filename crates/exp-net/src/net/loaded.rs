@@ -124,6 +124,8 @@ impl Experiment for Loaded {
     const MANUAL: &'static str = bench::manual!("loaded.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    const PORTS: fn(&Site, &Beside) -> u64 =
+        |_, case| 1 + far::streams(case).iter().sum::<usize>() as u64;
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
         let is_alone = |case: &Case| {
             let of_others = ["near_traffic_cpu", "far_traffic_cpu", "far_cpu"];

@@ -76,9 +76,10 @@ mod measured;
 
 use bench::experiment::contract::one_series;
 use bench::experiment::placement::PLACEMENT_PARAM;
-use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, windows_round_cost};
+use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, lacks_loopback, windows_round_cost};
 use bench::prelude::*;
 use host::net::Echoes as Granted;
+use host::net::LoopbackFault::NoPort;
 use laws::net::ping::{self as law, Echoes, Ip};
 use laws::net::rtt::Arrivals;
 use laws::net::{Protocol, Transport, Way};
@@ -172,6 +173,11 @@ impl Experiment for Ping {
             let skip = Skip::because(format!("{} ignores ICMP echoes", site.far()));
             return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
         }
+        // Echoes need no port.
+        let fault = site.host.net.loopback_fault.filter(|fault| *fault != NoPort);
+        if site.peer.is_none() && case.ip == Ip::V4 && fault.is_some() {
+            return lacks_loopback(&site.host);
+        }
         let lacks_v6 = case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
         lacks_v6.then(|| {
             Skip::because("the loopback device has no IPv6 address")
@@ -183,7 +189,8 @@ impl Experiment for Ping {
         if site.host.net.echoes == Some(Granted::Refused) {
             let skip = Skip::because("the kernel grants this process no ICMP socket");
             return Err(skip.needs(
-                "`sysctl net.ipv4.ping_group_range=\"0 2147483647\"`, or CAP_NET_RAW (root has it)",
+                "`sysctl net.ipv4.ping_group_range=\"0 2147483647\"`, or CAP_NET_RAW in the user \
+                 namespace that the network belongs to (root has it there)",
             ));
         }
         Ok(one_series::<Ping>(site, cases, params))

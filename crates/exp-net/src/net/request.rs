@@ -153,6 +153,7 @@ impl Experiment for Request {
     };
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, party::serve));
+    const PORTS: fn(&Site, &Requests) -> u64 = |_, case| case.connections;
 
     /// The cases of a preset: loads of closed loops, and shares of what these reach.
     fn cases(site: &Site, preset: Preset) -> Vec<Requests> {

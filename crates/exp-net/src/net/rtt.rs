@@ -154,6 +154,7 @@ impl Experiment for Rtt {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("rtt.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);
+    const PORTS: fn(&Site, &Exchange) -> u64 = |_, case| case.connections;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of_case = |case: &Case| {
             let is_sparse = case.text("arrivals") == Some(Arrivals::Sparse.text());

@@ -28,7 +28,8 @@ pub fn stratum(host: &Host) -> BTreeMap<String, String> {
     present.gather()
 }
 
-/// Memory modules, or how much memory there is in whole GiB.
+/// Memory modules, or how much memory there is: the next size to be had, a power of two of GiB or
+/// three quarters of one, because the kernel's share changes with its version and command line.
 fn memory(host: &Host) -> String {
     let module = |dimm: &host::dmi::Dimm| {
         let gib = dimm.size_bytes >> 30;
@@ -43,8 +44,12 @@ fn memory(host: &Host) -> String {
         *counted.entry(module(dimm)).or_default() += 1;
     }
     if counted.is_empty() {
-        let total = host.memory.total_bytes.map(|bytes| (bytes + (1 << 29)) >> 30);
-        return total.map(|gib| format!("{gib} GiB")).unwrap_or_default();
+        let installed = |bytes: u64| {
+            let gib = bytes.div_ceil(1 << 30);
+            let power = gib.next_power_of_two();
+            format!("{} GiB", if gib <= power / 4 * 3 { power / 4 * 3 } else { power })
+        };
+        return host.memory.total_bytes.map(installed).unwrap_or_default();
     }
     let parts = counted.into_iter().map(|(module, count)| format!("{count} x {module}"));
     parts.collect::<Vec<_>>().join(", ")

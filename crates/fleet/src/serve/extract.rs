@@ -2,25 +2,12 @@
 
 use crate::sweep::{Estimate, Figure};
 use analysis::figure::Figure as Analysed;
-use anyhow::{Context, Result};
-use record::codec;
 use record::event::Ending;
 use record::metric::{Better, Kind, Metric};
 use record::order::Gather;
 use record::run::Run;
 use stats::moments::Moments;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
-
-/// Reads a run. Errors: it cannot be read.
-pub fn run(path: &Path) -> Result<Run> {
-    let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
-    let recording = codec::read(BufReader::new(file));
-    Ok(recording.with_context(|| format!("cannot read {shown}"))?.run)
-}
 
 /// The figures of a node by itself: those of the summary, and all of hardware that can be better or
 /// worse.

@@ -14,9 +14,9 @@ use session::agent::key::Key;
 use session::agent::message::printable;
 use session::machine::TOKEN;
 use session::select::Selection;
-use session::store::Store;
 use session::store::file::{self, There};
 use session::store::journal::WorkDir;
+use session::store::{Store, read};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -292,16 +292,16 @@ impl Running {
             Task::Drawn(report) => Ok(report),
             Task::Far(..) => bail!("the far end ended: {why}"),
             Task::Alone(path, again) => {
-                let run = extract::run(&path).with_context(|| why.clone())?;
+                let run = read(&path).with_context(|| why.clone())?.run;
                 let figures = extract::alone(&run, rank, again);
                 ensure!(!figures.is_empty(), "no figure to compare was measured; {why}");
                 let absent = extract::absent(&run);
                 Ok(Report::Alone { order, figures, absent, record: path.display().to_string() })
             }
             Task::Near(path) => {
-                let run = extract::run(&path).with_context(|| why.clone());
+                let run = read(&path).with_context(|| why.clone());
                 let _ = std::fs::remove_file(&path);
-                let figures = extract::pair(&run?, rank);
+                let figures = extract::pair(&run?.run, rank);
                 ensure!(!figures.is_empty(), "no figure was measured; {why}");
                 Ok(Report::Pair { order, figures })
             }

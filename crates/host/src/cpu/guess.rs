@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::cache::{CacheKind, Caches};
-use super::{Arch, Core, Cpu, arm};
+use super::{Core, Cpu, arm, table};
 
 /// Which core this is, and how sure that is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Microarchitecture {
     }
 }
 
-/// Sizes that distinguish designs, in KiB; of the first CPU.
+/// Sizes that distinguish designs, in KiB; of the first big CPU.
 #[derive(Clone, Copy)]
 struct Sizes {
     l1d: Option<u64>,
@@ -41,18 +41,27 @@ struct Sizes {
     l2: Option<u64>,
 }
 
-/// The design that the evidence supports best. A hypervisor may mask the model number, and hide
+/// Families whose model numbers hypervisors invent: 6 and 15 are those of QEMU's own models (`qemu64`,
+/// `kvm64`, `qemu32`).
+const MASKED_FAMILIES: [u32; 2] = [6, 15];
+
+/// The x86 design that the evidence supports best. A hypervisor may mask the model number, and hide
 /// features, but it cannot make a core run instructions that it does not have: features beyond the
-/// model's design refute the model number; features below it do not.
-pub(super) fn guess(cpu: &Cpu, caches: &Caches) -> Microarchitecture {
-    if cpu.arch == Arch::Aarch64 {
-        return arm_guess(cpu);
-    }
+/// model's design refute the model number; features below it do not. Features alone name a design
+/// only in a virtual machine: without one, a number that no table has is a design that no table has.
+pub(super) fn x86_guess(cpu: &Cpu, caches: &Caches, is_guest: bool) -> Microarchitecture {
     let sizes = sizes(cpu, caches);
-    let (by_model, platform) = by_model(cpu);
-    let (by_features, mut evidence) = by_features(cpu, sizes);
-    if let (Some(core), Some(family), Some(model)) = (by_model, cpu.family, cpu.model) {
-        evidence.insert(0, format!("family {family} model {model} is {}", core.name()));
+    // No virtual machine runs on a real processor of family 15.
+    let row = table::model_of(cpu).filter(|_| !(is_guest && cpu.family == Some(15)));
+    let (by_model, platform) = row.map_or((None, None), |row| (Some(row.core), row.platform));
+    let may_be_masked = is_guest && cpu.family.is_none_or(|one| MASKED_FAMILIES.contains(&one));
+    let (by_features, mut evidence) = match by_model.is_some() || may_be_masked {
+        true => by_features(cpu, sizes),
+        false => (Core::Unknown, Vec::new()),
+    };
+    if let (Some(family), Some(model)) = (cpu.family, cpu.model) {
+        let is = by_model.map_or("in no table of designs", Core::name);
+        evidence.insert(0, format!("family {family} model {model} is {is}"));
     }
     let mut doubts = Vec::new();
     let mut core = by_model.unwrap_or(by_features);
@@ -79,8 +88,8 @@ pub(super) fn guess(cpu: &Cpu, caches: &Caches) -> Microarchitecture {
     Microarchitecture { core, platform, by_model, evidence, contradiction }
 }
 
-fn arm_guess(cpu: &Cpu) -> Microarchitecture {
-    // The strongest core: of the kind that sorts first.
+/// The strongest Arm core: of the kind that sorts first.
+pub(super) fn arm_guess(cpu: &Cpu) -> Microarchitecture {
     let strongest = cpu.cpus.iter().filter(|one| one.midr.is_some()).min_by_key(|one| one.kind);
     let Some(midr) = strongest.and_then(|one| one.midr).or(cpu.midr) else {
         return Microarchitecture::unknown();
@@ -96,10 +105,11 @@ fn arm_guess(cpu: &Cpu) -> Microarchitecture {
 }
 
 /// Whether features prove a later design than the model number names. Designs of one line are
-/// declared in order of age. No small core has 512-bit vectors.
+/// declared in order of age. No small core has 512-bit vectors, and Xeon Phi has the first ones.
 fn exceeds(cpu: &Cpu, by_features: Core, by_model: Core) -> bool {
-    let small = Core::Silvermont..=Core::Skymont;
+    let small = Core::Bonnell..=Core::ArcticWolf;
     match (small.contains(&by_features), small.contains(&by_model)) {
+        _ if (Core::KnightsLanding..=Core::KnightsMill).contains(&by_model) => cpu.has("avx512bw"),
         (false, true) => cpu.has("avx512f"),
         (true, false) => false,
         _ => by_features > by_model,
@@ -107,7 +117,10 @@ fn exceeds(cpu: &Cpu, by_features: Core, by_model: Core) -> bool {
 }
 
 fn sizes(cpu: &Cpu, caches: &Caches) -> Sizes {
-    let first = cpu.cpus.iter().find(|one| one.online).map(|one| one.id);
+    // The big core of a hybrid machine has the larger first cache.
+    let bytes = |id: &usize| caches.data(1, *id).map(|cache| cache.size_bytes);
+    let online = cpu.cpus.iter().filter(|one| one.online).map(|one| one.id).rev();
+    let first = online.max_by_key(bytes);
     let size = |level: u32, kind: CacheKind| {
         let of_first = caches.levels.iter().find(|cache| {
             let here =
@@ -135,7 +148,9 @@ fn by_features(cpu: &Cpu, sizes: Sizes) -> (Core, Vec<String>) {
 }
 
 /// Features and the designs that brought them, latest first: with and without 512-bit vectors.
-const LADDER_512: [(&str, Core); 5] = [
+const LADDER_512: [(&str, Core); 7] = [
+    ("avx512_4vnniw", Core::KnightsMill),
+    ("avx512er", Core::KnightsLanding),
     ("avx512_fp16", Core::GoldenCove),
     ("avx512_vp2intersect", Core::WillowCove),
     ("avx512_bitalg", Core::SunnyCove),
@@ -208,87 +223,6 @@ fn platform_by_features(core: Core, cpu: &Cpu) -> Option<&'static str> {
     }
 }
 
-/// Design and product family by family and model number (Linux
-/// `arch/x86/include/asm/intel-family.h` and AMD's processor programming references).
-fn by_model(cpu: &Cpu) -> (Option<Core>, Option<&'static str>) {
-    let (Some(family), Some(model)) = (cpu.family, cpu.model) else { return (None, None) };
-    match cpu.vendor.as_deref() {
-        Some("GenuineIntel") if family == 6 => intel_model(model, cpu.stepping),
-        Some("AuthenticAMD") => amd_model(family, model),
-        Some("HygonGenuine") if family == 0x18 => (Some(Core::Zen), Some("Dhyana")),
-        _ => (None, None),
-    }
-}
-
-fn intel_model(model: u32, stepping: Option<u32>) -> (Option<Core>, Option<&'static str>) {
-    let (core, platform) = match model {
-        0x0f | 0x16 | 0x17 | 0x1d => (Core::Core2, ""),
-        0x1a | 0x1e | 0x1f | 0x2e => (Core::Nehalem, ""),
-        0x25 | 0x2c | 0x2f => (Core::Westmere, ""),
-        0x2a => (Core::SandyBridge, ""),
-        0x2d => (Core::SandyBridge, "Sandy Bridge-EP"),
-        0x3a => (Core::IvyBridge, ""),
-        0x3e => (Core::IvyBridge, "Ivy Bridge-EP"),
-        0x3c | 0x45 | 0x46 => (Core::Haswell, ""),
-        0x3f => (Core::Haswell, "Haswell-EP"),
-        0x3d | 0x47 => (Core::Broadwell, ""),
-        0x4f | 0x56 => (Core::Broadwell, "Broadwell-EP"),
-        0x4e | 0x5e => (Core::SkylakeClient, "Skylake"),
-        0x8e | 0x9e => (Core::SkylakeClient, "Kaby Lake or Coffee Lake"),
-        0xa5 | 0xa6 => (Core::SkylakeClient, "Comet Lake"),
-        0x55 => match stepping {
-            Some(0..=4) => (Core::SkylakeServer, "Skylake-SP"),
-            Some(5..=7) => (Core::SkylakeServer, "Cascade Lake"),
-            Some(10 | 11) => (Core::SkylakeServer, "Cooper Lake"),
-            _ => (Core::SkylakeServer, ""),
-        },
-        0x66 => (Core::PalmCove, "Cannon Lake"),
-        0x7d | 0x7e => (Core::SunnyCove, "Ice Lake"),
-        0x6a | 0x6c => (Core::SunnyCove, "Ice Lake-SP"),
-        0x8c | 0x8d => (Core::WillowCove, "Tiger Lake"),
-        0xa7 => (Core::CypressCove, "Rocket Lake"),
-        0x97 | 0x9a => (Core::GoldenCove, "Alder Lake"),
-        0x8f => (Core::GoldenCove, "Sapphire Rapids"),
-        0xb7 | 0xba | 0xbf => (Core::RaptorCove, "Raptor Lake"),
-        0xcf => (Core::RaptorCove, "Emerald Rapids"),
-        0xaa | 0xac => (Core::RedwoodCove, "Meteor Lake"),
-        0xad | 0xae => (Core::RedwoodCove, "Granite Rapids"),
-        0xb5 => (Core::RedwoodCove, "Arrow Lake-U"),
-        0xc5 | 0xc6 => (Core::LionCove, "Arrow Lake"),
-        0xbd => (Core::LionCove, "Lunar Lake"),
-        0x37 | 0x4a | 0x4c | 0x4d | 0x5a | 0x5d => (Core::Silvermont, ""),
-        0x5c | 0x5f | 0x7a => (Core::Goldmont, ""),
-        0x86 | 0x96 | 0x9c => (Core::Tremont, ""),
-        0xbe => (Core::Gracemont, "Alder Lake-N"),
-        0xaf => (Core::Crestmont, "Sierra Forest"),
-        0xb6 => (Core::Crestmont, "Grand Ridge"),
-        _ => return (None, None),
-    };
-    (Some(core), (!platform.is_empty()).then_some(platform))
-}
-
-fn amd_model(family: u32, model: u32) -> (Option<Core>, Option<&'static str>) {
-    let (core, platform) = match (family, model) {
-        (0x15, _) => (Core::Bulldozer, ""),
-        (0x17, 0x01) => (Core::Zen, "Naples or Summit Ridge"),
-        (0x17, 0x00..=0x2f) => (Core::Zen, ""),
-        (0x17, 0x31) => (Core::Zen2, "Rome"),
-        (0x17, 0x71) => (Core::Zen2, "Matisse"),
-        (0x17, _) => (Core::Zen2, ""),
-        (0x19, 0x00 | 0x01) => (Core::Zen3, "Milan"),
-        (0x19, 0x21) => (Core::Zen3, "Vermeer"),
-        (0x19, 0x10..=0x1f) => (Core::Zen4, "Genoa"),
-        (0x19, 0x60..=0x6f) => (Core::Zen4, "Raphael"),
-        (0x19, 0x70..=0x7f) => (Core::Zen4, "Phoenix"),
-        (0x19, 0xa0..=0xaf) => (Core::Zen4, "Bergamo"),
-        (0x19, 0x20..=0x5f | 0x00..=0x0f) => (Core::Zen3, ""),
-        (0x1a, 0x00..=0x1f) => (Core::Zen5, "Turin"),
-        (0x1a, _) => (Core::Zen5, ""),
-        _ => return (None, None),
-    };
-    (Some(core), (!platform.is_empty()).then_some(platform))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,12 +272,13 @@ mod tests {
     #[test]
     fn features_decide_where_the_model_is_not_known() {
         let intel = |flags: &str, l1i, l2| guessed(6, 0xfe, "GenuineIntel", flags, l1i, l2).core;
-        let vnni = "avx avx2 rdseed clflushopt avx_vnni";
+        let vnni = "avx avx2 rdseed clflushopt avx_vnni hypervisor";
         assert_eq!(intel(vnni, 64, 2048), Core::RedwoodCove);
         assert_eq!(intel(vnni, 32, 2048), Core::RaptorCove);
-        assert_eq!(intel("avx avx2", 32, 256), Core::Haswell);
-        assert_eq!(intel("", 32, 256), Core::Unknown);
-        let amd = guessed(0x1b, 1, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);
+        assert_eq!(intel("avx avx2 hypervisor", 32, 256), Core::Haswell);
+        assert_eq!(intel("hypervisor", 32, 256), Core::Unknown);
+        let qemu64 = "sha_ni vaes avx512f hypervisor";
+        let amd = guessed(0xf, 107, "AuthenticAMD", qemu64, 32, 1024);
         assert_eq!((amd.core, amd.by_model), (Core::Zen4, None));
         let masked = guessed(0x17, 0x31, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);
         assert_eq!(masked.core, Core::Zen4);

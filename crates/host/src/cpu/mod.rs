@@ -4,7 +4,11 @@ mod arm;
 mod core;
 mod frequency;
 mod guess;
+mod kinds;
+#[cfg(test)]
+mod machines;
 mod model;
+mod table;
 mod topology;
 
 use record::order::Gather;
@@ -13,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::core::Core;
 pub use self::guess::Microarchitecture;
 use super::cache::Caches;
+use super::plausible::Doubts;
 use super::{Outside, Root};
 
 /// Instruction set architecture.
@@ -34,6 +39,9 @@ pub const NO_IDLE_DRIVER: &str = "none";
 pub struct Cpu {
     /// Architecture.
     pub arch: Arch,
+    /// Another architecture, which plumb neither measures nor predicts; `arch` says nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_arch: Option<String>,
     /// `GenuineIntel`, `AuthenticAMD`, or the implementer's name on Arm (`Arm`, `Ampere`).
     pub vendor: Option<String>,
     /// x86 family, displayed form (base + extended).
@@ -55,7 +63,8 @@ pub struct Cpu {
     pub midr: Option<u64>,
     /// Which core this is, and how sure that is.
     pub microarchitecture: Microarchitecture,
-    /// One element per kind of core; exactly one on a machine that is not hybrid.
+    /// One element per design and strength of core, strongest first; exactly one on a machine
+    /// that is not hybrid.
     pub classes: Vec<CpuClass>,
     /// Every CPU that is present, in ascending order of number; offline ones included.
     pub cpus: Vec<LogicalCpu>,
@@ -81,7 +90,7 @@ pub struct Cpu {
 }
 
 /// One CPU as the scheduler counts them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogicalCpu {
     /// The kernel's number.
     pub id: usize,
@@ -114,14 +123,15 @@ pub struct LogicalCpu {
 }
 
 /// Kind of core on a hybrid machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreKind {
     /// All cores of this machine are alike.
+    #[default]
     Uniform,
     /// Big core.
     Performance,
-    /// Neither the biggest nor the smallest (three-cluster Arm designs).
+    /// Neither the biggest nor the smallest (Arm chips of three or four designs).
     Middle,
     /// Small core.
     Efficiency,
@@ -216,11 +226,11 @@ pub enum Distance {
 }
 
 /// Everything but the caches; [`Cpu::settle`] adds that.
-pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
-    let info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
+pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Cpu {
+    let mut info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
     let arch = arch(outside, &info);
-    let mut cpus = topology::cpus(root, outside, &info);
-    frequency::fill(root, &info, &mut cpus);
+    let mut cpus = topology::cpus(root, outside, &mut info);
+    frequency::fill(root, &info, &mut cpus, doubts);
     if arch == Arch::Aarch64 {
         arm::fill_midr(root, &info, &mut cpus);
     }
@@ -231,8 +241,10 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
     let has = |name: &str| flags.iter().any(|flag| flag == name);
     let known = |name: &str| (!flags.is_empty()).then(|| has(name));
     let arm_only = |value: bool| (arch == Arch::Aarch64).then_some(value);
+    let is_other = |name: &String| !["x86_64", "aarch64"].contains(&name.as_str());
     Cpu {
         arch,
+        other_arch: outside.arch.clone().filter(is_other),
         vendor: info.first("vendor_id").or_else(|| Some(arm::vendor(midr?).to_string())),
         family: info.first_number("cpu family").or(signature.map(|s| s.family)),
         model: info.first_number("model").or(signature.map(|s| s.model)),
@@ -250,14 +262,16 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         microarchitecture: Microarchitecture::unknown(),
         classes: Vec::new(),
         turbo: frequency::turbo(root),
-        cpuid_frequency: frequency::cpuid(outside),
-        counter_hz: outside.counter_hz.filter(|&hz| hz > 0 && arch == Arch::Aarch64),
+        cpuid_frequency: frequency::cpuid(outside, doubts),
+        counter_hz: outside.counter_hz.filter(|_| arch == Arch::Aarch64).and_then(|hz| {
+            doubts.number("counter.hz", ("CNTFRQ_EL0", "the counter"), &hz.to_string(), 1.0)
+        }),
         constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
         smt_active: topology::smt_active(root, &cpus),
         idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
-        idle_states: frequency::idle_states(root, &cpus),
+        idle_states: frequency::idle_states(root, &cpus, doubts),
         flags,
         cpus,
     }
@@ -280,15 +294,35 @@ impl Cpu {
         class.map_or(self.microarchitecture.core, |class| class.core)
     }
 
-    /// Adds the facts about caches: last-level groups, the core design, classes of CPUs.
-    pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
+    /// Adds the facts about caches: sockets, last-level groups, the core design, classes of CPUs.
+    pub(super) fn settle(
+        &mut self,
+        root: &Root,
+        outside: &Outside,
+        caches: &mut Caches,
+        is_guest: bool,
+        doubts: &mut Doubts,
+    ) {
+        topology::join_packages(self, caches, is_guest, doubts);
         topology::fill_llc(&mut self.cpus, caches);
-        let kinds = topology::kinds(root, self);
-        for cpu in &mut self.cpus {
-            cpu.kind = kinds.get(&cpu.id).copied().unwrap_or(CoreKind::Uniform);
+        match self.arch {
+            Arch::X86_64 => {
+                let is_guest = is_guest || self.has("hypervisor");
+                self.microarchitecture = guess::x86_guess(self, caches, is_guest);
+                kinds::fill(root, outside, self, caches);
+            }
+            Arch::Aarch64 => {
+                kinds::fill(root, outside, self, caches);
+                self.microarchitecture = guess::arm_guess(self);
+            }
         }
-        self.microarchitecture = guess::guess(self, caches);
-        self.classes = topology::classes(self);
+        // The headline is of the strongest cores: those that are measured by default.
+        if let Some(strongest) = self.classes.first().map(|class| class.core) {
+            self.microarchitecture.core = strongest;
+            if self.arch == Arch::Aarch64 && strongest != Core::Unknown {
+                self.model_name = Some(strongest.name().to_string());
+            }
+        }
     }
 
     /// One CPU by number.

@@ -1,6 +1,6 @@
 //! Model, features and names: `/proc/cpuinfo` and CPUID.
 
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 use std::collections::BTreeMap;
 
 use super::Outside;
@@ -46,6 +46,20 @@ impl CpuInfo {
     /// A field of one processor.
     pub(super) fn of(&self, id: usize, name: &str) -> Option<&str> {
         self.processors.get(&id)?.get(name).map(String::as_str)
+    }
+
+    /// Gives the processors the kernel's numbers where they have others: LXCFS counts those of a
+    /// container from 0. Each is the CPU in its place among those that may be used; where there are
+    /// more or fewer of these, all are as the first.
+    pub(super) fn renumber(&mut self, usable: Vec<usize>) {
+        if usable.iter().all(|id| self.processors.contains_key(id)) {
+            return;
+        }
+        let mut shown: Vec<_> = std::mem::take(&mut self.processors).into_values().collect();
+        if shown.len() != usable.len() {
+            shown = shown.into_iter().take(1).cycle().take(usable.len()).collect();
+        }
+        self.processors = usable.into_iter().zip(shown).gather();
     }
 
     /// A field of the first processor that has it, not empty and not `unknown`.

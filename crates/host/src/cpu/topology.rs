@@ -4,35 +4,63 @@ use record::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::cache::{CacheKind, Caches};
+use super::super::plausible::Doubts;
 use super::model::CpuInfo;
-use super::{Arch, CoreKind, Cpu, CpuClass, Frequency, LogicalCpu, Outside, Root, arm};
+use super::{Arch, Cpu, LogicalCpu, Outside, Root};
 
 const DIR: &str = "sys/devices/system/cpu";
 
 /// Every present CPU, ascending.
-pub(super) fn cpus(root: &Root, outside: &Outside, info: &CpuInfo) -> Vec<LogicalCpu> {
-    let listed = |name: &str| root.cpus(&format!("{DIR}/{name}")).filter(|list| !list.is_empty());
-    let online = listed("online").unwrap_or_else(|| info.ids());
-    let online = if online.is_empty() { outside.allowed.clone() } else { online };
-    let mut present = listed("present").unwrap_or_else(|| root.numbered(DIR, "cpu"));
+pub(super) fn cpus(root: &Root, outside: &Outside, info: &mut CpuInfo) -> Vec<LogicalCpu> {
+    let online = online(root, outside, info);
+    let mut present = listed(root, "present").unwrap_or_else(|| root.numbered(DIR, "cpu"));
     present.extend(&online);
     present.sort_unstable();
     present.dedup();
     let nodes = nodes(root);
-    let is_in = |list: &[usize], id: usize| list.binary_search(&id).is_ok();
+    // An unknown affinity mask forbids nothing.
+    let allowed = |id: usize| outside.allowed.is_empty() || is_in(&outside.allowed, id);
+    info.renumber(online.iter().copied().filter(|id| allowed(*id)).collect());
     present
         .into_iter()
-        .map(|id| LogicalCpu {
-            online: is_in(&online, id),
-            // An unknown affinity mask forbids nothing.
-            allowed: outside.allowed.is_empty() || is_in(&outside.allowed, id),
-            node: nodes.get(&id).copied(),
-            ..one(root, info, id)
+        // The kernel forgets where a CPU is that it takes off line; what a file still has is no
+        // socket or core of this machine.
+        .map(|id| match is_in(&online, id) {
+            true => LogicalCpu { allowed: allowed(id), ..one(root, info, &nodes, id) },
+            false => LogicalCpu { id, allowed: allowed(id), ..LogicalCpu::default() },
         })
         .collect()
 }
 
-fn one(root: &Root, info: &CpuInfo, id: usize) -> LogicalCpu {
+fn is_in(list: &[usize], id: usize) -> bool {
+    list.binary_search(&id).is_ok()
+}
+
+fn listed(root: &Root, name: &str) -> Option<Vec<usize>> {
+    root.cpus(&format!("{DIR}/{name}")).filter(|list| !list.is_empty())
+}
+
+/// CPUs that run, ascending. The affinity mask is the kernel's answer and beats the list in a file:
+/// LXCFS binds its own over `online`, with other numbers, so a list without an allowed CPU counts
+/// for nothing. A mask of all possible CPUs restricts nothing, and `Cpus_allowed_list` then names
+/// CPUs that do not run: beyond the list, only those count that say themselves that they run. A
+/// mask of more CPUs than are possible is the width of the kernel's set.
+fn online(root: &Root, outside: &Outside, info: &CpuInfo) -> Vec<usize> {
+    let online = listed(root, "online").unwrap_or_else(|| info.ids());
+    let possible = listed(root, "possible").or_else(|| listed(root, "present"));
+    let possible = possible.unwrap_or_default();
+    let mut mask = outside.allowed.clone();
+    if mask.len() > possible.len() && mask.iter().any(|&id| is_in(&possible, id)) {
+        mask.retain(|&id| is_in(&possible, id));
+    }
+    if !possible.is_empty() && possible.iter().all(|&id| is_in(&mask, id)) {
+        let says_so = |id: usize| root.flag(&format!("{DIR}/cpu{id}/online")) == Some(true);
+        mask.retain(|&id| is_in(&online, id) || online.is_empty() || says_so(id));
+    }
+    if mask.iter().all(|&id| is_in(&online, id)) { online } else { mask }
+}
+
+fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -> LogicalCpu {
     let topology = |name: &str| {
         let number = root.number::<i64>(&format!("{DIR}/cpu{id}/topology/{name}"));
         // -1 (or its unsigned form) is the kernel's "not known".
@@ -42,21 +70,17 @@ fn one(root: &Root, info: &CpuInfo, id: usize) -> LogicalCpu {
     let siblings = |name: &str| root.cpus(&format!("{DIR}/cpu{id}/topology/{name}"));
     LogicalCpu {
         id,
-        online: false,
-        allowed: false,
+        online: true,
         core: topology("core_id").or_else(|| from_info("core id")),
         package: topology("physical_package_id").or_else(|| from_info("physical id")),
         die: topology("die_id"),
         cluster: topology("cluster_id"),
-        node: None,
+        node: nodes.get(&id).copied(),
         smt_siblings: siblings("core_cpus_list")
             .or_else(|| siblings("thread_siblings_list"))
             .unwrap_or_default(),
-        llc_group: None,
-        kind: CoreKind::Uniform,
-        capacity: root.number(&format!("{DIR}/cpu{id}/cpu_capacity")),
-        midr: None,
-        frequency: Frequency::default(),
+        capacity: root.number(&format!("{DIR}/cpu{id}/cpu_capacity")).filter(|&value| value > 0),
+        ..LogicalCpu::default()
     }
 }
 
@@ -99,73 +123,79 @@ pub(super) fn fill_llc(cpus: &mut [LogicalCpu], caches: &Caches) {
     }
 }
 
-/// Kinds of the CPUs of a hybrid machine; empty when all are alike. x86: the kernel has one PMU per
-/// kind (`/sys/devices/cpu_core`, `cpu_atom`). Arm: design and capacity.
-pub(super) fn kinds(root: &Root, cpu: &Cpu) -> BTreeMap<usize, CoreKind> {
-    match cpu.arch {
-        Arch::X86_64 => intel_kinds(root),
-        Arch::Aarch64 => arm_kinds(&cpu.cpus),
-    }
-}
+/// CPUs of the largest cluster of Arm cores: a DynamIQ Shared Unit has 14.
+const CLUSTER_CPUS_MAX: usize = 14;
 
-fn intel_kinds(root: &Root) -> BTreeMap<usize, CoreKind> {
-    let list = |paths: [&str; 2]| paths.iter().find_map(|path| root.cpus(path)).unwrap_or_default();
-    let big =
-        list(["sys/devices/cpu_core/cpus", "sys/devices/system/cpu/types/intel_core_0/cpulist"]);
-    let mut small =
-        list(["sys/devices/cpu_atom/cpus", "sys/devices/system/cpu/types/intel_atom_0/cpulist"]);
-    small.extend(root.cpus("sys/devices/cpu_lowpower/cpus").unwrap_or_default());
-    if big.is_empty() || small.is_empty() {
-        return BTreeMap::new();
+/// Joins packages that are no sockets, and says so. Three kinds are known. No cache serves two
+/// sockets. Kernels of Arm boards without ACPI's table (PPTT) number clusters as packages; sockets
+/// have memory nodes of their own. A hypervisor may show each CPU as a socket, with the memory of
+/// one; the last-level caches that it shows for them are no better.
+pub(super) fn join_packages(
+    cpu: &mut Cpu,
+    caches: &mut Caches,
+    is_guest: bool,
+    doubts: &mut Doubts,
+) {
+    let mut members: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    let mut nodes: BTreeMap<Option<usize>, BTreeSet<i64>> = BTreeMap::new();
+    for one in cpu.cpus.iter() {
+        let Some(package) = one.package else { continue };
+        members.entry(package).or_default().push(one.id);
+        nodes.entry(one.node).or_default().insert(package);
     }
-    let big = big.into_iter().map(|id| (id, CoreKind::Performance));
-    big.chain(small.into_iter().map(|id| (id, CoreKind::Efficiency))).gather()
-}
-
-/// Groups by capacity, which the kernel scales to 1024; without capacities by maximum frequency.
-fn arm_kinds(cpus: &[LogicalCpu]) -> BTreeMap<usize, CoreKind> {
-    // Frequencies alone do not make a machine hybrid: servers have favoured cores.
-    let designs: BTreeSet<u64> = cpus.iter().filter_map(|cpu| cpu.midr).gather();
-    let strength = |cpu: &LogicalCpu| match cpu.capacity {
-        Some(capacity) => Some(u64::from(capacity)),
-        None => cpu.frequency.max_hz.filter(|_| designs.len() > 1),
+    let are_small = |packages: &BTreeSet<i64>| {
+        packages.iter().all(|package| members[package].len() <= CLUSTER_CPUS_MAX)
     };
-    let known: Vec<(usize, u64)> =
-        cpus.iter().filter_map(|cpu| Some((cpu.id, strength(cpu)?))).collect();
-    let (least, most) = (known.iter().map(|k| k.1).min(), known.iter().map(|k| k.1).max());
-    if least == most {
-        return BTreeMap::new();
+    let are_clusters = |packages: &BTreeSet<i64>| cpu.arch == Arch::Aarch64 && are_small(packages);
+    let mut joined: Vec<BTreeSet<i64>> =
+        nodes.into_values().filter(|packages| is_guest || are_clusters(packages)).collect();
+    let groups = caches.levels.iter().flat_map(|cache| &cache.shared_by);
+    joined.extend(groups.map(|group| {
+        group.iter().filter_map(|id| cpu.cpu(*id)?.package).gather::<BTreeSet<i64>>()
+    }));
+    let mut first: BTreeMap<i64, i64> = members.keys().map(|&key| (key, key)).gather();
+    for packages in &joined {
+        let Some(lowest) = packages.iter().map(|package| first[package]).min() else { continue };
+        let old: BTreeSet<i64> = packages.iter().map(|package| first[package]).gather();
+        first.values_mut().filter(|value| old.contains(value)).for_each(|value| *value = lowest);
     }
-    let kind = |value: u64| match value {
-        value if Some(value) == most => CoreKind::Performance,
-        value if Some(value) == least => CoreKind::Efficiency,
-        _ => CoreKind::Middle,
-    };
-    known.into_iter().map(|(id, value)| (id, kind(value))).gather()
+    let sockets: BTreeSet<i64> = first.values().copied().gather();
+    if sockets.len() == members.len() {
+        return;
+    }
+    if is_guest {
+        join_caches(caches, &members, &first);
+    }
+    for one in &mut cpu.cpus {
+        let Some(package) = one.package else { continue };
+        one.cluster = one.cluster.or(Some(package).filter(|_| !is_guest));
+        one.package = Some(first[&package]);
+    }
+    let (shown, whom) = (members.len(), if is_guest { "hypervisor" } else { "kernel" });
+    doubts.0.push(format!(
+        "sockets of the {whom}: it shows {shown}; caches and memory nodes show {}, which distances \
+         and bandwidths follow",
+        sockets.len()
+    ));
 }
 
-/// Online CPUs that are alike, performance cores first.
-pub(super) fn classes(cpu: &Cpu) -> Vec<CpuClass> {
-    let online: Vec<&LogicalCpu> = cpu.cpus.iter().filter(|one| one.online).collect();
-    let mut classes: Vec<CpuClass> = Vec::new();
-    for kind in [CoreKind::Performance, CoreKind::Uniform, CoreKind::Middle, CoreKind::Efficiency] {
-        let members: Vec<&LogicalCpu> =
-            online.iter().copied().filter(|one| one.kind == kind).collect();
-        if members.is_empty() {
-            continue;
+/// Last-level caches of joined packages, one for each: one for all of them.
+fn join_caches(
+    caches: &mut Caches,
+    members: &BTreeMap<i64, Vec<usize>>,
+    first: &BTreeMap<i64, i64>,
+) {
+    for cache in caches.levels.iter_mut().filter(|cache| cache.level >= 3) {
+        for group in &mut cache.shared_by {
+            let Some((package, _)) = members.iter().find(|(_, ids)| *ids == group) else {
+                continue;
+            };
+            let joined = members.iter().filter(|(other, _)| first[other] == first[package]);
+            *group = joined.flat_map(|(_, ids)| ids.iter().copied()).collect();
+            group.sort_unstable();
         }
-        let midr = members.iter().find_map(|one| one.midr);
-        let core = match (midr, kind) {
-            (Some(midr), _) => arm::part(midr),
-            (None, CoreKind::Efficiency) => cpu.microarchitecture.core.small_partner(),
-            (None, _) => cpu.microarchitecture.core,
-        };
-        classes.push(CpuClass {
-            kind,
-            core,
-            cpus: members.iter().map(|one| one.id).collect(),
-            max_hz: members.iter().filter_map(|one| one.frequency.max_hz).max(),
-        });
+        cache.shared_by.sort_unstable();
+        cache.shared_by.dedup();
+        cache.sharers = cache.shared_by.iter().map(Vec::len).max().unwrap_or(1);
     }
-    classes
 }

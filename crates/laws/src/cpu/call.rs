@@ -30,7 +30,7 @@ const SCATTERED_STORES: f64 = 1.0;
 /// vector register, of any width (Stack Overflow, answer 45108395), and Zen 5 [plumb].
 fn float_stores(core: Core) -> f64 {
     match core {
-        Core::Zen3 | Core::Zen4 | Core::Zen5 => 1.0,
+        Core::Zen3 | Core::Zen4 | Core::Zen4c | Core::Zen5 | Core::Zen5c => 1.0,
         _ => f64::INFINITY,
     }
 }

@@ -36,8 +36,10 @@ const DIE_COMPLEXES_MAX: usize = 2;
 /// instructions. On Zen 5 siblings take almost as long as two cores; no source says why.
 fn siblings_cycles(core: Core) -> Range {
     match core {
-        Core::Zen5 => range(26.0, 100.0, 125.0),
-        Core::Zen | Core::Zen3 | Core::Zen4 => range(28.0, 38.0, 48.0),
+        Core::Zen5 | Core::Zen5c => range(26.0, 100.0, 125.0),
+        Core::Zen | Core::ZenPlus | Core::Zen3 | Core::Zen4 | Core::Zen4c => {
+            range(28.0, 38.0, 48.0)
+        }
         Core::GoldenCove | Core::RaptorCove | Core::RedwoodCove => range(18.0, 23.0, 38.0),
         _ => range(18.0, 29.0, 45.0),
     }
@@ -132,10 +134,10 @@ fn ring_cycles(core: Core) -> Range {
 /// Between two cores of a complex.
 fn complex_cycles(core: Core) -> Range {
     match core {
-        Core::Zen => range(88.0, 110.0, 150.0),
+        Core::Zen | Core::ZenPlus => range(88.0, 110.0, 150.0),
         Core::Zen2 => range(70.0, 92.0, 210.0),
-        Core::Zen4 => range(80.0, 99.0, 130.0),
-        Core::Zen5 => range(95.0, 122.0, 165.0),
+        Core::Zen4 | Core::Zen4c => range(80.0, 99.0, 130.0),
+        Core::Zen5 | Core::Zen5c => range(95.0, 122.0, 165.0),
         _ => range(64.0, 88.0, 130.0),
     }
 }
@@ -156,13 +158,13 @@ fn between_complexes(site: &Site) -> [Range; 2] {
     let complexes = complexes(site);
     let is_large = is_large_of_complexes(site);
     let (socket, remote) = match core(site) {
-        Core::Zen if complexes > DIE_COMPLEXES_MAX => {
+        Core::Zen | Core::ZenPlus if complexes > DIE_COMPLEXES_MAX => {
             (range(110.0, 165.0, 230.0), range(200.0, 310.0, 450.0))
         }
         core => (
             if is_large { range(70.0, 106.0, 190.0) } else { range(62.0, 85.0, 190.0) },
             match core {
-                Core::Zen4 | Core::Zen5 => range(140.0, 200.0, 330.0),
+                Core::Zen4 | Core::Zen4c | Core::Zen5 | Core::Zen5c => range(140.0, 200.0, 330.0),
                 _ => range(140.0, 240.0, 340.0),
             },
         ),
@@ -249,9 +251,16 @@ fn fabric(site: &Site) -> Fabric {
         return if is_cluster { Fabric::ArmClusters } else { Fabric::ArmMesh };
     }
     let has_tiles = cpu.flags.iter().any(|flag| flag == "amx_tile");
-    match core(site) {
-        Core::Zen | Core::Zen2 | Core::Zen3 | Core::Zen4 | Core::Zen5 => Fabric::Complexes,
-        Core::Unknown | Core::Core2 | Core::Bulldozer => Fabric::Any,
+    let core = core(site);
+    let is_among = |first: Core, last: Core| (first..=last).contains(&core);
+    match core {
+        _ if is_among(Core::Zen, Core::Zen5c) => Fabric::Complexes,
+        // Of other makers, of Intel's before Nehalem and of those that the tables lack nothing is known.
+        _ if !is_among(Core::Nehalem, Core::LionCove)
+            && !is_among(Core::Silvermont, Core::Skymont) =>
+        {
+            Fabric::Any
+        }
         _ if has_tiles => Fabric::Tiles,
         Core::SkylakeServer => Fabric::Mesh,
         Core::SunnyCove if is_large(site) => Fabric::Mesh,

@@ -294,7 +294,8 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
     let composed =
         !arithmetic.is_floating() && arithmetic.op == Op::Mul && arithmetic.width != Width::Scalar;
     let low = match (halved, composed) {
-        (true, _) => 0.47,
+        (true, true) => 0.41,
+        (true, false) => 0.47,
         (_, true) => 0.87,
         _ => 0.95,
     };
@@ -358,7 +359,7 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
 /// clients (T. Downs, *Ice Lake AVX-512 Downclocking*, 2020; published runs of Cannon Lake).
 fn holds_its_clock(core: Core) -> bool {
     use Core::*;
-    matches!(core, Zen4 | Zen5 | PalmCove | WillowCove | CypressCove)
+    matches!(core, Zen4 | Zen4c | Zen5 | Zen5c | PalmCove | WillowCove | CypressCove)
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.

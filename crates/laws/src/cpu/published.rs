@@ -102,7 +102,8 @@ fn figure(text: &'static str, by: &'static str) -> Option<Figure> {
     Some(Figure(low.parse().ok()?, high.parse().ok()?, letters))
 }
 
-/// The column of a design: its own, or that of one with the same execution units.
+/// The column of a design: its own, or that of one with the same execution units. LLVM's model behind
+/// Bulldozer's column is of Piledriver (bdver2).
 fn design(core: Core) -> Option<&'static str> {
     Some(match core {
         Core::SandyBridge | Core::IvyBridge => "IvyBridge",
@@ -115,13 +116,13 @@ fn design(core: Core) -> Option<&'static str> {
         Core::LionCove => "LionCove",
         Core::Gracemont | Core::Crestmont => "Gracemont",
         Core::Skymont => "Skymont",
-        Core::Silvermont => "Silvermont",
-        Core::Bulldozer => "Bulldozer",
-        Core::Zen => "Zen",
+        Core::Silvermont | Core::Airmont => "Silvermont",
+        Core::Bulldozer | Core::Piledriver => "Bulldozer",
+        Core::Zen | Core::ZenPlus => "Zen",
         Core::Zen2 => "Zen2",
         Core::Zen3 => "Zen3",
-        Core::Zen4 => "Zen4",
-        Core::Zen5 => "Zen5",
+        Core::Zen4 | Core::Zen4c => "Zen4",
+        Core::Zen5 | Core::Zen5c => "Zen5",
         Core::CortexA53 | Core::CortexA55 => "CortexA53",
         Core::CortexA57 | Core::CortexA72 => "CortexA57",
         Core::CortexA76 | Core::NeoverseN1 => "NeoverseN1",

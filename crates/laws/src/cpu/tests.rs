@@ -129,6 +129,21 @@ fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
         (frequency.base_hz, frequency.max_hz) = (None, Some(2_450_000_000));
     });
     assert!(table > 2.6e9, "{table}");
+    // A firmware without a nominal clock; the kernel's maximum has the boost: no state is 3529052 kHz.
+    let computed = likely(|site| {
+        let frequency = &mut site.host.cpu.cpus[0].frequency;
+        (frequency.base_hz, frequency.max_hz) = (None, Some(3_529_052_000));
+        frequency.ceiling_hz = frequency.max_hz;
+    });
+    assert_eq!(computed, 0.99 * 3.529052e9);
+    // A maximum that is not believed leaves the base clock, and what the boost may add.
+    let base = likely(|site| {
+        let frequency = &mut site.host.cpu.cpus[0].frequency;
+        (frequency.max_hz, frequency.ceiling_hz) = (None, None);
+        site.host.cpu.classes[0].max_hz = None;
+        site.host.cpu.microarchitecture.platform = None;
+    });
+    assert_eq!(base, 1.35 * 2.45e9);
 }
 
 /// A description may have no driver: a table of few states ends at the base clock, which a slowest

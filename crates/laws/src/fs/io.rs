@@ -106,7 +106,7 @@ fn law(facts: Facts, request: Request, metric: &str) -> Option<Law> {
 /// What a plan states for one operation, in ns: more than most devices of the kind take.
 pub fn stated_ns(site: &Site, request: Request) -> f64 {
     let work = request.work;
-    if work.is_in_memory() {
+    if request.is_in_memory() {
         return 5e3 + work.bytes();
     }
     let (class, _) = device::device(request.disk(site), site);
@@ -167,7 +167,7 @@ impl<'law> Basis<'law> {
         if let Some(most) = given(most) {
             writing.most = around(most, 0.3);
         }
-        let is_long = work.is_read() && work.bytes() > BLOCK_BYTES && !work.is_in_memory();
+        let is_long = work.is_read() && work.bytes() > BLOCK_BYTES && !request.is_in_memory();
         let streamed = measured_stream(facts).filter(|_| is_long);
         let rate = match (streamed, work.op, given("disk.write")) {
             // Blocks at random get less of a device than a stream, and many at a time may get more.
@@ -182,16 +182,16 @@ impl<'law> Basis<'law> {
             (Some(ns), Mode::Cached) if work.bytes() == BLOCK_BYTES => {
                 Law::measured(ns, 0.5, format!("{ns:.0} ns for such a block (measured by fs.read)"))
             }
-            _ if work.is_in_memory() => in_memory.clone(),
+            _ if request.is_in_memory() => in_memory.clone(),
             _ => single(facts, request, &reading, &writing, rate, &in_memory),
         };
-        if let Some(counted) = flushed.filter(|_| !work.is_read() && !work.is_in_memory()) {
+        if let Some(counted) = flushed.filter(|_| !work.is_read() && !request.is_in_memory()) {
             single = single.and(counted.because);
         }
         // What answered fs.read answers here too.
         let is_answered = measured.is_some() || streamed.is_some();
         let is_here = matches!(request.ground, "device" | "memory") || is_answered;
-        let single = single.when(!is_here && !work.is_in_memory(), |single| {
+        let single = single.when(!is_here && !request.is_in_memory(), |single| {
             single.widened(3.0, 4.0, "the answer may not come from a device of this machine")
         });
         Basis {
@@ -210,7 +210,7 @@ impl<'law> Basis<'law> {
     fn is_known(&self, metric: &str) -> bool {
         let work = self.request.work;
         let entry = |known| measured_read(known, "clock_gettime_syscall").is_some();
-        match work.is_in_memory() {
+        match self.request.is_in_memory() {
             true => self.is_measured || self.facts.known.is_some_and(entry),
             false if metric == "cpu" => measured_cpu(self.facts, work).is_some(),
             false => self.is_measured || self.is_rate_measured,
@@ -235,7 +235,7 @@ impl<'law> Basis<'law> {
         let work = self.request.work;
         let law = self.single.clone().inverse(1e9);
         let alone = law.range;
-        if work.is_in_memory() {
+        if self.request.is_in_memory() {
             let many = self.cpus().min(work.threads as f64);
             let how = format!("{many:.0} at a time, which may contend");
             return law.ends(0.3, 0.85 * many, 1.1 * many).and(how);
@@ -299,7 +299,7 @@ impl<'law> Basis<'law> {
         if count <= 1.0 {
             return self.median(law);
         }
-        if work.is_in_memory() {
+        if self.request.is_in_memory() {
             return law.ends(1.0, 1.0, 3.0 * work.threads as f64).and("contention with the others");
         }
         let rate = self.free_rate();
@@ -332,7 +332,7 @@ impl<'law> Basis<'law> {
     fn cpu(&self) -> Law {
         let (facts, work) = (self.facts, self.request.work);
         let (law, memory) = (self.in_memory.clone(), self.in_memory.range);
-        if work.is_in_memory() {
+        if self.request.is_in_memory() {
             let high = if work.threads > 1 { 3.0 } else { 1.6 };
             return law.ends(0.8, 1.0, high).and("the thread never sleeps");
         }

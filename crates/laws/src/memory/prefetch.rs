@@ -15,7 +15,7 @@ pub(super) fn exposed(
     in_private: bool,
     line: f64,
 ) -> Range {
-    let is_zen = matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen5);
+    let is_zen = matches!(core, Core::Zen3 | Core::Zen4 | Core::Zen4c | Core::Zen5 | Core::Zen5c);
     let is_golden = matches!(core, Core::GoldenCove | Core::RaptorCove);
     let is_small =
         matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA57 | Core::CortexA72);

@@ -392,7 +392,7 @@ pub fn lost(site: &Site, processes: u64) -> Law {
     let Range { low, likely, high } = switch.range;
     let own = range(
         0.5 * low / slice.high,
-        likely / slice.likely + inside.range.likely,
+        (likely / slice.likely + inside.range.likely).min(1.0),
         (high / slice.low + inside.range.high).min(1.0),
     );
     let law = switch.and("once per slice").with(&inside).at(own);

@@ -197,8 +197,7 @@ impl Guards {
 fn ipc(core: Core) -> f64 {
     use Core::*;
     match core {
-        Unknown => 1.5,
-        Core2 => 0.8,
+        Core2 | Penryn => 0.8,
         Nehalem | Westmere => 0.95,
         SandyBridge => 1.1,
         IvyBridge => 1.15,
@@ -208,21 +207,23 @@ fn ipc(core: Core) -> f64 {
         SunnyCove | WillowCove | CypressCove => 1.65,
         GoldenCove | RaptorCove | RedwoodCove => 1.95,
         LionCove => 2.2,
-        Silvermont | CortexA53 | CortexA55 | CortexA510 => 0.6,
-        Goldmont | CortexA57 | CortexA72 | CortexA73 | CortexA75 => 0.9,
-        Bulldozer => 0.75,
+        Silvermont | Airmont | CortexA53 | CortexA55 | CortexA510 => 0.6,
+        Goldmont | GoldmontPlus | CortexA57 | CortexA72 | CortexA73 | CortexA75 => 0.9,
+        Bulldozer | Piledriver | Steamroller | Excavator => 0.75,
         Tremont | ThunderX2 | Tsv110 | A64fx => 1.1,
         Gracemont | Crestmont => 1.4,
         Skymont => 1.9,
-        Zen => 1.3,
+        Zen | ZenPlus => 1.3,
         Zen2 => 1.5,
         Zen3 => 1.78,
-        Zen4 => 2.0,
-        Zen5 => 2.33,
-        CortexA76 | CortexA77 | CortexA78 | NeoverseN1 | AmpereOne => 1.45,
+        Zen4 | Zen4c => 2.0,
+        Zen5 | Zen5c => 2.33,
+        CortexA76 | CortexA77 | CortexA78 | NeoverseN1 | AmpereOne | Ampere1A => 1.45,
         CortexA710 | CortexA715 | CortexX1 | NeoverseN2 | NeoverseN3 | NeoverseV1 => 1.75,
         CortexX2 | CortexX3 | NeoverseV2 | NeoverseV3 => 1.95,
         AppleFirestorm | AppleAvalanche => 2.4,
         AppleIcestorm | AppleBlizzard => 1.3,
+        // The middle of all: no other design is taken for one that the table lacks.
+        _ => 1.5,
     }
 }

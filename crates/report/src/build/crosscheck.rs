@@ -127,6 +127,10 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     let mut notes = differences(&rows);
     notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
+    let lack_of_row = |row: &&Compared<'_>| {
+        Some((Severity::Warning, format!("{}: {}.", row.name(), row.lack.as_ref()?)))
+    };
+    notes.extend(rows.iter().filter_map(lack_of_row));
     blocks.extend(Block::notes(notes));
     let page = commands(beside).on_page();
     blocks.into_iter().map(Block::for_all).chain([page]).collect()

@@ -14,6 +14,7 @@ mod hardware;
 pub fn section(run: &Run) -> Section {
     let facts = Facts(&run.header.host);
     let mut pairs = facts_of(&facts, &run.header.calibration);
+    pairs.extend(files(run).map(|text| ("files".to_owned(), text)));
     pairs.push(("identity".to_owned(), run.header.identity.clone()));
     let far = run.header.peers.iter();
     pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
@@ -52,6 +53,21 @@ pub fn section(run: &Run) -> Section {
     Section::new("machine", "Machine", blocks)
 }
 
+/// Where the files of the run were, as the facts of its cases say it: the file system, and the disks
+/// below with what is in between.
+fn files(run: &Run) -> Option<String> {
+    let mut all = run.predictions.iter().map(|event| &event.at);
+    let at = all.find(|at| at.contains_key("ground"))?;
+    let text = |name| at.get(name).and_then(|value| value.text());
+    let fs = text("file_system")?;
+    Some(match text("device_path").or(text("device")) {
+        // A reason why no disk is known begins with the file system.
+        Some(why) if why.starts_with(fs) => why.to_owned(),
+        Some(path) => format!("{fs} on {path}"),
+        None => fs.to_owned(),
+    })
+}
+
 /// What can be said of a machine in a line each.
 fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
     // Records from before these were read do not say either why they are absent.
@@ -60,6 +76,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         let told = text.filter(|text| !text.is_empty());
         told.or_else(|| is_older.then(|| "not recorded".to_owned()))
     };
+    let doubts = facts.list("/doubts").iter().map(hardware::text);
     let pairs = [
         ("processor", processor(facts)),
         ("processor details", details(facts)),
@@ -69,6 +86,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         ("I/O bus", or_not_recorded(hardware::bus(facts))),
         ("system", system(facts)),
         ("machine", virtualisation(facts)),
+        ("not believed", joined(&doubts.collect::<Vec<_>>())),
     ];
     pairs
         .into_iter()
@@ -103,7 +121,8 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
 pub fn in_a_line(run: &Run) -> String {
     let facts = Facts(&run.header.host);
     let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
-    let core = facts.text("/cpu/microarchitecture/name").map(|name| format!(" ({name})"));
+    let core = facts.design(run.header.cpus.first()).filter(|name| Some(name) != model.as_ref());
+    let core = core.map(|name| format!(" ({name})"));
     let cpus = facts.list("/cpu/cpus").iter().filter(|cpu| cpu["online"] == true).count();
     let hypervisor = facts.text("/kernel/virtualisation/hypervisor");
     let guest = facts.0.pointer("/kernel/virtualisation/is_guest") == Some(&Value::Bool(true));
@@ -185,6 +204,23 @@ impl Facts<'_> {
     fn list(&self, pointer: &str) -> &[Value] {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
+
+    /// The core design of a CPU, which is that of its class; of the strongest cores without one.
+    fn design(&self, cpu: Option<&usize>) -> Option<String> {
+        let number = cpu.map_or(Value::Null, |cpu| Value::from(*cpu));
+        let holds =
+            |class: &&Value| class["cpus"].as_array().is_some_and(|cpus| cpus.contains(&number));
+        let class = self.list("/cpu/classes").iter().find(holds);
+        let core = class.and_then(|class| hardware::text(&class["core"]));
+        let name = core.or_else(|| self.text("/cpu/microarchitecture/core"))?;
+        Some(if name == "unknown" { "unknown core".to_owned() } else { name })
+    }
+
+    /// The core designs of all CPUs, strongest first.
+    fn designs(&self) -> Option<String> {
+        let cores = self.list("/cpu/classes").iter().map(|class| hardware::text(&class["core"]));
+        joined(&cores.collect::<Vec<_>>()).or_else(|| self.design(None))
+    }
 }
 
 fn joined(parts: &[Option<String>]) -> Option<String> {
@@ -195,9 +231,14 @@ fn joined(parts: &[Option<String>]) -> Option<String> {
 fn processor(facts: &Facts) -> Option<String> {
     let cpus = facts.list("/cpu/cpus");
     let online = cpus.iter().filter(|cpu| cpu["online"] == true).count();
-    let packages = distinct(cpus.iter().map(|cpu| &cpu["package"])).len();
-    let count =
-        (online > 0).then(|| format!("{online} CPUs in {}", values::counted(packages, "socket")));
+    // A CPU that is off is in no socket.
+    let running = cpus.iter().filter(|cpu| cpu["online"] == true);
+    let named = running.map(|cpu| &cpu["package"]).filter(|package| !package.is_null());
+    let sockets = match distinct(named).len() {
+        0 => String::new(),
+        packages => format!(" in {}", values::counted(packages, "socket")),
+    };
+    let count = (online > 0).then(|| format!("{}{sockets}", values::counted(online, "CPU")));
     let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
     joined(&[model, count])
 }
@@ -206,7 +247,7 @@ fn details(facts: &Facts) -> Option<String> {
     let labelled = |label: &str, pointer| facts.text(pointer).map(|text| format!("{label} {text}"));
     joined(&[
         facts.text("/cpu/vendor"),
-        facts.text("/cpu/microarchitecture/name"),
+        facts.designs(),
         labelled("family", "/cpu/family"),
         labelled("model", "/cpu/model"),
         labelled("stepping", "/cpu/stepping"),

@@ -37,7 +37,8 @@ impl Families {
         let Some(value) = value.into().filter(|value| value.is_finite()) else {
             return;
         };
-        let stem = identifier(stem);
+        // The convention reserves the words for types of metrics (`promtool check metrics`).
+        let stem = identifier(stem).replace("_counter", "_ticks");
         let name = match unit {
             "" => stem,
             unit => format!("{stem}_{unit}"),

@@ -50,7 +50,7 @@ fn every_measured_figure_is_a_series_in_base_units() {
         let stem = format!(
             "plumb_{}_{}",
             figure.experiment.replace('.', "_"),
-            figure.metric.as_ref().unwrap().name
+            figure.metric.as_ref().unwrap().name.replace("counter", "ticks")
         );
         let labels: BTreeMap<String, String> = figure
             .case

@@ -26,6 +26,13 @@ fn earlier() -> Run {
     recorded(1)
 }
 
+#[test]
+fn the_design_of_the_core_stands_where_the_machine_is_described() {
+    let run = earlier();
+    let [_, (_, terminal), (_, page), ..] = every_format(&run, &build(&run));
+    assert!(terminal.contains("Zen 4") && page.contains("Zen 4"));
+}
+
 /// The same run as this format has it: probed, with a neighbour beside every third quartet, which
 /// makes it longer.
 fn probed() -> Run {

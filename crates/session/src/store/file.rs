@@ -3,10 +3,12 @@
 
 use crate::setup::Usage;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use flate2::bufread::MultiGzDecoder;
 use record::order::Gather;
+use record::seal::{self, Seal};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -214,6 +216,47 @@ fn is_special(path: &Path) -> bool {
 
 fn special(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
+}
+
+/// How files begin that hold a record in another form, and the way out.
+const FOREIGN: [(&[u8], &str); 8] = [
+    (b"\xfd7zXZ", "packed by xz: unpack it with `unxz`"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it with `unzstd`"),
+    (b"BZh", "packed by bzip2: unpack it with `bunzip2`"),
+    (b"PK\x03\x04", "a ZIP archive: unpack it with `unzip`"),
+    (b"\xff\xfe", UTF_16),
+    (b"\xfe\xff", UTF_16),
+    (b"{\0", UTF_16),
+    (b"\0{", UTF_16),
+];
+const UTF_16: &str = "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`";
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Opens a record to be read, unpacked where gzip packed it. Errors: it cannot be opened or read, or
+/// has another form.
+pub fn reader(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let start = file.fill_buf()?;
+    let other = FOREIGN.iter().find(|(bytes, _)| start.starts_with(bytes));
+    if let Some((_, what)) = other {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is {what}")));
+    }
+    Ok(match start.starts_with(GZIP) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        false => Box::new(file),
+    })
+}
+
+/// Makes a record ready for more lines: the last one may lack its newline. Errors: it is packed, or
+/// cannot be read or written.
+pub fn continuable(path: &Path, mut file: &File) -> Result<()> {
+    let bytes = fs::read(path)?;
+    ensure!(!bytes.starts_with(GZIP), "{} is packed by gzip: `gunzip` it first", path.display());
+    let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    if seal::check(last.strip_suffix(b"\r").unwrap_or(last)) == Seal::Intact {
+        file.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

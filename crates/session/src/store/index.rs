@@ -25,6 +25,7 @@ use super::{Age, Store, began};
 use record::crosscheck::CROSSCHECK;
 use record::event::End;
 use record::key::Key;
+use record::machine::MachineIdentity;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
 use rows::{Listed, Prepared};
@@ -36,7 +37,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 4;
+const TABLES: i64 = 5;
 
 /// Stands in the header of a plumb index: `plmb`.
 const APPLICATION: i64 = 0x706c_6d62;
@@ -70,8 +71,8 @@ pub struct Facts {
     pub seed: u64,
     /// `quick`, `standard` or `thorough`.
     pub preset: String,
-    /// Identity of the machine.
-    pub identity: String,
+    /// The machine.
+    pub machine: MachineIdentity,
     /// `release` or `debug`.
     pub profile: String,
     /// How it ended; `None` if it was killed.
@@ -87,6 +88,18 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// In what the machines of two runs differ, or the profiles of plumb.
+    pub fn difference(&self, other: &Facts) -> Option<String> {
+        let profiles = format!("profile of plumb: {} and {}", self.profile, other.profile);
+        let is_other = self.profile != other.profile;
+        self.machine.difference(&other.machine).or_else(|| is_other.then_some(profiles))
+    }
+
+    /// Whether two runs are of one machine and by one profile of plumb.
+    pub fn is_alike(&self, other: &Facts) -> bool {
+        self.difference(other).is_none()
+    }
+
     /// Whether it is a crosscheck's own record, which measured nothing.
     pub fn is_crosscheck(&self) -> bool {
         self.preset == CROSSCHECK

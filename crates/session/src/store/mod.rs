@@ -10,11 +10,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
+use record::lines::Lines;
 use record::order::InOrder;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -256,10 +257,9 @@ fn begin(path: &Path) -> Begin {
         preset: String,
     }
     let read = || {
-        let mut line = Vec::new();
-        let file = File::open(path).ok()?.take(HEADER_BYTES);
-        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
-        serde_json::from_slice::<First>(&line).ok()
+        let mut lines = Lines::new(file::reader(path).ok()?, HEADER_BYTES);
+        let (_, line) = lines.whole().ok()??;
+        serde_json::from_slice::<First>(line).ok()
     };
     read().map_or_else(Begin::default, |first| Begin {
         began: Some(first.started),
@@ -314,8 +314,8 @@ impl RecordFile {
         Ok(record)
     }
 
-    /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
-    /// event is appended. Errors: it cannot be read or written, or another plumb is writing it.
+    /// Opens the file of a run to continue it, and reads it. Before the first event is appended only
+    /// a lost last newline is added. Errors: it cannot be read or written, or another plumb is writing it.
     pub fn resume(path: &Path) -> Result<(Self, Recording)> {
         let path = &file::target(path)?;
         let file = OpenOptions::new()
@@ -323,6 +323,7 @@ impl RecordFile {
             .open(path)
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
         lock(&file, path)?;
+        file::continuable(path, &file)?;
         let recording = read(path)?;
         if let Some(damaged) = recording.run.damaged.first() {
             bail!(
@@ -454,10 +455,10 @@ pub fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(locked)
 }
 
-/// Reads a record. Errors: it cannot be read, with what it is instead.
+/// Reads a record, packed by gzip or not. Errors: it cannot be read, with what it is instead.
 pub fn read(path: &Path) -> Result<Recording> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    codec::read(BufReader::new(file))
+    let file = file::reader(path).with_context(|| format!("cannot open {}", path.display()))?;
+    codec::read(file)
         .map_err(|error| anyhow!("cannot read {} as a record: {error}", path.display()))
 }
 

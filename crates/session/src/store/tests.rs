@@ -1,12 +1,13 @@
 //! The store: its names, their order in time, and who may write, remove and copy a record.
 
-use super::file::copy_whole;
+use super::file::{self, copy_whole};
 use super::{Locked, RecordFile, Store, TRIES, check_removable, location, lock_between, read};
 use record::codec;
 use record::event::{End, Event, Footer};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -146,6 +147,36 @@ fn the_last_run_is_the_one_that_began_last() {
     begin(&store, "future", "2999-01-01T00:00:00Z");
     begin(&store, "undated", "zzzz");
     assert_eq!(last(), Some(store.path("0")));
+}
+
+#[test]
+fn a_record_that_travelled_is_read_or_its_form_is_named() {
+    let (_dir, store) = store();
+    let path = store.path("a");
+    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/records/format-5.jsonl.gz");
+    let packed = fs::read(packed).expect("a record");
+    fs::write(&path, &packed).expect("writes");
+    let (mut whole, run) = (Vec::new(), read(&path).expect("reads").run);
+    file::reader(&path).and_then(|mut file| file.read_to_end(&mut whole)).expect("unpacks");
+    assert!(RecordFile::resume(&path).expect_err("is packed").to_string().contains("gunzip"));
+    let returned = String::from_utf8_lossy(&whole).replace('\n', "\r\n");
+    for same in [returned.as_bytes(), &whole[..whole.len() - 1]] {
+        fs::write(&path, same).expect("writes");
+        let found = read(&path).expect("reads").run;
+        assert_eq!((found.rounds, found.damaged), (run.rounds.clone(), vec![]));
+    }
+    // The newline that is lost is there again before more is written.
+    let (mut file, _) = RecordFile::resume(&path).expect("resumes");
+    file.append(&Event::Footer(footer())).expect("writes");
+    assert!(read(&path).is_ok_and(|read| read.run.footer.is_some() && read.run.damaged.is_empty()));
+    let wide: Vec<u8> = whole.iter().flat_map(|byte| [*byte, 0]).collect();
+    for (other, word) in
+        [(wide, "iconv"), (b"PK\x03\x04".to_vec(), "unzip"), (packed[..20].to_vec(), "stream")]
+    {
+        fs::write(&path, other).expect("writes");
+        let refused = format!("{:#}", read(&path).expect_err("is none"));
+        assert!(refused.contains(word), "{refused}");
+    }
 }
 
 #[test]

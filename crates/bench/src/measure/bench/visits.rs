@@ -42,7 +42,7 @@ impl Bench {
                 outcome = measure(self, case);
             }
             if let Err(error) = outcome {
-                self.book.fail(&case.id, format!("{error:#}"));
+                self.book.fail(&case.id, host::refused::text(&error));
             }
             took_ns.push(self.around.end_case());
         }

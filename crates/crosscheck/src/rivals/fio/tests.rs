@@ -64,7 +64,7 @@ fn what_is_missing_or_failed_is_told() {
         let why = why(&without);
         assert!(why.contains("missing field") && why.contains(name), "{why}");
     }
-    assert_eq!(why(&READ_3_33.replace("1714", "0")), "a job did nothing");
+    assert_eq!(why(&READ_3_33.replace("1714", "0")), "it reported 0");
     assert!(parse(&said(READ_3_33), "latency").is_err());
 }
 

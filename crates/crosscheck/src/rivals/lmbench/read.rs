@@ -2,6 +2,7 @@
 //! unit, or rows of numbers without either.
 
 use crate::Output;
+use crate::read::ZERO;
 
 /// lmbench's MB.
 const MB: f64 = 1e6;
@@ -105,6 +106,7 @@ fn of_fs(said: &Output) -> Result<[f64; 2], String> {
     let values: Result<Vec<f64>, String> = row.split_whitespace().skip(2).map(number).collect();
     match values?.as_slice() {
         [made, removed] if *made > 0.0 && *removed > 0.0 => Ok([*made, *removed]),
+        [0.0, _] | [_, 0.0] => Err(ZERO.to_owned()),
         _ => Err("lat_fs could not measure (-1)".to_owned()),
     }
 }

@@ -2,14 +2,13 @@
 //! but the touches, and each batch with the kernel's count of its faults.
 
 use super::Touch;
-use bench::measure::placed::{bind, verify_node, verify_pages};
+use bench::measure::placed::{bind, near_node, verify_node, verify_pages};
 use bench::measure::{Quartet, Timer, Turns, Watch, abba};
 use bench::prelude::*;
 use host::refused;
 use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
 use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
-use metal::place::current_node;
 use metal::process::{Child, rusage_thread};
 use metal::signal::Mender;
 use std::fs::File;
@@ -246,7 +245,8 @@ impl Fresh {
         let mapping = Mapping::new(bytes, pages).context("mapping fresh memory")?;
         // Else a full node's neighbour would serve, and the figure be another's.
         let mut notes = Vec::new();
-        bind(&mapping, current_node(), &mut notes)?;
+        let node = near_node(&mut notes);
+        bind(&mapping, node, &mut notes)?;
         let stride = mapping.page_bytes();
         let area = Area::private(mapping).context("freeing memory")?;
         Ok(Fresh { writes, notes, ..Fresh::read(area, stride, Mapped::NotAsked) })
@@ -278,7 +278,7 @@ impl Touched for Fresh {
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
         notes.extend(self.notes.iter().cloned());
         let Some(mapping) = self.area.mapping().filter(|_| self.writes) else { return Ok(()) };
-        verify_node(mapping, current_node(), notes)?;
+        verify_node(mapping, near_node(&mut Vec::new()), notes)?;
         verify_pages(
             mapping,
             Some("so that the faults are on base pages, as with fault=anonymous"),
@@ -367,7 +367,8 @@ impl Copied {
     fn new() -> Result<Copied> {
         let mapping = Mapping::new(SHARED_PAGES * base_page_bytes(), Pages::Base)?;
         let mut notes = Vec::new();
-        bind(&mapping, current_node(), &mut notes)?;
+        let node = near_node(&mut notes);
+        bind(&mapping, node, &mut notes)?;
         let mut area = Area::private(mapping)?;
         area.write(0, base_page_bytes(), SHARED_PAGES);
         Ok(Copied { child: None, area, next: SHARED_PAGES, switches: 0, notes })
@@ -420,7 +421,7 @@ impl Touched for Copied {
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
         notes.extend(self.notes.iter().cloned());
         let mapping = self.area.mapping().expect("the area is private memory");
-        verify_node(mapping, current_node(), notes)
+        verify_node(mapping, near_node(&mut Vec::new()), notes)
     }
 
     fn planned_switches(&self) -> u64 {

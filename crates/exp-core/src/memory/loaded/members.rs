@@ -3,12 +3,11 @@
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::levels::Sized;
 use crate::memory::locked;
-use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
+use bench::measure::placed::{Placed, place_near, verify_node};
 use bench::measure::together;
 use bench::measure::{Had, Shared, best_window};
 use bench::prelude::*;
 use metal::chains::Chains;
-use metal::place::current_node;
 use metal::stream::Kernel;
 use std::sync::Mutex;
 
@@ -122,14 +121,14 @@ impl Party {
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let seed = bench.order().seed;
         let walks = together(&[bench.order().cpu()], vec![()], |()| {
-            let node = current_node();
-            let placed = place_huge_or_base(sized.bytes, node)?;
+            let placed = place_near(sized.bytes)?;
+            let node = placed.node;
             let it = Chains::new(placed.mapping, footprint, slot, seed)?;
             Ok(Walk { it, node, notes: placed.notes })
         });
         let mut walks = walks.context("placing the chaser's walk")?;
         let arrays = together(loaders, vec![(); loaders.len()], |()| {
-            passed(kernel, place_huge_or_base(bytes as u64 + APART, current_node())?, bytes)
+            passed(kernel, place_near(bytes as u64 + APART)?, bytes)
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
         let mut cpus = vec![bench.order().cpu()];

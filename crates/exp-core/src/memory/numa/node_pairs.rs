@@ -193,6 +193,9 @@ fn no_cpu(site: &Site, node: &Node) -> Option<Skip> {
 fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<Skip> {
     let id = node.id;
     let bytes = |bytes: u64| render(bytes as f64, Unit::B);
+    if node.total_bytes == Some(0) {
+        return Some(Skip::because(format!("node {id} has no memory")));
+    }
     let allowed = site.host.numa.allowed.as_deref();
     if let Some(allowed) = allowed.filter(|allowed| !allowed.contains(&id)) {
         return Some(
@@ -202,9 +205,6 @@ fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<S
             ))
             .needs(format!("a cpuset whose cpuset.mems has {id}")),
         );
-    }
-    if node.total_bytes == Some(0) {
-        return Some(Skip::because(format!("node {id} has no memory")));
     }
     let needed = sizes.needed(site, members);
     let idle = node.idle_file_bytes.unwrap_or(0);

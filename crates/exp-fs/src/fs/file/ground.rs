@@ -23,10 +23,12 @@ symbols! {
 
 pub(in crate::fs) struct Ground<'site> {
     pub(in crate::fs) kind: Kind,
-    /// The disk, for devices and what poses as one.
+    /// The disk, for devices and what poses as one; of several one that stands for them.
     pub(in crate::fs) disk: Option<&'site Disk>,
-    /// `major:minor` under which the disk counts; none where there may be other disks below.
+    /// What counts for all disks below (`bench::device::Below::number`).
     pub(in crate::fs) number: Option<String>,
+    /// The disks and what is in between, or why no disk is known; nothing to add to one disk.
+    path: Option<String>,
     pub(in crate::fs) mount: Option<&'site Mount>,
     /// A sentence for notes and predictions.
     pub(in crate::fs) because: String,
@@ -40,24 +42,28 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
             kind: Kind::Unknown,
             disk: None,
             number: None,
+            path: None,
             mount: None,
             because: format!("the mount table does not show which file system {shown} is on"),
         };
     };
     let (disk, number) = disk_of(site, mount).unzip();
-    // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be
-    // more: what that one counts is not all.
-    let number = number.filter(|number| *number == mount.number);
+    let name = disk.map(|disk| disk.name.as_str());
+    let path = site.host.block.path_of(mount).unwrap_or_else(|why| why);
+    let path = Some(path).filter(|path| Some(path.as_str()) != name);
     // All overlays look alike in the mount table; the site tried whether a file stays in memory.
     let known = site.dir.as_ref().filter(|known| known.path == dir);
-    let kind = match known.is_some_and(|known| is_memory(&known.file_system)) {
+    let upper = mount.below.upper.as_deref();
+    let systems = known.map(|known| known.file_system.as_str()).into_iter().chain(upper);
+    let kind = match systems.into_iter().any(is_memory) {
         true => Kind::Memory,
         false => kind_of(mount, disk),
     };
     let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
-    let name = disk.map(|disk| disk.name.as_str());
-    let because = sentence(kind, &mount.fs, name, is_virtual);
-    Ground { kind, disk, number, mount: Some(mount), because }
+    let path = path.filter(|_| disk.is_some() || matches!(kind, Kind::Unknown | Kind::Stacked));
+    let device = path.as_deref().or(name);
+    let because = sentence(kind, &mount.fs, device, is_virtual);
+    Ground { kind, disk, number, path, mount: Some(mount), because }
 }
 
 /// What lies below the directory for files; none without one.
@@ -89,6 +95,8 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
             format!("{fs} on {name}, a virtual disk that the host may cache invisibly")
         }
         (Kind::Device, Some(name)) => format!("{fs} on {name}"),
+        // A reason why no disk is known begins with the file system.
+        (Kind::Unknown | Kind::Stacked, Some(why)) if why.starts_with(fs) => why.to_owned(),
         (Kind::Stacked, Some(name)) => {
             format!("{fs} on {name}, which keeps its data in a file with a separate cache")
         }
@@ -113,13 +121,8 @@ pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
     let fs = text("file_system").unwrap_or("an unknown file system");
-    if is_plain && text("device_number").is_none() {
-        return Some(format!(
-            "{fs} does not name its devices, so plumb uses the process's own counters"
-        ));
-    }
-    (!is_plain)
-        .then(|| format!("the files are on {}", sentence(kind, fs, text("device"), is_virtual)))
+    let device = text("device_path").or(text("device"));
+    (!is_plain).then(|| format!("the files are on {}", sentence(kind, fs, device, is_virtual)))
 }
 
 fn is_memory(fs: &str) -> bool {
@@ -134,7 +137,9 @@ fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
         _ if NETWORK.split(' ').any(|name| name == fs) => Kind::Network,
         _ if is_memory(fs) => Kind::Memory,
         _ if fs.starts_with("fuse") => Kind::Fuse,
-        _ if ["overlay", "aufs", "ecryptfs", "unionfs"].contains(&fs) => Kind::Stacked,
+        // What an overlay reads and writes is the upper file system's own, if that is known.
+        _ if ["aufs", "ecryptfs", "unionfs"].contains(&fs) => Kind::Stacked,
+        None if fs == "overlay" => Kind::Stacked,
         Some(disk) if counts_itself(disk) => Kind::Device,
         Some(disk) if disk.name.starts_with("loop") => Kind::Stacked,
         Some(_) => Kind::Memory,
@@ -144,12 +149,14 @@ fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
 
 impl Ground<'_> {
     /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and
-    /// of a disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
+    /// of a disk `device`, `device_path`, `device_number`, `device_kind`, `readahead_bytes` and
+    /// `scheduler`.
     pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
         at.put("ground", self.kind.text());
         at.put_known("file_system", self.mount.map(|mount| mount.fs.as_str()));
         at.put_known("mount_options", self.mount.map(|mount| mount.options.as_str()));
         at.put_known("device_number", self.number.as_deref());
+        at.put_known("device_path", self.path.as_deref());
         if let Some(disk) = self.disk {
             at.put("device", disk.name.as_str());
             at.put_known("device_kind", is_virtual(disk, site).then_some("virtual"));
@@ -168,9 +175,12 @@ mod tests {
 
     const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
         == sys/block/sdb/device/model\nX\n== sys/block/sdb/queue/read_ahead_kb\n128\n\
-        == sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n\
+        == sys/block/sdc/size\n100\n== sys/block/sdc/dev\n8:32\n== sys/block/sdc/device/model\nX\n\
+        == sys/block/dm-0/size\n9\n== sys/block/dm-0/dm/name\nluks-x\n\
+        == sys/block/dm-0/slaves/sdc/dev\n8:32\n== sys/fs/btrfs/u/devices/dm-0\n\n\
+        == sys/fs/btrfs/u/devices/sdb\n\n== sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n\
         == sys/block/zram0/size\n10\n== sys/block/zram0/dev\n252:0\n";
-    const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw\n\
+    const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw,upperdir=/u\n\
         24 22 8:16 / /disk rw,noatime - ext4 /dev/sdb rw\n\
         25 22 0:42 / /tmp rw - tmpfs tmpfs rw\n\
         26 22 7:0 / /image rw - ext4 /dev/loop0 rw\n\
@@ -179,7 +189,8 @@ mod tests {
         29 22 0:51 / /fuse rw - fuse.sshfs host: rw\n\
         30 22 0:52 / /own rw - fuse.own own rw\n\
         31 22 0:53 / /pool rw - zfs pool/x rw\n\
-        32 22 0:54 / /several rw - btrfs /dev/sdb rw\n";
+        32 22 0:54 / /several rw - btrfs /dev/sdb rw\n\
+        33 22 0:55 / /memory rw - overlay overlay rw,upperdir=/tmp/u\n";
 
     #[test]
     fn every_ground_is_told_apart() {
@@ -195,6 +206,7 @@ mod tests {
             ("/fuse", Kind::Network, "sshfs"),
             ("/own", Kind::Fuse, "program"),
             ("/pool", Kind::Unknown, "zfs"),
+            ("/memory", Kind::Memory, "overlay"),
         ] {
             let found = ground(&site, Path::new(dir));
             assert_eq!(found.kind, kind, "{dir}");
@@ -211,13 +223,12 @@ mod tests {
         assert_eq!(at["readahead_bytes"].int(), Some(131_072));
         assert_eq!(at["mount_options"].text(), Some("rw,noatime"));
         let several = ground(&site, Path::new("/several"));
-        assert_eq!((several.kind, &several.number), (Kind::Device, &None));
-        assert!(several.disk.is_some(), "its class is known all the same");
-        let mut case = Case::new(CaseId::new());
-        several.put(&site, &mut case.at);
-        assert!(!case.at.contains_key("device_number"), "{:?}", case.at);
-        let fs = case.at["file_system"].text().expect("its name");
-        assert!(ground_note(&case).expect("something is not known").starts_with(fs));
+        assert_eq!(several.because, "btrfs on sdb and sdc through dm-0 (luks-x)");
+        several.put(&site, &mut at);
+        assert_eq!(at["device_number"].text(), Some("8:32 8:16"));
+        assert_eq!((at["device"].text(), several.kind), (Some("sdb"), Kind::Device));
+        let container = ground(&site, Path::new("/root"));
+        assert_eq!(container.because, "overlay, whose directory /u is not in this mount namespace");
     }
 
     #[test]

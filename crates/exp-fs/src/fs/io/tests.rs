@@ -42,6 +42,17 @@ fn told_above(
 }
 
 #[test]
+fn what_a_write_in_memory_waits_for_is_no_device() {
+    let site = guest(1 << 30);
+    let [waits, plain] = [Mode::BufferedFdatasync, Mode::Buffered].map(|mode| {
+        let work = one(Op::Write, Pattern::Sequential, mode, 4 * KIB);
+        told_above(&site, None, &work, "latency", "memory").expect("predicted")
+    });
+    assert!(waits.low >= plain.low && waits.high < 2.0 * plain.high, "{waits:?}, {plain:?}");
+    assert!(waits.high < 1e5, "no disk: {waits:?}");
+}
+
+#[test]
 fn what_is_written_in_all_rounds_stays_within_what_may_be() {
     for (allowed, preset) in [
         (2 << 30, Preset::Quick),

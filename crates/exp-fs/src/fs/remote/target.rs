@@ -343,6 +343,7 @@ mod tests {
                 fs: "x".to_owned(),
                 options: options.to_owned(),
                 number: "0:50".to_owned(),
+                below: Default::default(),
             };
             assert_eq!(server_of(&mount).as_deref(), server, "{source}");
         }

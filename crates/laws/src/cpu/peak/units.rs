@@ -12,7 +12,7 @@ fn is_firm(core: Core) -> bool {
     use Core::*;
     let intels = [SandyBridge, IvyBridge, Haswell, Broadwell, SkylakeClient, SkylakeServer];
     let coves = [PalmCove, SunnyCove, WillowCove, CypressCove, GoldenCove, RaptorCove, RedwoodCove];
-    intels.contains(&core) || coves.contains(&core) || matches!(core, Zen3 | Zen4)
+    intels.contains(&core) || coves.contains(&core) || matches!(core, Zen3 | Zen4 | Zen4c)
 }
 
 /// Floating scalar additions and multiplications together a cycle, by the units that do either: on
@@ -22,7 +22,7 @@ fn is_firm(core: Core) -> bool {
 fn either(core: Core, adds: f64, muls: f64) -> f64 {
     use Core::*;
     match core {
-        Zen | Zen2 | Zen3 | Zen4 | Zen5 | LionCove => adds + muls,
+        Zen | ZenPlus | Zen2 | Zen3 | Zen4 | Zen4c | Zen5 | Zen5c | LionCove => adds + muls,
         GoldenCove | RaptorCove | RedwoodCove => 3.0,
         _ => adds.max(muls),
     }

@@ -125,6 +125,13 @@ impl<'case> Request<'case> {
         }
     }
 
+    /// Whether no device is waited for: the mode does not, or the file system keeps its files in
+    /// memory without one.
+    pub(super) fn is_in_memory(self) -> bool {
+        let has_no_device = self.ground == "memory" && self.device.is_none();
+        self.work.is_in_memory() || has_no_device
+    }
+
     pub(super) fn disk(self, site: &Site) -> Option<&Disk> {
         let name = self.device?;
         site.host.block.disks.iter().find(|disk| disk.name == name)

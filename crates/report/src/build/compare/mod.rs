@@ -81,9 +81,11 @@ fn summary<'a>(comparison: &Comparison<'a>) -> String {
     let preset = |run: &'a Run| run.header.options.preset.as_str();
     let new = comparison.against.iter().map(|against| preset(against.new.run));
     let presets = presets(preset(comparison.base.run), new);
-    let machine = match comparison.against.iter().all(|against| against.same_machine) {
-        true => "same machine",
-        false => "different machines",
+    let apart = comparison.against.iter().find_map(|against| against.apart.as_ref());
+    let machine = match apart.filter(|_| !comparison.against.iter().any(has_published)) {
+        Some(apart) => format!("different machines ({apart})"),
+        None if apart.is_some() => "different machines".to_owned(),
+        None => "same machine".to_owned(),
     };
     format!("{machine}, {presets}")
 }

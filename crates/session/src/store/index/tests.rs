@@ -95,7 +95,10 @@ fn content(text: &str) -> Result<Content, String> {
             started: started.to_owned(),
             seed: u64::MAX,
             preset: "quick".to_owned(),
-            identity: "abc".to_owned(),
+            machine: record::machine::MachineIdentity {
+                key: "abc".to_owned(),
+                ..Default::default()
+            },
             profile: "release".to_owned(),
             end: None,
             rounds: 3,
