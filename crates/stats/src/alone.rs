@@ -1,6 +1,6 @@
 //! The value of the core alone, from whatever alone samples there are (METHOD §2a).
 
-use super::interval::{Interval, median_order};
+use super::interval::{Interval, LEAST_VALUES, median_order};
 use super::quantile::median;
 use super::rounds::LEAST_ROUNDS;
 use super::width::is_alone;
@@ -11,8 +11,7 @@ pub const LEAST_OF_ROUND: usize = 3;
 /// Alone samples that a pooled value needs, and rounds that they come from.
 const LEAST_POOLED: usize = 20;
 const LEAST_POOLED_ROUNDS: usize = 3;
-/// Stretches that the interval of a pooled value needs.
-const LEAST_STRETCHES: usize = 5;
+
 /// The classified samples of one figure in one round: by visit, each with whether the core was
 /// alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,11 +78,12 @@ impl Basis {
 /// How the value of a core alone is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Alone {
-    /// From the values of rounds with at least [`LEAST_OF_ROUND`] samples.
+    /// From the values of rounds with at least [`LEAST_OF_ROUND`] samples, of which there are enough
+    /// for an interval.
     Rounds,
     /// From the samples of all rounds, because too few rounds have a value: their median (rounds
     /// weigh alike where [`LEAST_ROUNDS`] or more have some), and the exact interval over the
-    /// medians of stretches, `None` below [`LEAST_STRETCHES`].
+    /// medians of stretches.
     Pooled(f64, Option<Interval>),
 }
 
@@ -107,7 +107,7 @@ pub fn alone(rounds: &[ProbedRound]) -> Option<Alone> {
     if !suffices || !probes_see_it(rounds) {
         return None;
     }
-    if valued >= LEAST_ROUNDS {
+    if valued >= LEAST_VALUES {
         return Some(Alone::Rounds);
     }
     let weighed = rounds.iter().flat_map(|round| {
@@ -118,10 +118,9 @@ pub fn alone(rounds: &[ProbedRound]) -> Option<Alone> {
     let value = weighted_median(weighed.collect())?;
     let stretches: Vec<f64> =
         rounds.iter().flat_map(|round| round.stretches().filter_map(|one| median(&one))).collect();
-    let interval = median_order(&stretches).filter(|_| stretches.len() >= LEAST_STRETCHES);
     let holding =
         |ends: Interval| Interval { low: ends.low.min(value), high: ends.high.max(value), ..ends };
-    Some(Alone::Pooled(value, interval.map(holding)))
+    Some(Alone::Pooled(value, median_order(&stretches).map(holding)))
 }
 
 /// The value below which half of the weight lies; between two values, their mean.
@@ -176,8 +175,9 @@ mod tests {
             (6, 3, Some(true)),
             (6, 2, None),
             (10, 2, Some(false)),
-            (5, 4, Some(false)),
+            (5, 4, Some(true)),
             (5, 3, None),
+            (4, 5, Some(false)),
             (3, 7, Some(false)),
             (2, 50, None),
         ] {
@@ -198,7 +198,7 @@ mod tests {
         rounds.pop();
         rounds.push(quiet(&[]));
         let Some(Alone::Pooled(value, interval)) = alone(&rounds) else { panic!("no value") };
-        assert_eq!((value, interval), (3.0, None));
+        assert_eq!((value, interval.expect("five stretches").confidence), (3.0, 0.9375));
     }
 
     #[test]

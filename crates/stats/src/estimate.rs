@@ -24,7 +24,7 @@ pub struct RoundValue {
 pub struct Estimate {
     /// Median of the rounds used.
     pub value: f64,
-    /// Exact interval of that median; `None` below six rounds.
+    /// Exact interval of that median; `None` below five rounds.
     pub interval: Option<Interval>,
     /// How many rounds there are.
     pub rounds: usize,

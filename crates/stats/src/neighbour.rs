@@ -1,24 +1,34 @@
 //! Simulated rounds beside a neighbour that comes and goes (METHOD §2a): the values of the core
 //! alone must stay where they are, and their intervals must cover.
 
-use super::alone::{Alone, ProbedRound, alone};
+use super::alone::{Alone, LEAST_OF_ROUND, ProbedRound, alone};
 use super::draw::Draw;
+use super::interval::median_order;
+use super::quantile::median;
 use super::rounds::Condition;
-use super::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, WAIT_NS};
+use super::width::{IN_VAIN, VISITS, VISITS_TIME, WAIT_NS};
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 
-/// The time that an operation takes on a core alone, in ns, and how much longer beside a neighbour.
+/// The time that an operation takes on a core alone, in ns, and how much longer beside a neighbour:
+/// the median of cpu figures of a guest whose core others used 72 % of the time
+/// (docs/notes/2026-11-29-shared-core.md), which has the next two deviations as well.
 const ALONE_NS: f64 = 160.0;
-const SHARED_RATIO: f64 = 1.37;
+const SHARED_RATIO: f64 = 1.33;
 /// Length of a quartet, in ms, and quartets of a visit.
 const QUARTET_MS: f64 = 0.3;
 const QUARTETS: usize = 40;
 /// Additions per cycle of the core.
 const LEVEL: f64 = 4.0;
-/// Standard deviation between rounds (placement), and of a sample, relative.
-const BETWEEN: f64 = 0.004;
-const WITHIN: f64 = 0.01;
+/// Standard deviation between rounds (placement, a clock that moves), and of a sample, relative.
+const BETWEEN: f64 = 0.008;
+const WITHIN: f64 = 0.012;
+/// Time from one round of a case to the next, in ms.
+const BETWEEN_ROUNDS_MS: f64 = 5_000.0;
+/// Simulated figures beside one kind of neighbour, and those that need a value or an interval for a
+/// statement about them.
+const FIGURES: usize = 300;
+const LEAST_KNOWN: usize = 30;
 
 /// A neighbour that is there for exponential times of a mean, and away for others.
 struct Neighbour {
@@ -125,7 +135,7 @@ fn round(neighbour: &mut Neighbour, true_ns: f64) -> (ProbedRound, f64) {
         visits.push(samples(visit, quartets));
         alone += won;
         in_vain = if won > 0 || visit == 0 { 0 } else { in_vain + 1 };
-        if alone >= LEAST_ALONE || in_vain == IN_VAIN {
+        if alone >= LEAST_OF_ROUND || in_vain == IN_VAIN {
             break;
         }
     }
@@ -134,56 +144,92 @@ fn round(neighbour: &mut Neighbour, true_ns: f64) -> (ProbedRound, f64) {
     (ProbedRound::new(&visits, LEVEL), found.expect("every visit has samples"))
 }
 
+/// What simulated figures beside one kind of neighbour had.
+#[derive(Default)]
+struct Tally {
+    by_rounds: usize,
+    intervals: usize,
+    covered: usize,
+    /// Relative errors of their values.
+    errors: Vec<f64>,
+}
+
+impl Tally {
+    fn count(&mut self, rounds: &[ProbedRound]) {
+        let Some(way) = alone(rounds) else { return };
+        let (value, interval) = match way {
+            Alone::Pooled(value, interval) => (value, interval),
+            Alone::Rounds => {
+                let values = rounds.iter().filter_map(|round| round.value(way.least_of_round()));
+                let values: Vec<f64> = values.collect();
+                self.by_rounds += 1;
+                (median(&values).expect("rounds have values"), median_order(&values))
+            }
+        };
+        self.errors.push(value / ALONE_NS - 1.0);
+        self.intervals += usize::from(interval.is_some());
+        self.covered += usize::from(interval.is_some_and(|ends| ends.contains(ALONE_NS)));
+    }
+}
+
+fn simulate(share: f64, here_ms: f64, rounds: usize) -> Tally {
+    let mut tally = Tally::default();
+    for seed in 0..FIGURES {
+        let mut neighbour = Neighbour::new(share, here_ms, seed as u64 * 7919 + 1);
+        let mut next = || {
+            let between = 1.0 + BETWEEN * neighbour.draw.normal();
+            neighbour.pass(BETWEEN_ROUNDS_MS);
+            round(&mut neighbour, ALONE_NS * between).0
+        };
+        let probed: Vec<ProbedRound> = (0..rounds).map(|_| next()).collect();
+        tally.count(&probed);
+    }
+    tally
+}
+
 #[test]
-fn intervals_of_the_core_alone_cover_beside_a_neighbour_that_comes_and_goes() {
-    println!("share there  stretch/ms  rounds  valued  by rounds  interval  covered  bias  abs");
+fn values_of_the_core_alone_hold_and_their_intervals_cover_beside_any_neighbour() {
+    println!("| rounds | comes for | share | value | by rounds | interval | covers | bias |");
+    println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
     for rounds in [6, 12] {
         for here_ms in [0.1, 10.0, 1_000.0, 20_000.0] {
             for share in [0.1, 0.5, 0.72, 0.9] {
-                let (mut valued, mut by_rounds, mut intervals, mut covered) = (0, 0, 0, 0);
-                let mut errors = Vec::new();
-                const FIGURES: u64 = 300;
-                for seed in 0..FIGURES {
-                    let mut neighbour = Neighbour::new(share, here_ms, seed * 7919 + 1);
-                    let got: Vec<ProbedRound> = (0..rounds)
-                        .map(|_| {
-                            let between = 1.0 + BETWEEN * neighbour.draw.normal();
-                            let r = round(&mut neighbour, ALONE_NS * between).0;
-                            neighbour.pass(5_000.0);
-                            r
-                        })
-                        .collect();
-                    let (value, interval) = match alone(&got) {
-                        None => continue,
-                        Some(Alone::Pooled(v, i)) => (v, i),
-                        Some(Alone::Rounds) => {
-                            by_rounds += 1;
-                            let v: Vec<f64> = got.iter().filter_map(|s| s.value(3)).collect();
-                            (
-                                super::quantile::median(&v).unwrap(),
-                                super::interval::median_order(&v),
-                            )
-                        }
-                    };
-                    valued += 1;
-                    errors.push(value / ALONE_NS - 1.0);
-                    if let Some(i) = interval {
-                        intervals += 1;
-                        covered += usize::from(i.contains(ALONE_NS));
-                    }
-                }
-                let abs: Vec<f64> = errors.iter().map(|e: &f64| e.abs()).collect();
-                let m = |v: &[f64]| super::quantile::median(v).unwrap_or(f64::NAN);
+                let found = simulate(share, here_ms, rounds);
+                let of_all = |count: usize| 100.0 * count as f64 / FIGURES as f64;
+                let covers = found.covered as f64 / found.intervals as f64;
+                let bias = median(&found.errors).unwrap_or(f64::NAN);
                 println!(
-                    "{share:>11} {here_ms:>11} {rounds:>7} {:>7.2} {:>9.2} {:>9.2} {:>8.3} {:>9.5} {:>9.5}",
-                    f64::from(valued) / 300.0,
-                    f64::from(by_rounds) / 300.0,
-                    intervals as f64 / 300.0,
-                    covered as f64 / intervals.max(1) as f64,
-                    m(&errors),
-                    m(&abs)
+                    "| {rounds} | {here_ms} ms | {share} | {:.0} % | {:.0} % | {:.0} % | {:.1} % | \
+                     {:+.2} % |",
+                    of_all(found.errors.len()),
+                    of_all(found.by_rounds),
+                    of_all(found.intervals),
+                    100.0 * covers,
+                    100.0 * bias
                 );
+                // Of fewer figures neither is known well enough.
+                if found.errors.len() >= LEAST_KNOWN {
+                    assert!(bias.abs() <= 0.005, "{rounds} {here_ms} {share}: {bias}");
+                }
+                if found.intervals >= LEAST_KNOWN {
+                    assert!(covers >= 0.92, "{rounds} {here_ms} {share}: {covers}");
+                }
             }
         }
     }
+}
+
+#[test]
+fn what_a_program_got_follows_the_neighbour_and_the_core_alone_does_not() {
+    let values = |share: f64| {
+        let mut neighbour = Neighbour::new(share, 30.0, 5);
+        let rounds: Vec<(ProbedRound, f64)> =
+            (0..40).map(|_| round(&mut neighbour, ALONE_NS)).collect();
+        let alone: Vec<f64> = rounds.iter().filter_map(|(round, _)| round.value(1)).collect();
+        let found: Vec<f64> = rounds.iter().map(|(_, found)| *found).collect();
+        (median(&alone).expect("some"), median(&found).expect("all"))
+    };
+    let (quiet, busy) = (values(0.05), values(0.7));
+    assert!((busy.0 / quiet.0 - 1.0).abs() < 0.01, "{quiet:?} {busy:?}");
+    assert!(busy.1 / quiet.1 > 1.2, "{quiet:?} {busy:?}");
 }
