@@ -105,6 +105,9 @@ fn of_metric(
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
     let (alone, basis) = alone_rounds(run, metric, &rounds);
+    // Rounds that waited for a core are not as found.
+    let rounds: Vec<RoundSamples> =
+        rounds.into_iter().filter(|round| round.round.waited_s.is_none()).collect();
     let probed = probed(run, &rounds);
     let found = with_values(rounds, None);
     let is_event = is_event(&found.samples);

@@ -2,6 +2,7 @@
 
 use crate::budget::{Claim, Enough, Rules};
 use crate::plan::Work;
+use crate::quiet::Look;
 use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
@@ -42,6 +43,10 @@ pub struct Live<'run> {
     counts: BTreeMap<CaseId, u32>,
     /// Cases that lacked rounds of a core that was alone at the last look.
     lacking: BTreeSet<CaseId>,
+    /// Whether its samples have readings of the width probe, at the last look.
+    pub is_probed: bool,
+    /// What the session saw of the core before the round that comes next, if it asked.
+    pub look: Option<Look>,
     rules: Rules<'run>,
     /// Number of the last round tried.
     pub tried: u32,
@@ -92,6 +97,8 @@ impl<'run> Live<'run> {
             tally: 0,
             counts: BTreeMap::new(),
             lacking: BTreeSet::new(),
+            is_probed: false,
+            look: None,
             rules,
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
@@ -203,6 +210,7 @@ impl<'run> Live<'run> {
             rounds: self.rounds(),
             least: self.least(),
             lacks_alone: self.part() == Part::Lacking,
+            is_probed: self.is_probed,
             share: self.share(),
             width: self.width,
             ended: self.finished.is_some() || self.failed(),
@@ -282,6 +290,7 @@ impl<'run> Live<'run> {
     fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
         let lacking = figures.iter().filter(|(_, figure)| figure.lacks_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
+        self.is_probed = figures.values().any(|figure| figure.is_probed);
         self.width = self.relative_half_width(figures);
         let rounds = self.rounds();
         if rounds < self.least() {

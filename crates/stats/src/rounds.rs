@@ -87,6 +87,8 @@ pub struct Rounds {
     pub alone: Option<Alone>,
     /// The alone samples that there are.
     pub basis: Basis,
+    /// Whether samples have readings of the width probe.
+    pub is_probed: bool,
 }
 
 impl Rounds {
@@ -103,6 +105,15 @@ impl Rounds {
     }
 }
 
+/// What is known of a round.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    is_disturbed: bool,
+    /// Whether it was chosen by the state of the core: it is not as found.
+    has_waited: bool,
+    level: Option<f64>,
+}
+
 /// The samples and histograms of one figure in one round.
 type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 
@@ -112,11 +123,15 @@ type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Rounds> {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
-    let disturbed: BTreeMap<u32, (bool, Option<f64>)> = run
+    let disturbed: BTreeMap<u32, Around> = run
         .rounds_of(label)
         .map(|round| {
-            let level = run.width_level(round.segment);
-            (round.n, (!round.disturbed.is_empty(), level))
+            let around = Around {
+                is_disturbed: !round.disturbed.is_empty(),
+                has_waited: round.waited_s.is_some(),
+                level: run.width_level(round.segment),
+            };
+            (round.n, around)
         })
         .collect();
     let mut figures: BTreeMap<(&CaseId, &str), BTreeMap<u32, OfRound>> = BTreeMap::new();
@@ -146,39 +161,35 @@ pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, Str
         .gather()
 }
 
-fn of_rounds(
-    rounds: &BTreeMap<u32, OfRound>,
-    known: &BTreeMap<u32, (bool, Option<f64>)>,
-    over: Over,
-) -> Rounds {
-    let of = |n: u32| known.get(&n).copied().unwrap_or_default();
+fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, over: Over) -> Rounds {
+    let around = |n: u32| known.get(&n).copied().unwrap_or_default();
     let minds = over == Over::Undisturbed;
     let probed = |(n, (samples, _)): (&u32, &OfRound)| {
-        of(*n).1.map(|level| ProbedRound::new(samples.iter().copied(), level))
+        let level = around(*n).level;
+        level.map(|level| ProbedRound::new(samples.iter().copied(), level))
     };
     let probed: Vec<ProbedRound> = rounds.iter().filter_map(probed).filter(|_| minds).collect();
     let way = alone(&probed);
     let valued = |(n, (samples, histograms)): (&u32, &OfRound)| {
-        let (disturbed, level) = of(*n);
+        let Around { is_disturbed, has_waited, level } = around(*n);
         let value = match way {
             Some(way) => {
                 ProbedRound::new(samples.iter().copied(), level?).value(way.least_of_round())
             }
+            None if has_waited => None,
             None => Condition::AsFound.round_value(samples, histograms),
         };
-        Some(Valued { round: *n, value: value?, disturbed: disturbed && minds })
+        Some(Valued { round: *n, value: value?, disturbed: is_disturbed && minds })
     };
     let values = rounds.iter().filter_map(valued).collect();
-    Rounds { values, alone: way, basis: Basis::new(&probed) }
+    let mut samples = rounds.values().flat_map(|(samples, _)| samples);
+    let is_probed = samples.any(|samples| !samples.width.is_empty());
+    Rounds { values, alone: way, basis: Basis::new(&probed), is_probed }
 }
 
-fn of_blocks(
-    rounds: &BTreeMap<u32, OfRound>,
-    known: &BTreeMap<u32, (bool, Option<f64>)>,
-    over: Over,
-) -> Rounds {
+fn of_blocks(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, over: Over) -> Rounds {
     let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
-        let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
+        let disturbed = known.get(n).is_some_and(|around| around.is_disturbed);
         let values = samples.iter().flat_map(|samples| samples.raw.samples());
         values.map(move |value| (value, disturbed)).collect::<Vec<_>>()
     };

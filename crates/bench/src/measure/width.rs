@@ -5,7 +5,7 @@
 use super::clock::Clock;
 use super::core_clock::CoreClock;
 use metal::kernel::{INDEPENDENT_A_TURN, chain_rotate, independent};
-use record::event::{Unusable, Width};
+use record::event::{Calibration, Unusable, Width};
 use stats::width;
 use std::hint::black_box;
 use std::time::Duration;
@@ -26,6 +26,10 @@ const OPERATIONS_A_TURN: f64 = (INDEPENDENT_A_TURN + 1) as f64;
 const BATCH_NS_MAX: f64 = 1e6;
 /// … nor is a turn that is longer in all.
 const TURN_NS_MAX: f64 = 5e6;
+/// Least steps of a chain.
+const LEAST_STEPS: u64 = 64;
+/// How long a look at the state of a core takes, in ns.
+const LOOK_NS: f64 = 1e6;
 /// Readings between two attempts to learn the level, and at least.
 const LESSON: usize = 2000;
 const LEAST_READINGS: usize = 6000;
@@ -62,6 +66,26 @@ impl Probe {
             let step = clock_step(resolution_ns);
             Probe { clock, turns: 0, steps, step }.sized(level.unwrap_or(UNITS))
         })
+    }
+
+    /// For a core of the calibration's clock whose level is known; `None` without a level.
+    pub fn calibrated(calibration: &Calibration) -> Option<(Self, f64)> {
+        let level = calibration.width?.level?;
+        let length_ns = PROBE_NS.max(STEPS * calibration.resolution_ns);
+        let steps = ((length_ns * calibration.core_hz / 1e9) as u64).max(LEAST_STEPS);
+        let step = clock_step(calibration.resolution_ns);
+        let probe = Probe { clock: Clock::of(calibration), turns: 0, steps, step };
+        Some((probe.sized(level), level))
+    }
+
+    /// Whether nobody else uses the core of the calling thread's CPU now: nine in ten readings of a
+    /// millisecond are of a core that is alone.
+    pub fn is_alone(&self, level: f64) -> bool {
+        let count = (LOOK_NS / (3.0 * PROBE_NS)) as usize;
+        let mut readings = Vec::with_capacity(count);
+        self.readings(count, &mut readings);
+        let alone = readings.iter().filter(|reading| width::is_alone(**reading, level)).count();
+        10 * alone >= 9 * count
     }
 
     /// Its rows as long as its chains on a core that does so many operations a cycle.

@@ -39,6 +39,7 @@ fn round(n: u32, status: RoundStatus, failed: Vec<FailedCase>) -> Round {
         status,
         disturbed: Vec::new(),
         others: Vec::new(),
+        waited_s: None,
         cpus: Vec::new(),
         environment: BTreeMap::new(),
         failed,
