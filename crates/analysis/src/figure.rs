@@ -95,17 +95,25 @@ pub enum Interval {
 pub struct Judged {
     /// The prediction.
     pub prediction: Prediction,
+    /// What was to be expected beside the neighbour that used the core meanwhile: the verdict is by
+    /// this range, the score by the predicted one.
+    pub beside: Option<Range>,
     /// `None` without a range or without a value.
     pub verdict: Option<Verdict>,
 }
 
 impl Judged {
+    /// The range by which the figure is judged.
+    pub fn range(&self) -> Option<Range> {
+        self.beside.or(self.prediction.range)
+    }
+
     /// The verdict as people read it beside the printed value.
     pub fn shown_verdict(&self, value: Option<f64>) -> Option<&'static str> {
         let verdict = self.verdict?;
         let is_outside = |range: Range| value.is_some_and(|value| !range.holds(value));
         match verdict {
-            Verdict::Within if self.prediction.range.is_some_and(is_outside) => Some(OVERLAPS),
+            Verdict::Within if self.range().is_some_and(is_outside) => Some(OVERLAPS),
             verdict => Some(verdict.text()),
         }
     }

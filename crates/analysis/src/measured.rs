@@ -4,6 +4,7 @@ use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
 use super::figure::{Condition, Figure, Interval, Judged, LADDER, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
+use super::neighbour::expectation;
 use super::notes;
 use super::verdict::{Verdict, judge};
 use record::event::{
@@ -479,16 +480,19 @@ pub fn settle_predictions(
         .map(|rule| bound::check(rule, rounds));
     let impossible = bound.as_ref().is_some_and(BoundCheck::is_impossible);
     let (value, ci) = (figure.value, figure.ci);
-    let judged = |prediction: Prediction| Judged {
-        verdict: match (value, ci, &prediction.range) {
+    let shared = figure.shared.filter(|_| figure.condition == Some(Condition::AsFound));
+    let judged = |prediction: Prediction| {
+        let range = prediction.range.filter(|range| range.predicts(metric.unit));
+        let beside = range.and_then(|range| expectation(range, metric, shared?));
+        let verdict = match (value, ci, range) {
             (Some(_), ..) if impossible => Some(Verdict::Impossible),
-            (Some(_), Some(ci), Some(range)) => Some(judge(ci, range, metric.unit, metric.better)),
-            (Some(_), _, range) if range.is_none_or(|range| !range.predicts(metric.unit)) => {
-                Some(Verdict::Unpredicted)
+            (Some(_), _, None) => Some(Verdict::Unpredicted),
+            (Some(_), Some(ci), Some(range)) => {
+                Some(judge(ci, &beside.unwrap_or(range), metric.unit, metric.better))
             }
             _ => None,
-        },
-        prediction,
+        };
+        Judged { prediction, beside, verdict }
     };
     figure.prior = prior.map(judged);
     figure.derived = derived.map(judged);

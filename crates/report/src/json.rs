@@ -179,6 +179,9 @@ struct FlatPrediction {
     likely: Option<f64>,
     /// Upper end.
     high: Option<f64>,
+    /// What was to be expected beside the neighbour that used the core meanwhile: the verdict is by
+    /// this range. Null for a figure of a core alone.
+    beside: Option<record::event::Range>,
     /// The reason, with its inputs.
     because: String,
     /// The shares of base hardware and software; null if they cannot be separated.
@@ -246,6 +249,8 @@ struct FlatTally {
     figures: usize,
     /// Share of them inside a predicted interval; unpredicted ones are misses.
     inside: Option<f64>,
+    /// The same by what was to be expected beside a neighbour on the core, for figures as found.
+    expected: Option<f64>,
     /// Median of high over low.
     median_width: Option<f64>,
     /// Figures without a predicted interval, or with one that is wider than a factor of 10.
@@ -379,6 +384,7 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
         low: range.map(|range| range.low),
         likely: range.map(|range| range.likely),
         high: range.map(|range| range.high),
+        beside: judged.beside,
         because: judged.prediction.because,
         shares: judged.prediction.shares,
         conditions: judged.prediction.conditions,
@@ -423,6 +429,7 @@ fn of_tally(tally: Tallied) -> FlatTally {
     FlatTally {
         figures: tally.figures,
         inside: tally.inside_share(),
+        expected: tally.share(tally.expected),
         median_width: tally.median_width,
         unpredicted: tally.unpredicted,
         bias: tally.bias,

@@ -144,10 +144,13 @@ pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
         });
         let biased: Vec<String> = biased.collect();
         let bias = around("; measured over best guess: ", &biased.join(", "), "");
+        let expected = all.share(all.expected).filter(|_| all.expected > all.inside);
+        let expected = expected.map(|share| format!(", {} beside a neighbour", percent(share)));
         Some(format!(
-            "{from}: {times}, {} of {} inside ({} not predictable){bias}",
+            "{from}: {times}, {} of {} inside{} ({} not predictable){bias}",
             inside?,
             counted(all.figures, "figure"),
+            expected.unwrap_or_default(),
             unpredicted?
         ))
     };
