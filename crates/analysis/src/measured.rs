@@ -17,7 +17,7 @@ use record::unit::Unit;
 use stats::alone::{Alone, Basis, ProbedRound, alone};
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
-use stats::interval::{Interval as Ends, median_order};
+use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
 use stats::rounds::{self, LEAST_ROUNDS};
 use std::collections::BTreeMap;
@@ -157,8 +157,12 @@ fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
         alone.derived.clone_from(&as_found.derived);
     }
     if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
+        let lack = match alone.ci {
+            None => "; no interval: five rounds or five stretches are needed",
+            Some(_) => "",
+        };
         alone.notes.push(format!(
-            "the core was alone for {} samples of {} rounds, in {} stretches",
+            "the core was alone for {} samples of {} rounds, in {} stretches{lack}",
             basis.samples, basis.rounds, basis.stretches
         ));
     }
@@ -390,8 +394,20 @@ fn set_estimate(
     figure.value = Some(estimate.value);
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
-            if estimate.interval.is_none() {
-                figure.notes.push(format!("no interval: {} rounds, six are needed", estimate.used));
+            match estimate.interval {
+                None if figure.condition != Some(Condition::Alone) => {
+                    figure.notes.push(format!(
+                        "no interval: {} rounds, {LEAST_VALUES} are needed",
+                        estimate.used
+                    ));
+                }
+                Some(ends) if ends.confidence < CONFIDENCE => {
+                    let confidence = 100.0 * ends.confidence;
+                    figure.notes.push(format!(
+                        "the interval of {LEAST_VALUES} values has {confidence:.2} % confidence"
+                    ));
+                }
+                _ => {}
             }
             estimate.interval
         }
