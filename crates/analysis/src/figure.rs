@@ -130,7 +130,9 @@ pub struct RoundPoint {
     pub value: f64,
     /// Whether counters say that the round was disturbed.
     pub disturbed: bool,
-    /// Core clock over the case's window, in Hz.
+    /// The same in cycles; `None` for what is no time, and without a clock.
+    pub cycles: Option<f64>,
+    /// Core clock at its samples, in Hz.
     pub core_hz: Option<f64>,
 }
 

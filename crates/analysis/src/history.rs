@@ -60,6 +60,7 @@ mod tests {
             segment: 0,
             value: f64::from(n),
             disturbed,
+            cycles: None,
             core_hz: None,
         };
         figure.rounds = vec![point(1, false), point(2, true), point(3, false)];

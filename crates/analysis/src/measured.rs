@@ -8,19 +8,18 @@ use super::neighbour::expectation;
 use super::notes;
 use super::verdict::{Verdict, judge};
 use record::event::{
-    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
+    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat, Samples,
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
 use record::order::Gather;
 use record::run::Run;
-use record::unit::Unit;
 use stats::alone::{Alone, Basis, ProbedRound, alone};
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
-use stats::interval::{Interval as Ends, median_order};
+use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
-use stats::rounds::{self, LEAST_ROUNDS};
+use stats::rounds::{self, LEAST_ROUNDS, Quantity};
 use std::collections::BTreeMap;
 
 /// Letters of a reason.
@@ -92,6 +91,17 @@ impl<'run> Rounds<'run> {
         Some(estimate)
     }
 
+    /// The median of the alone samples of all rounds.
+    fn pooled(&self, quantity: Quantity) -> Option<f64> {
+        let probed = |(round, _): &(RoundSamples, f64)| match round.condition {
+            rounds::Condition::Alone(level) => {
+                Some(ProbedRound::new(round.samples.iter().copied(), level, quantity))
+            }
+            rounds::Condition::AsFound => None,
+        };
+        stats::alone::pooled(&self.samples.iter().filter_map(probed).collect::<Vec<_>>())
+    }
+
     fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
         let rounds = self.samples.iter().map(|(round, _)| round);
         rounds.filter(move |round| with_disturbed || !round.disturbed())
@@ -125,12 +135,13 @@ fn of_metric(
         figure.at.extend(resolved(&found.samples));
         figure.condition = probed.map(|_| condition);
         figure.shared = probed;
-        figure.rounds = points(&printed.samples);
+        // While a device works the core sleeps, at no clock of its own.
+        let has_cycles = metric.unit.is_time() && metric.kind != Kind::Io;
+        figure.rounds = points(&printed.samples, has_cycles);
         figure.stats = stats.as_ref().map(|stats| beside(stats, &estimate));
         set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
-        // While a device works the core sleeps, at no clock of its own.
-        if metric.kind != Kind::Io {
-            set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+        if has_cycles {
+            set_cycles(&mut figure, printed, estimate.used_disturbed);
         }
         settle_predictions(run, &mut figure, metric, &printed.samples);
         Some(figure)
@@ -161,8 +172,12 @@ fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
         alone.derived.clone_from(&as_found.derived);
     }
     if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
+        let lack = match alone.ci {
+            None => "; no interval: five rounds or five stretches are needed",
+            Some(_) => "",
+        };
         alone.notes.push(format!(
-            "the core was alone for {} samples of {} rounds, in {} stretches",
+            "the core was alone for {} samples of {} rounds, in {} stretches{lack}",
             basis.samples, basis.rounds, basis.stretches
         ));
     }
@@ -182,7 +197,7 @@ fn alone_rounds<'run>(
     }
     let probed = |round: &RoundSamples<'run>| {
         let level = run.width_level(round.round.segment)?;
-        let samples = ProbedRound::new(round.samples.iter().copied(), level);
+        let samples = ProbedRound::new(round.samples.iter().copied(), level, Samples::values);
         Some((round.under(rounds::Condition::Alone(level)), samples))
     };
     let (mut rounds, probed): (Vec<RoundSamples>, Vec<ProbedRound>) =
@@ -261,7 +276,7 @@ fn resolved(rounds: &[(RoundSamples, f64)]) -> BTreeMap<String, Value> {
     seen.into_iter().map(|(name, values)| (name, joined(values))).gather()
 }
 
-fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
+fn points(rounds: &[(RoundSamples, f64)], is_time: bool) -> Vec<RoundPoint> {
     rounds
         .iter()
         .map(|(round, value)| RoundPoint {
@@ -269,6 +284,7 @@ fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
             segment: round.round.segment,
             value: *value,
             disturbed: round.disturbed(),
+            cycles: round.cycles().filter(|_| is_time),
             core_hz: round.core_hz(),
         })
         .collect()
@@ -394,8 +410,20 @@ fn set_estimate(
     figure.value = Some(estimate.value);
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
-            if estimate.interval.is_none() {
-                figure.notes.push(format!("no interval: {} rounds, six are needed", estimate.used));
+            match estimate.interval {
+                None if figure.condition != Some(Condition::Alone) => {
+                    figure.notes.push(format!(
+                        "no interval: {} rounds, {LEAST_VALUES} are needed",
+                        estimate.used
+                    ));
+                }
+                Some(ends) if ends.confidence < CONFIDENCE => {
+                    let confidence = 100.0 * ends.confidence;
+                    figure.notes.push(format!(
+                        "the interval of {LEAST_VALUES} values has {confidence:.2} % confidence"
+                    ));
+                }
+                _ => {}
             }
             estimate.interval
         }
@@ -441,17 +469,16 @@ fn of_blocks(
     (None, None, Some(note.to_owned()))
 }
 
-/// Cycles are the median of value times core clock over the rounds that the value rests on; none
-/// where one of these has no clock, because both would then be of other samples.
-fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
-    if !unit.is_time() {
-        return;
-    }
+/// Cycles are made like the value, of each sample's cycles; none where a round that the value rests on
+/// has none, because both would then be of other samples.
+fn set_cycles(figure: &mut Figure, rounds: &Rounds, with_disturbed: bool) {
     let used = figure.rounds.iter();
     let used = used.filter(|round| with_disturbed || !round.disturbed);
-    let cycles: Option<Vec<f64>> =
-        used.map(|round| Some(round.value * round.core_hz? / 1e9)).collect();
-    figure.cycles = cycles.and_then(|cycles| median(&cycles));
+    let cycles: Option<Vec<f64>> = used.map(|round| round.cycles).collect();
+    figure.cycles = match rounds.alone {
+        Some(Alone::Pooled(..)) => cycles.and_then(|_| rounds.pooled(Samples::cycles)),
+        Some(Alone::Rounds) | None => cycles.and_then(|cycles| median(&cycles)),
+    };
     if figure.cycles.is_none() {
         figure.no_cycles = Some("the core clock was unknown or moved in a valid round".to_owned());
     }

@@ -163,7 +163,7 @@ fn a_killed_run_says_what_is_missing() {
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
-    assert!(rung.notes.iter().any(|note| note.contains("six are needed")));
+    assert!(rung.notes.iter().any(|note| note.contains("5 are needed")));
     let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
     assert_eq!(absent.outcome, Ending::Skipped);
     let findings = findings(&run, &figures);
@@ -346,7 +346,9 @@ fn void_rounds_are_no_rounds() {
     });
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
-    assert_eq!((rung.rounds.len(), rung.ci), (5, None));
+    assert_eq!((rung.rounds.len(), rung.confidence), (5, Some(0.9375)));
+    assert!(rung.notes.iter().any(|note| note.contains("93.75 %")));
+    assert!(rung.prior.as_ref().is_some_and(|judged| judged.verdict.is_some()));
 }
 
 #[test]

@@ -96,7 +96,11 @@ pub struct Samples {
     /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified.
     /// Empty where nothing was probed.
     pub width: Vec<f64>,
-    /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.
+    /// Core clock at each value, in MHz, by the chains beside its probes; 0 where they gave none.
+    /// Empty where nothing was probed, and in records before this field.
+    pub core_mhz: Vec<u32>,
+    /// Core clock over the case's window, in Hz: the median of `core_mhz` where it moved. Null with
+    /// the reason in `notes` where neither is known.
     pub core_hz: Option<f64>,
     /// Same-round quantities that bounds may use, by name with the unit last.
     pub quantities: BTreeMap<String, f64>,
@@ -128,11 +132,42 @@ impl Samples {
             raw,
             step: None,
             width: Vec::new(),
+            core_mhz: Vec::new(),
             core_hz: None,
             quantities: BTreeMap::new(),
             at: BTreeMap::new(),
             notes: Notes::default(),
         }
+    }
+
+    /// The values, in the metric's unit.
+    pub fn values(&self) -> Cow<'_, [f64]> {
+        self.raw.values()
+    }
+
+    /// The core clock at each value, in Hz; that of the case where it was not taken at each. NaN
+    /// where there is none.
+    pub fn clocks(&self) -> Cow<'_, [f64]> {
+        let of_case = self.core_hz.unwrap_or(f64::NAN);
+        let clock = |at: usize| match self.core_mhz.get(at) {
+            Some(0) => f64::NAN,
+            Some(mhz) => f64::from(*mhz) * 1e6,
+            None => of_case,
+        };
+        (0..self.values().len()).map(clock).collect()
+    }
+
+    /// The values, which are in ns, in cycles of the core. NaN where there is no clock.
+    pub fn cycles(&self) -> Cow<'_, [f64]> {
+        let clocks = self.clocks();
+        self.values().iter().zip(&*clocks).map(|(ns, hz)| ns * hz / 1e9).collect()
+    }
+
+    /// Forgets the core clock: it is not that of what was timed.
+    pub fn forget_clock(&mut self) {
+        self.core_mhz.clear();
+        self.core_hz = None;
+        self.quantities.remove("core_hz");
     }
 
     /// Sets quantities by name, those that have a value.
@@ -219,6 +254,8 @@ struct Line {
     voids: Option<u32>,
     #[serde(default)]
     width: Vec<f64>,
+    #[serde(default)]
+    core_mhz: Vec<u32>,
     core_hz: Option<f64>,
     #[serde(default)]
     quantities: BTreeMap<String, f64>,
@@ -280,6 +317,9 @@ impl Serialize for Samples {
         if !self.width.is_empty() {
             line.serialize_entry("width", &self.width)?;
         }
+        if !self.core_mhz.is_empty() {
+            line.serialize_entry("core_mhz", &self.core_mhz)?;
+        }
         line.serialize_entry("core_hz", &self.core_hz)?;
         if !self.quantities.is_empty() {
             line.serialize_entry("quantities", &self.quantities)?;
@@ -323,6 +363,7 @@ impl<'de> Deserialize<'de> for Samples {
             visit: line.visit,
             step: line.step,
             width: line.width,
+            core_mhz: line.core_mhz,
             core_hz: line.core_hz,
             quantities: line.quantities,
             at: line.at,

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 const COLUMNS: &str = "experiment case at metric unit better kind outcome reason needed \
     value ci_low=ci/0 ci_high=ci/1 confidence interval condition shared \
     as_found=as_found/value as_found_low=as_found/ci/0 as_found_high=as_found/ci/1 \
-    as_found_confidence=as_found/confidence as_found_used=as_found/used cycles \
+    as_found_confidence=as_found/confidence as_found_used=as_found/used \
+    alone_rounds=alone/rounds alone_samples=alone/samples alone_stretches=alone/stretches cycles \
     predicted_low=prediction/low predicted_likely=prediction/likely \
     predicted_high=prediction/high predicted_because=prediction/because \
     hardware_low=prediction/shares/hardware/low \

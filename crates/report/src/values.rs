@@ -108,11 +108,13 @@ pub fn mean(figure: &Figure) -> Option<String> {
 }
 
 /// Rounds on which a figure rests, and their samples: `8 / 1203`; of a core alone those samples that
-/// were.
+/// were, and their stretches: `8 / 310 / 24`.
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;
-    let samples = figure.alone.map_or(stats.samples, |alone| alone.samples as u64);
-    Some(format!("{} / {samples}", stats.used))
+    Some(match figure.alone {
+        Some(alone) => format!("{} / {} / {}", stats.used, alone.samples, alone.stretches),
+        None => format!("{} / {}", stats.used, stats.samples),
+    })
 }
 
 /// A frequency to the megahertz, as usual for clocks.

@@ -2,7 +2,7 @@
 
 use super::interval::{Interval, LEAST_VALUES, median_order};
 use super::quantile::median;
-use super::rounds::LEAST_ROUNDS;
+use super::rounds::{LEAST_ROUNDS, Quantity};
 use super::width::is_alone;
 use record::event::Samples;
 
@@ -21,9 +21,13 @@ pub struct ProbedRound {
 
 impl ProbedRound {
     /// From the samples of a round, by the probe's level.
-    pub fn new<'run>(samples: impl IntoIterator<Item = &'run Samples>, level: f64) -> Self {
+    pub fn new<'run>(
+        samples: impl IntoIterator<Item = &'run Samples>,
+        level: f64,
+        quantity: Quantity,
+    ) -> Self {
         let visit = |samples: &Samples| {
-            let values = samples.raw.values();
+            let values = quantity(samples);
             let read = values.iter().zip(&samples.width);
             let classified = read.filter(|(value, width)| value.is_finite() && **width > 0.0);
             classified.map(|(value, width)| (*value, is_alone(*width, level))).collect()
@@ -110,17 +114,24 @@ pub fn alone(rounds: &[ProbedRound]) -> Option<Alone> {
     if valued >= LEAST_VALUES {
         return Some(Alone::Rounds);
     }
-    let weighed = rounds.iter().flat_map(|round| {
-        let alone = round.alone();
-        let weight = if basis.rounds >= LEAST_ROUNDS { 1.0 / alone.len() as f64 } else { 1.0 };
-        alone.into_iter().map(move |value| (value, weight))
-    });
-    let value = weighted_median(weighed.collect())?;
+    let value = pooled(rounds)?;
     let stretches: Vec<f64> =
         rounds.iter().flat_map(|round| round.stretches().filter_map(|one| median(&one))).collect();
     let holding =
         |ends: Interval| Interval { low: ends.low.min(value), high: ends.high.max(value), ..ends };
     Some(Alone::Pooled(value, median_order(&stretches).map(holding)))
+}
+
+/// The median over the alone samples of all rounds, which weigh alike where [`LEAST_ROUNDS`] or more
+/// have some; `None` without any.
+pub fn pooled(rounds: &[ProbedRound]) -> Option<f64> {
+    let is_by_round = Basis::new(rounds).rounds >= LEAST_ROUNDS;
+    let weighed = rounds.iter().flat_map(|round| {
+        let alone = round.alone();
+        let weight = if is_by_round { 1.0 / alone.len() as f64 } else { 1.0 };
+        alone.into_iter().map(move |value| (value, weight))
+    });
+    weighted_median(weighed.collect())
 }
 
 /// The value below which half of the weight lies; between two values, their mean.

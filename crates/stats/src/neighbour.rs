@@ -141,7 +141,7 @@ fn round(neighbour: &mut Neighbour, true_ns: f64) -> (ProbedRound, f64) {
     }
     let all: Vec<&Samples> = visits.iter().collect();
     let found = Condition::AsFound.round_value(&all, &[]);
-    (ProbedRound::new(&visits, LEVEL), found.expect("every visit has samples"))
+    (ProbedRound::new(&visits, LEVEL, Samples::values), found.expect("every visit has samples"))
 }
 
 /// What simulated figures beside one kind of neighbour had.

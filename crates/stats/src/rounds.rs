@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// Rounds from which on their values have an interval of 95 %.
 pub const LEAST_ROUNDS: usize = 6;
 
+/// What is read of samples: [`Samples::values`] or [`Samples::cycles`].
+pub type Quantity = fn(&Samples) -> Cow<'_, [f64]>;
+
 /// Which samples a value rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
@@ -29,13 +32,13 @@ pub enum Condition {
 
 impl Condition {
     /// The values of some samples that count.
-    pub fn values(self, samples: &Samples) -> Cow<'_, [f64]> {
+    pub fn values(self, samples: &Samples, quantity: Quantity) -> Cow<'_, [f64]> {
         match self {
             Condition::AsFound if samples.visit > 0 => Cow::default(),
-            Condition::AsFound => samples.raw.values(),
+            Condition::AsFound => quantity(samples),
             Condition::Alone(_) if samples.width.is_empty() => Cow::default(),
             Condition::Alone(level) => {
-                let values = samples.raw.values();
+                let values = quantity(samples);
                 let read = values.iter().zip(&samples.width);
                 let alone = read.filter(|(_, width)| is_alone(**width, level));
                 alone.map(|(value, _)| *value).collect()
@@ -49,14 +52,18 @@ impl Condition {
     pub fn round_value(self, samples: &[&Samples], histograms: &[&Histogram]) -> Option<f64> {
         match self {
             Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
-            _ => {
-                let mut finite: Vec<f64> = Vec::new();
-                for samples in samples {
-                    finite.extend(self.values(samples).iter().filter(|value| value.is_finite()));
-                }
-                quantile::median(&finite)
-            }
+            _ => self.median(samples, Samples::values),
         }
+    }
+
+    /// The median of the samples that count; `None` without any.
+    pub fn median(self, samples: &[&Samples], quantity: Quantity) -> Option<f64> {
+        let mut finite: Vec<f64> = Vec::new();
+        for samples in samples {
+            let values = self.values(samples, quantity);
+            finite.extend(values.iter().filter(|value| value.is_finite()));
+        }
+        quantile::median(&finite)
     }
 }
 
@@ -165,8 +172,8 @@ fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, ove
     let around = |n: u32| known.get(&n).copied().unwrap_or_default();
     let minds = over == Over::Undisturbed;
     let probed = |(n, (samples, _)): (&u32, &OfRound)| {
-        let level = around(*n).level;
-        level.map(|level| ProbedRound::new(samples.iter().copied(), level))
+        let round = |level| ProbedRound::new(samples.iter().copied(), level, Samples::values);
+        around(*n).level.map(round)
     };
     let probed: Vec<ProbedRound> = rounds.iter().filter_map(probed).filter(|_| minds).collect();
     let way = alone(&probed);
@@ -174,7 +181,8 @@ fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, ove
         let Around { is_disturbed, has_waited, level } = around(*n);
         let value = match way {
             Some(way) => {
-                ProbedRound::new(samples.iter().copied(), level?).value(way.least_of_round())
+                let round = ProbedRound::new(samples.iter().copied(), level?, Samples::values);
+                round.value(way.least_of_round())
             }
             None if has_waited => None,
             None => Condition::AsFound.round_value(samples, histograms),

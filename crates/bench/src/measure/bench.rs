@@ -10,7 +10,7 @@ use super::surroundings::Surroundings;
 use super::values::{Of, Values};
 use super::voice::Voice;
 use super::warp::{self, Offset};
-use super::width::{Probe, Watch};
+use super::width::{Probe, Reading, Watch};
 use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
@@ -183,7 +183,8 @@ impl Bench {
     fn cold_quartets(&self, quartets: &Turns<Quartet>, k: u64) -> usize {
         let least = self.goal.quartets_min;
         let all = samples(&quartets.kept, k);
-        let places = self.alone(&quartets.width);
+        let width: Vec<f64> = quartets.readings.iter().map(|reading| reading.width).collect();
+        let places = self.alone(&width);
         if places.len() < WARM_UP_ALONE {
             return cold_samples(&all, least);
         }
@@ -204,7 +205,8 @@ impl Bench {
         metric: &str,
         values: impl Into<Values<'v>>,
     ) -> Result<&mut Samples> {
-        let Values { of, width, is_apart } = values.into();
+        let Values { of, readings, is_apart } = values.into();
+        let mut core_mhz: Vec<u32> = readings.iter().map(Reading::core_mhz).collect();
         let mut notes = Notes::default();
         let of = match of {
             Of::Quartets { k, turns } => {
@@ -221,11 +223,19 @@ impl Bench {
             }
             false => {
                 let around = self.around.after_case(&case.id);
-                around.map_err(|reason| notes.push(Note::no_clock(reason))).ok()
+                let beside = median_hz(&core_mhz);
+                if beside.is_none() {
+                    notes.extend(around.as_ref().err().map(Note::no_clock));
+                }
+                around.ok().or(beside)
             }
         };
+        if is_apart || core_mhz.iter().all(|mhz| *mhz == 0) {
+            core_mhz.clear();
+        }
         let samples = self.book.values(case, metric, of, core_hz)?;
-        samples.width.extend(width.into_iter().map(to_thousandth));
+        samples.width.extend(readings.iter().map(|reading| to_thousandth(reading.width)));
+        samples.core_mhz = core_mhz;
         samples.notes.extend(notes);
         Ok(samples)
     }
@@ -344,6 +354,13 @@ impl Bench {
             }
         }
     }
+}
+
+/// The median of the clocks that were taken, in Hz.
+fn median_hz(core_mhz: &[u32]) -> Option<f64> {
+    let taken = core_mhz.iter().filter(|mhz| **mhz > 0);
+    let taken: Vec<f64> = taken.map(|mhz| f64::from(*mhz) * 1e6).collect();
+    median(&taken)
 }
 
 /// How many leading samples belong to the warm-up. A series that has not settled by its half, or

@@ -158,14 +158,11 @@ impl Book {
                 self.add(case, metric, Raw::Batch { k, values }, core_hz)
             }
             Of::Quartets { k, turns } => {
-                let core_hz = core_hz.or(turns.core_hz);
                 let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
                 let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
                 let (n, two_n) = (tenths(n), tenths(two_n));
                 let raw = Raw::Quartets { k, n, two_n, voids: turns.refused };
-                let samples = self.add(case, metric, raw, core_hz)?;
-                samples.width = turns.width.into_iter().map(to_thousandth).collect();
-                Ok(samples)
+                self.add(case, metric, raw, core_hz)
             }
         }
     }

@@ -37,4 +37,4 @@ pub use storage::{Settled, settle, unwritten};
 pub use together::{Finally, Gate, beside, together};
 pub use values::Values;
 pub use voice::Voice;
-pub use width::{Probe, Stretch, Watch, clock_step, whole_core};
+pub use width::{Probe, Reading, Stretch, Watch, clock_step, whole_core};

@@ -3,8 +3,7 @@
 //! what drifts linearly goes away in the order.
 
 use super::clock::Clock;
-use super::core_clock::upper_mode;
-use super::width::{Probe, Watch};
+use super::width::{Probe, Reading, Watch};
 use anyhow::{Result, ensure};
 use record::event::Calibration;
 use std::hint::black_box;
@@ -146,11 +145,8 @@ pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
 pub struct Turns<T> {
     /// All but those that failed a check of their own.
     pub kept: Vec<T>,
-    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a
-    /// probe.
-    pub width: Vec<f64>,
-    /// Core clock in the turns, in Hz; none where no two of the probes' chains agree.
-    pub core_hz: Option<f64>,
+    /// Of each, what the probes around it read; empty without a probe.
+    pub readings: Vec<Reading>,
     /// Turns that failed a check of their own.
     pub refused: u32,
     /// Turns wanted at least.
@@ -174,8 +170,7 @@ impl<T> Turns<T> {
     pub fn map<U>(&self, of: impl FnMut(&T) -> U) -> Turns<U> {
         Turns {
             kept: self.kept.iter().map(of).collect(),
-            width: self.width.clone(),
-            core_hz: self.core_hz,
+            readings: self.readings.clone(),
             refused: self.refused,
             wanted: self.wanted,
         }
@@ -183,12 +178,10 @@ impl<T> Turns<T> {
 
     /// Those of several places one after another.
     pub fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
-        let mut all =
-            Turns { kept: Vec::new(), width: Vec::new(), core_hz: None, refused: 0, wanted: 0 };
+        let mut all = Turns { kept: Vec::new(), readings: Vec::new(), refused: 0, wanted: 0 };
         for place in places {
             all.kept.extend(place.kept);
-            all.width.extend(place.width);
-            all.core_hz = all.core_hz.or(place.core_hz);
+            all.readings.extend(place.readings);
             all.refused += place.refused;
             all.wanted += place.wanted;
         }
@@ -198,7 +191,7 @@ impl<T> Turns<T> {
     /// Leaves the first ones out.
     pub fn skip(&mut self, count: usize) {
         self.kept.drain(..count);
-        self.width.drain(..count.min(self.width.len()));
+        self.readings.drain(..count.min(self.readings.len()));
     }
 }
 
@@ -268,12 +261,7 @@ impl Timer {
     ) -> Result<Turns<T>> {
         let goal = &self.goal;
         let mut kept = Vec::with_capacity(goal.quartets_max);
-        let (mut width, mut rates) = match self.probe {
-            Some(_) => {
-                (Vec::with_capacity(goal.quartets_max), Vec::with_capacity(goal.quartets_max))
-            }
-            None => (Vec::new(), Vec::new()),
-        };
+        let mut readings = Vec::with_capacity(self.probe.map_or(0, |_| goal.quartets_max));
         let mut refused = 0_u32;
         let mut watch = Watch::new(self.probe);
         let begin = self.clock.start();
@@ -288,10 +276,7 @@ impl Timer {
             match taken {
                 Some(value) => {
                     kept.push(value);
-                    if let Some((additions, cycle_ns)) = seen {
-                        width.push(additions);
-                        rates.push(1e9 / cycle_ns);
-                    }
+                    readings.extend(seen);
                 }
                 None => refused = refused.saturating_add(1),
             }
@@ -304,8 +289,7 @@ impl Timer {
         }
         Ok(Turns {
             kept,
-            width,
-            core_hz: upper_mode(&mut rates),
+            readings,
             refused,
             // Where it waits, it takes what it gets.
             wanted: goal.alone.map_or(goal.quartets_min, |_| 0),

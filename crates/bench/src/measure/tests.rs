@@ -3,7 +3,7 @@
 
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
-use super::{Declared, Values};
+use super::{Declared, Reading, Values};
 use crate::experiment::fixtures::{on_a_thread, rehearsal};
 use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, FromWorker, RoundOrder, ToWorker, frame};
@@ -202,8 +202,10 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
     let (samples, ..) = round_of(|bench, case| {
         let turns = |kept: &[(f64, f64)]| Turns {
             kept: kept.to_vec(),
-            width: vec![3.999_96, 0.0],
-            core_hz: Some(3e9),
+            readings: vec![
+                Reading { width: 3.999_96, core_hz: 2.9996e9 },
+                Reading { width: 0.0, core_hz: 0.0 },
+            ],
             refused: 3,
             wanted: 2,
         };
@@ -221,6 +223,7 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
     });
     assert_eq!(samples.len(), 1);
     assert_eq!((samples[0].visit, &samples[0].width[..]), (0, &[4.0, 0.0][..]));
+    assert_eq!(samples[0].core_mhz, [3000, 0]);
     assert_eq!(
         samples[0].raw,
         Raw::Quartets { k: 10, n: vec![300.0, 310.0], two_n: vec![500.1, 530.0], voids: 3 }

@@ -196,6 +196,23 @@ pub fn whole_core(learnt: Width, units: Option<f64>) -> Width {
     }
 }
 
+/// What the probes around a sample read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Operations per cycle at the slowest boundary; 0 where the sample cannot be classified.
+    pub width: f64,
+    /// Core clock, in Hz: by the faster of the chains before and after the sample, because what
+    /// interrupts one only slows it. 0 where the clock stood still.
+    pub core_hz: f64,
+}
+
+impl Reading {
+    /// The clock in MHz, as records have it.
+    pub fn core_mhz(&self) -> u32 {
+        (self.core_hz / 1e6).round() as u32
+    }
+}
+
 /// Reads the probe at the batch boundaries of one turn.
 pub struct Watch {
     probe: Option<Probe>,
@@ -208,9 +225,9 @@ pub struct Watch {
     /// Time of its batches, in ns.
     batches_ns: f64,
     is_long: bool,
-    /// The least of these is the cycle.
+    /// The last chains, in turn. The least of these is the cycle of a reading.
     cycles: [f64; 3],
-    turns: usize,
+    chains: usize,
 }
 
 impl Watch {
@@ -224,23 +241,32 @@ impl Watch {
             batches_ns: 0.0,
             is_long: false,
             cycles: [f64::INFINITY; 3],
-            turns: 0,
+            chains: 0,
         };
         if let Some(probe) = probe {
             // Two of each: the code is cold at first.
             probe.cycle_ns();
             probe.operation_ns();
-            watch.cycles = [probe.cycle_ns(), probe.cycle_ns(), f64::INFINITY];
+            watch.cycle(probe);
+            watch.cycle(probe);
             watch.last_ns = probe.operation_ns();
         }
         watch
+    }
+
+    /// Takes the time of a cycle, in ns.
+    fn cycle(&mut self, probe: Probe) -> f64 {
+        let cycle_ns = probe.cycle_ns();
+        self.cycles[self.chains % 3] = cycle_ns;
+        self.chains += 1;
+        cycle_ns
     }
 
     /// Waits until the core reads alone; false where others use it all the time.
     pub fn waits_for(&mut self, level: f64) -> bool {
         let Some(probe) = self.probe else { return true };
         let start = probe.clock.start();
-        for at in 0.. {
+        loop {
             let read = reading(least(self.cycles), self.last_ns);
             if read.is_some_and(|read| width::is_alone(read, level)) {
                 return true;
@@ -248,7 +274,7 @@ impl Watch {
             if probe.clock.between_ns(start, probe.clock.end()) > width::WAIT_NS {
                 break;
             }
-            self.cycles[at % 3] = probe.cycle_ns();
+            self.cycle(probe);
             self.last_ns = probe.operation_ns();
         }
         false
@@ -274,16 +300,15 @@ impl Watch {
         batch_ns
     }
 
-    /// The turn ended: operations per cycle at its slowest boundary, 0 where the turn cannot be
-    /// classified, and the time of a cycle, in ns. `None` without a probe.
-    pub fn end(&mut self) -> Option<(f64, f64)> {
+    /// The turn ended. `None` without a probe.
+    pub fn end(&mut self) -> Option<Reading> {
         let probe = self.probe?;
-        self.cycles[(self.turns + 2) % 3] = probe.cycle_ns();
-        self.turns += 1;
-        let cycle_ns = least(self.cycles);
+        let before_ns = self.cycles[(self.chains + 2) % 3];
+        let beside_ns = before_ns.min(self.cycle(probe));
         let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
-        let width = reading(cycle_ns, self.slowest_ns).filter(|_| is_classified);
-        Some((width.unwrap_or(0.0), cycle_ns))
+        let width = reading(least(self.cycles), self.slowest_ns).filter(|_| is_classified);
+        let core_hz = Some(1e9 / beside_ns).filter(|hz| hz.is_finite());
+        Some(Reading { width: width.unwrap_or(0.0), core_hz: core_hz.unwrap_or(0.0) })
     }
 }
 
@@ -297,6 +322,11 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// Its reading; a rate needs no clock.
+    pub fn reading(&self) -> Reading {
+        Reading { width: self.width, ..Reading::default() }
+    }
+
     /// The same as a share of a rate.
     pub fn over(self, rate: f64) -> Self {
         Stretch { rate: self.rate / rate, ..self }

@@ -4,7 +4,7 @@ use super::{
     Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turns, abba, grown, is_over, samples,
 };
 use crate::measure::clock::Clock;
-use crate::measure::width::Watch;
+use crate::measure::width::{Reading, Watch};
 use anyhow::Result;
 
 const GOAL: Goal = Goal {
@@ -127,7 +127,7 @@ fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
     };
     let some = take(4);
     assert_eq!((some.kept.as_slice(), some.refused), (&[4, 5, 6][..], 3));
-    assert!(some.note().is_some() && some.width.is_empty());
+    assert!(some.note().is_some() && some.readings.is_empty());
     let none = take(100);
     assert_eq!(none.refused, 6);
     none.or_fail().expect_err("has none");
@@ -135,17 +135,17 @@ fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
 
 #[test]
 fn turns_of_several_places_stand_one_after_another() {
+    let reading = |n: u32| Reading { width: f64::from(n), core_hz: 3e9 };
     let place = |kept: &[u32]| Turns {
         kept: kept.to_vec(),
-        width: kept.iter().map(|n| f64::from(*n)).collect(),
-        core_hz: Some(3e9),
+        readings: kept.iter().map(|n| reading(*n)).collect(),
         refused: 1,
         wanted: 2,
     };
     let mut both = Turns::joined([place(&[1, 2]), place(&[]), place(&[3])]);
     assert_eq!((both.refused, both.wanted), (3, 6));
     both.skip(1);
-    assert_eq!((both.kept.as_slice(), both.width.as_slice()), (&[2, 3][..], &[2.0, 3.0][..]));
+    assert_eq!((both.kept.as_slice(), &*both.readings), (&[2, 3][..], &[2, 3].map(reading)[..]));
     assert_eq!(both.map(|n| n * 2).kept, [4, 6]);
 }
 
