@@ -293,6 +293,11 @@ impl Figure {
         self.experiment.split('.').next().unwrap_or_default()
     }
 
+    /// Cycles of a figure of the core, which scales with its clock; `None` of others.
+    pub fn core_cycles(&self) -> Option<f64> {
+        self.cycles.filter(|_| matches!(self.family(), "clock" | "cpu"))
+    }
+
     /// Rounds that the value uses.
     pub fn used(&self) -> usize {
         self.stats.as_ref().map_or(0, |stats| stats.used)

@@ -352,6 +352,20 @@ fn void_rounds_are_no_rounds() {
 }
 
 #[test]
+fn a_clock_that_moves_between_samples_costs_no_cycles() {
+    let mut run = sample::run();
+    for samples in &mut run.samples {
+        let count = samples.values().len();
+        samples.core_mhz = (0..count).map(|at| if at % 3 == 0 { 2200 } else { 3150 }).collect();
+        let values = samples.core_mhz.iter().map(|mhz| 330.0 / (f64::from(*mhz) / 1e3));
+        samples.raw = Raw::Batch { k: 1, values: values.collect() };
+    }
+    let figures = figures(&run);
+    let cycles = call(&figures, "getppid").cycles.expect("each sample has a clock");
+    assert!((cycles - 330.0).abs() < 1e-9, "{cycles}");
+}
+
+#[test]
 fn a_round_without_a_core_clock_leaves_the_figure_without_cycles() {
     let mut run = sample::run();
     let moved = "the core clock moved over the case: 3.000 GHz before, 3.100 GHz after";

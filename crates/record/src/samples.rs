@@ -428,6 +428,23 @@ mod tests {
         Calibration { counter_hz: 2.5e9, resolution_ns: 10.0, ..Calibration::default() }
     }
 
+    #[test]
+    fn cycles_are_by_the_clock_at_each_value_or_that_of_the_case() {
+        for (core_mhz, core_hz, cycles) in [
+            (vec![3000, 2000, 0], Some(1e9), [30.0, 20.0, f64::NAN]),
+            (vec![], Some(1e9), [10.0; 3]),
+            (vec![], None, [f64::NAN; 3]),
+        ] {
+            let raw = Raw::Batch { k: 4, values: vec![10.0; 3] };
+            let samples =
+                Samples { core_mhz, core_hz, ..Samples::new("s", 1, CaseId::new(), "m", raw) };
+            let found = samples.cycles();
+            assert!(found.iter().zip(cycles).all(|(a, b)| a.to_bits() == b.to_bits()), "{found:?}");
+            let line = serde_json::to_string(&samples).unwrap();
+            assert_eq!(serde_json::from_str::<Samples>(&line).unwrap(), samples);
+        }
+    }
+
     fn check(values: &[f64], in_order: bool, step: Option<f64>, listed: &str) -> Samples {
         let raw = Raw::Event { values: values.to_vec() };
         let mut samples = Samples::new("s", 1, CaseId::new(), "m", raw);

@@ -13,7 +13,7 @@ use bench::link::Done;
 use bench::measure::clock_step;
 use record::event::{Event, Learnt, Round, RoundStatus, Unusable, Width};
 use record::order::Gather;
-use stats::width::{self, TOO_FAST};
+use stats::width;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -167,23 +167,22 @@ impl<'run> Session<'run> {
     }
 
     /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is
-    /// not known (the core was never alone during the calibration) or does not hold (a core that
-    /// was always shared has a level too, a lower one). Later rounds and all figures use it.
+    /// not known or only from the core's design (the core was never alone during the calibration),
+    /// or does not hold (a core that was always shared has a level too, a lower one). Later rounds and all figures use it.
     fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
         let Some(known) = self.calibration.width else { return Ok(()) };
-        match (known.level, known.unusable) {
-            (Some(level), _) => readings.retain(|read| *read > TOO_FAST * level),
-            (None, Some(Unusable::NeverAlone)) => {}
-            _ => return Ok(()),
-        }
+        let Some(least) = width::teaching(known) else { return Ok(()) };
+        readings.retain(|read| *read > least);
         if readings.is_empty() {
             return Ok(());
         }
         self.readings.extend(readings);
         let step = clock_step(self.calibration.resolution_ns);
         let learnt = width::learn(&mut self.readings, step);
-        let units = round::units(self.setup);
-        if !learnt.level.is_some_and(|level| width::is_whole_core(level, units)) {
+        let learnt = width::by_design(learnt, round::units(self.setup));
+        let is_seen = learnt.level.is_some() && !learnt.from_design;
+        let is_other = learnt.unusable == Some(Unusable::OtherThanDesign);
+        if !is_seen && (!is_other || learnt.unusable == known.unusable) {
             return Ok(());
         }
         let width = Width { readings: known.readings + learnt.readings, ..learnt };

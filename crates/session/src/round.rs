@@ -9,11 +9,11 @@ use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use bench::measure::whole_core;
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Event, FailedCase};
 use record::key::CaseId;
 use stats::disturbed::{Deltas, judge};
+use stats::width::by_design;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     worker.order(&ToWorker::Calibrate(order))?;
     match worker.next(Instant::now() + PATIENCE_LEAST + window * windows * 2, stop)? {
         FromWorker::Calibrated(mut calibration) => {
-            calibration.width = calibration.width.map(|width| whole_core(width, units(setup)));
+            calibration.width = calibration.width.map(|width| by_design(width, units(setup)));
             Ok(calibration)
         }
         FromWorker::Failed(chain) => bail!(chain.join(": ")),

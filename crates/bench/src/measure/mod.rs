@@ -37,4 +37,5 @@ pub use storage::{Settled, settle, unwritten};
 pub use together::{Finally, Gate, beside, together};
 pub use values::Values;
 pub use voice::Voice;
-pub use width::{Probe, Reading, Stretch, Watch, clock_step, whole_core};
+pub use stats::width::by_design;
+pub use width::{Probe, Reading, Stretch, Watch, clock_step};

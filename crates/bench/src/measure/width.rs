@@ -186,16 +186,6 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     }
 }
 
-/// What was learnt of a core alone, unless it is of half a core whose design has so many units.
-pub fn whole_core(learnt: Width, units: Option<f64>) -> Width {
-    match learnt.level {
-        Some(level) if !width::is_whole_core(level, units) => {
-            Width { level: None, unusable: Some(Unusable::NeverAlone), ..learnt }
-        }
-        _ => learnt,
-    }
-}
-
 /// What the probes around a sample read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {

@@ -1,6 +1,7 @@
 //! Events that are timed one by one, for the time of a case; and what several experiments lack
 //! alike.
 
+use bench::measure::Reading;
 use bench::prelude::*;
 use metal::clock::monotonic_raw_ns;
 

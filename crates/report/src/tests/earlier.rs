@@ -39,6 +39,7 @@ fn probed() -> Run {
     let mut run = earlier();
     run.header.format = record::FORMAT;
     run.header.calibration.width = Some(Width {
+        from_design: false,
         level: Some(LEVEL),
         unusable: None,
         additions_per_cycle: Some(LEVEL),
