@@ -87,7 +87,7 @@ pub enum Alone {
     Rounds,
     /// From the samples of all rounds, because too few rounds have a value: their median (rounds
     /// weigh alike where [`LEAST_ROUNDS`] or more have some), and the exact interval over the
-    /// medians of stretches.
+    /// medians of stretches, extended to hold the median of every round, from five rounds on.
     Pooled(f64, Option<Interval>),
 }
 
@@ -117,8 +117,19 @@ pub fn alone(rounds: &[ProbedRound]) -> Option<Alone> {
     let value = pooled(rounds)?;
     let stretches: Vec<f64> =
         rounds.iter().flat_map(|round| round.stretches().filter_map(|one| median(&one))).collect();
-    let holding =
-        |ends: Interval| Interval { low: ends.low.min(value), high: ends.high.max(value), ..ends };
+    // Stretches of one round share what differs between rounds: simulated intervals of three rounds
+    // cover 85 %, of four 91 %.
+    if basis.rounds < LEAST_VALUES {
+        return Some(Alone::Pooled(value, None));
+    }
+    let held = rounds.iter().filter_map(|round| round.value(1)).chain([value]);
+    let holding = |ends: Interval| {
+        held.fold(ends, |ends, one| Interval {
+            low: ends.low.min(one),
+            high: ends.high.max(one),
+            ..ends
+        })
+    };
     Some(Alone::Pooled(value, median_order(&stretches).map(holding)))
 }
 

@@ -1,12 +1,11 @@
 //! Simulated rounds beside a neighbour that comes and goes (METHOD §2a): the values of the core
 //! alone must stay where they are, and their intervals must cover.
 
-use super::alone::{Alone, LEAST_OF_ROUND, ProbedRound, alone};
+use super::alone::{Alone, ProbedRound, alone};
 use super::draw::Draw;
 use super::interval::median_order;
 use super::quantile::median;
-use super::rounds::Condition;
-use super::width::{IN_VAIN, VISITS, VISITS_TIME, WAIT_NS};
+use super::rounds::{Condition, LEAST_ROUNDS};
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 
@@ -15,7 +14,7 @@ use record::key::CaseId;
 /// (docs/notes/2026-11-29-shared-core.md), which has the next two deviations as well.
 const ALONE_NS: f64 = 160.0;
 const SHARED_RATIO: f64 = 1.33;
-/// Length of a quartet, in ms, and quartets of a visit.
+/// Length of a quartet, in ms, and quartets of a round.
 const QUARTET_MS: f64 = 0.3;
 const QUARTETS: usize = 40;
 /// Additions per cycle of the core.
@@ -27,8 +26,8 @@ const WITHIN: f64 = 0.012;
 const BETWEEN_ROUNDS_MS: f64 = 5_000.0;
 /// Simulated figures beside one kind of neighbour, and those that need a value or an interval for a
 /// statement about them.
-const FIGURES: usize = 300;
-const LEAST_KNOWN: usize = 30;
+const FIGURES: usize = 800;
+const LEAST_KNOWN: usize = 100;
 
 /// A neighbour that is there for exponential times of a mean, and away for others.
 struct Neighbour {
@@ -90,58 +89,33 @@ fn quartet(neighbour: &mut Neighbour, true_ns: f64, was_here: &mut bool) -> (f64
     (value, width)
 }
 
-/// The quartets of a visit again: each begins when the neighbour is away, and the visit ends where
-/// it stays.
-fn again(neighbour: &mut Neighbour, true_ns: f64) -> Vec<(f64, f64)> {
-    /// Between two looks whether it is away.
-    const LOOK_MS: f64 = 0.02;
-    let mut left_ms = VISITS_TIME / f64::from(VISITS) * QUARTET_MS * QUARTETS as f64;
-    let mut quartets = Vec::new();
-    let mut here = neighbour.here;
-    while left_ms > 0.0 {
-        let mut waited_ms = 0.0;
-        while here && waited_ms < WAIT_NS / 1e6 {
-            here = neighbour.pass(LOOK_MS).1;
-            waited_ms += LOOK_MS;
+/// Waits for the core as the session does: until a look of a millisecond finds it alone, for at most
+/// a second. Returns the quartets that the round then has: fewer beside a neighbour.
+fn wait(neighbour: &mut Neighbour) -> usize {
+    const LOOK_MS: f64 = 1.0;
+    const PAUSE_MS: f64 = 10.0;
+    const WAIT_MS: f64 = 1_000.0;
+    const SHORTER: usize = 4;
+    let mut waited_ms = 0.0;
+    while waited_ms < WAIT_MS {
+        if neighbour.pass(LOOK_MS).0 < 0.1 {
+            return QUARTETS;
         }
-        if here {
-            break;
-        }
-        quartets.push(quartet(neighbour, true_ns, &mut here));
-        left_ms -= waited_ms + QUARTET_MS;
+        neighbour.pass(PAUSE_MS);
+        waited_ms += LOOK_MS + PAUSE_MS;
     }
-    quartets
+    QUARTETS / SHORTER
 }
 
-fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
-    let (values, width) = quartets.into_iter().unzip();
+/// What a round of so many quartets gives: its probed samples, and its value as found.
+fn round(neighbour: &mut Neighbour, true_ns: f64, quartets: usize) -> (ProbedRound, f64) {
+    // A worker starts and warms up.
+    let (_, mut here) = neighbour.pass(20.0);
+    let (values, width) = (0..quartets).map(|_| quartet(neighbour, true_ns, &mut here)).unzip();
     let raw = Raw::Batch { k: 1, values };
-    Samples { visit, width, ..Samples::new("s", 1, CaseId::new(), "m", raw) }
-}
-
-/// What a round gives: its probed samples, and its value as found.
-fn round(neighbour: &mut Neighbour, true_ns: f64) -> (ProbedRound, f64) {
-    let mut visits = Vec::new();
-    let (mut alone, mut in_vain) = (0, 0);
-    for visit in 0..=VISITS {
-        // Other cases are measured in between.
-        let (_, mut here) = neighbour.pass(60.0);
-        let quartets: Vec<(f64, f64)> = match visit {
-            0 => (0..QUARTETS).map(|_| quartet(neighbour, true_ns, &mut here)).collect(),
-            _ => again(neighbour, true_ns),
-        };
-        let is_alone = |one: &&(f64, f64)| super::width::is_alone(one.1, LEVEL);
-        let won = quartets.iter().filter(is_alone).count();
-        visits.push(samples(visit, quartets));
-        alone += won;
-        in_vain = if won > 0 || visit == 0 { 0 } else { in_vain + 1 };
-        if alone >= LEAST_OF_ROUND || in_vain == IN_VAIN {
-            break;
-        }
-    }
-    let all: Vec<&Samples> = visits.iter().collect();
-    let found = Condition::AsFound.round_value(&all, &[]);
-    (ProbedRound::new(&visits, LEVEL, Samples::values), found.expect("every visit has samples"))
+    let samples = Samples { width, ..Samples::new("s", 1, CaseId::new(), "m", raw) };
+    let found = Condition::AsFound.round_value(&[&samples], &[]);
+    (ProbedRound::new([&samples], LEVEL, Samples::values), found.expect("a round has samples"))
 }
 
 /// What simulated figures beside one kind of neighbour had.
@@ -176,12 +150,14 @@ fn simulate(share: f64, here_ms: f64, rounds: usize) -> Tally {
     let mut tally = Tally::default();
     for seed in 0..FIGURES {
         let mut neighbour = Neighbour::new(share, here_ms, seed as u64 * 7919 + 1);
-        let mut next = || {
+        let mut next = |n: usize| {
             let between = 1.0 + BETWEEN * neighbour.draw.normal();
             neighbour.pass(BETWEEN_ROUNDS_MS);
-            round(&mut neighbour, ALONE_NS * between).0
+            // First looks take the core as it is.
+            let quartets = if n < LEAST_ROUNDS { QUARTETS } else { wait(&mut neighbour) };
+            round(&mut neighbour, ALONE_NS * between, quartets).0
         };
-        let probed: Vec<ProbedRound> = (0..rounds).map(|_| next()).collect();
+        let probed: Vec<ProbedRound> = (0..rounds).map(&mut next).collect();
         tally.count(&probed);
     }
     tally
@@ -191,7 +167,7 @@ fn simulate(share: f64, here_ms: f64, rounds: usize) -> Tally {
 fn values_of_the_core_alone_hold_and_their_intervals_cover_beside_any_neighbour() {
     println!("| rounds | comes for | share | value | by rounds | interval | covers | bias |");
     println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
-    for rounds in [6, 12] {
+    for rounds in [6, 9] {
         for here_ms in [0.1, 10.0, 1_000.0, 20_000.0] {
             for share in [0.1, 0.5, 0.72, 0.9] {
                 let found = simulate(share, here_ms, rounds);
@@ -224,7 +200,7 @@ fn what_a_program_got_follows_the_neighbour_and_the_core_alone_does_not() {
     let values = |share: f64| {
         let mut neighbour = Neighbour::new(share, 30.0, 5);
         let rounds: Vec<(ProbedRound, f64)> =
-            (0..40).map(|_| round(&mut neighbour, ALONE_NS)).collect();
+            (0..40).map(|_| round(&mut neighbour, ALONE_NS, QUARTETS)).collect();
         let alone: Vec<f64> = rounds.iter().filter_map(|(round, _)| round.value(1)).collect();
         let found: Vec<f64> = rounds.iter().map(|(_, found)| *found).collect();
         (median(&alone).expect("some"), median(&found).expect("all"))

@@ -10,16 +10,6 @@ use record::event::{Unusable, Width};
 
 /// A reading is *alone* from this share of the level on.
 pub const ALONE: f64 = 1.0 / 1.05;
-/// A case that lacks samples of a core that is alone is visited again so often at most …
-pub const VISITS: u32 = 8;
-/// … for so many times the time of its first visit …
-pub const VISITS_TIME: f64 = 2.0;
-/// … and not after so many turns of visits that brought none.
-pub const IN_VAIN: u32 = 2;
-/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends
-/// within this or goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared
-/// ones between them 1 ms.
-pub const WAIT_NS: f64 = 2e6;
 /// Relative half width of the mode at the level, and as a multiple of the clock's step: a row's
 /// length is one of two whole numbers of steps, and a chain's too.
 const MODE: f64 = 0.01;

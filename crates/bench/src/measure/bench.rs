@@ -120,8 +120,8 @@ impl Bench {
         }
         let book = self.book;
         if let Some(level) = level {
-            let first = book.samples.iter().filter(|samples| samples.visit == 0);
-            let seen = Seen::of(first.flat_map(|samples| samples.width.iter().copied()), level);
+            let readings = book.samples.iter().flat_map(|samples| samples.width.iter().copied());
+            let seen = Seen::of(readings, level);
             done.environment.extend(seen.named());
         }
         done.failed = book.failed;

@@ -21,8 +21,6 @@ pub struct Book {
     round: u32,
     resolution_ns: f64,
     pair_ns: f64,
-    /// Visit of the case that is measured.
-    visit: u32,
     /// Samples so far.
     pub samples: Vec<Samples>,
     /// Distributions so far.
@@ -33,15 +31,6 @@ pub struct Book {
     pub failed: Vec<FailedCase>,
 }
 
-/// Where a visit began.
-#[derive(Debug)]
-pub struct Mark {
-    samples: usize,
-    histograms: usize,
-    traces: usize,
-    failed: usize,
-}
-
 impl Book {
     /// An empty book of a round.
     pub fn new(order: &RoundOrder) -> Self {
@@ -50,7 +39,6 @@ impl Book {
             round: order.round,
             resolution_ns: order.calibration.resolution_ns,
             pair_ns: order.calibration.pair_cost_ns,
-            visit: 0,
             samples: Vec::with_capacity(order.series.cases.len()),
             histograms: Vec::new(),
             traces: Vec::new(),
@@ -63,31 +51,6 @@ impl Book {
         self.samples.retain(|samples| samples.case != *case);
         self.histograms.retain(|histogram| histogram.case != *case);
         self.traces.retain(|trace| trace.case != *case);
-    }
-
-    /// What is written from now on is of this visit.
-    pub fn mark(&mut self, visit: u32) -> Mark {
-        self.visit = visit;
-        Mark {
-            samples: self.samples.len(),
-            histograms: self.histograms.len(),
-            traces: self.traces.len(),
-            failed: self.failed.len(),
-        }
-    }
-
-    /// A visit again ended: of what it wrote only probed samples are kept, and those only where it
-    /// succeeded.
-    pub fn end_visit(&mut self, mark: Mark, succeeded: bool) {
-        self.visit = 0;
-        let mut at = 0;
-        self.samples.retain(|samples| {
-            at += 1;
-            at <= mark.samples || (succeeded && !samples.width.is_empty())
-        });
-        self.histograms.truncate(mark.histograms);
-        self.traces.truncate(mark.traces);
-        self.failed.truncate(mark.failed);
     }
 
     /// Drops what is written of a case, and notes why it failed.
@@ -191,7 +154,7 @@ impl Book {
         }
         self.samples.push(Samples {
             core_hz,
-            visit: self.visit,
+            visit: 0,
             quantities,
             at: case.at.clone(),
             ..Samples::new(&self.series, self.round, case.id.clone(), metric, raw)

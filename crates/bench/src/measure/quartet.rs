@@ -47,9 +47,6 @@ pub struct Goal {
     pub quartets_min: usize,
     /// Quartets at most.
     pub quartets_max: usize,
-    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where
-    /// it does not for long. None: turns begin whoever uses the core.
-    pub alone: Option<f64>,
 }
 
 impl Goal {
@@ -68,7 +65,6 @@ impl Goal {
             case_ns,
             quartets_min,
             quartets_max: QUARTETS_MAX,
-            alone: None,
         }
     }
 
@@ -267,9 +263,6 @@ impl Timer {
         let begin = self.clock.start();
         let mut attempts: usize = 0;
         loop {
-            if goal.alone.is_some_and(|level| !watch.waits_for(level)) {
-                break;
-            }
             watch.begin();
             let taken = turn(&mut watch)?;
             let seen = watch.end();
@@ -287,13 +280,7 @@ impl Timer {
                 break;
             }
         }
-        Ok(Turns {
-            kept,
-            readings,
-            refused,
-            // Where it waits, it takes what it gets.
-            wanted: goal.alone.map_or(goal.quartets_min, |_| 0),
-        })
+        Ok(Turns { kept, readings, refused, wanted: goal.quartets_min })
     }
 }
 

@@ -252,24 +252,6 @@ impl Watch {
         cycle_ns
     }
 
-    /// Waits until the core reads alone; false where others use it all the time.
-    pub fn waits_for(&mut self, level: f64) -> bool {
-        let Some(probe) = self.probe else { return true };
-        let start = probe.clock.start();
-        loop {
-            let read = reading(least(self.cycles), self.last_ns);
-            if read.is_some_and(|read| width::is_alone(read, level)) {
-                return true;
-            }
-            if probe.clock.between_ns(start, probe.clock.end()) > width::WAIT_NS {
-                break;
-            }
-            self.cycle(probe);
-            self.last_ns = probe.operation_ns();
-        }
-        false
-    }
-
     /// A turn begins where the last one ended.
     pub fn begin(&mut self) {
         self.slowest_ns = self.last_ns;

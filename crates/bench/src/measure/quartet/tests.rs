@@ -13,7 +13,6 @@ const GOAL: Goal = Goal {
     case_ns: 1e6,
     quartets_min: 6,
     quartets_max: QUARTETS_MAX,
-    alone: None,
 };
 
 fn timer(goal: Goal) -> Timer {
