@@ -54,8 +54,11 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on
     batch boundary shows whether another tenant used the core. If six rounds have three samples \
     each with the core to themselves, or three rounds 20 in all, the figure uses only these; \
     otherwise it uses all samples (§). The interval is then by rounds if five have three such \
-    samples, otherwise over the medians of stretches (consecutive samples). Percentiles, maxima \
-    and all noise figures use all rounds. Cycles are core clock cycles, measured next to each \
+    samples, otherwise over the medians of stretches (consecutive samples) of at least five \
+    rounds. First looks take the core as it is; before further rounds the session asks the probe, \
+    gives a core that is alone to what lacks such samples, and waits up to a second for one. \
+    Beside the range of a figure with § stands what was to be expected beside that tenant, by \
+    which the verdict is. Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, measured next to each \
     case, not ticks of the counter. Every prediction was recorded before the \
     first sample of its case.";
 
