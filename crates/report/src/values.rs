@@ -38,7 +38,7 @@ pub fn told_of_marks(figures: &[&Figure]) -> String {
 }
 
 /// Mark of a value that rests on samples in which others used the core.
-const SHARED_MARK: &str = "§";
+pub const SHARED_MARK: &str = "§";
 
 /// The value from all samples of a figure that is printed as of a core alone, where it is another
 /// one.
