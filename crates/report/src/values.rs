@@ -1,6 +1,6 @@
 //! Values as people read them: scaled, with as many digits as their interval supports.
 
-use analysis::figure::{Condition, Figure, Interval};
+use analysis::figure::{Basis, Condition, Figure, Interval};
 use record::key::Value;
 use record::quantity::{digits, render};
 use record::unit::Unit;
@@ -107,14 +107,16 @@ pub fn mean(figure: &Figure) -> Option<String> {
     Some(format!("{} {}", shown.value, shown.plus_minus).trim_end().to_owned())
 }
 
-/// Rounds on which a figure rests, and their samples: `8 / 1203`; of a core alone those samples that
-/// were, and their stretches: `8 / 310 / 24`.
+/// Rounds on which a figure rests, and all its samples: `8 / 1203`.
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;
-    Some(match figure.alone {
-        Some(alone) => format!("{} / {} / {}", stats.used, alone.samples, alone.stretches),
-        None => format!("{} / {}", stats.used, stats.samples),
-    })
+    Some(format!("{} / {}", stats.used, stats.samples))
+}
+
+/// What a figure of a core alone rests on: rounds, samples and stretches: `8 / 310 / 24`.
+pub fn basis(figure: &Figure) -> Option<String> {
+    let Basis { rounds, samples, stretches } = figure.alone?;
+    Some(format!("{rounds} / {samples} / {stretches}"))
 }
 
 /// A frequency to the megahertz, as usual for clocks.

@@ -389,7 +389,7 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
 }
 
 /// Relative difference of core clocks from which on figures of the core are compared in cycles.
-pub(super) const CLOCK: f64 = 0.01;
+pub(crate) const CLOCK: f64 = 0.01;
 
 /// The round values of both in cycles, of a figure of the core whose clocks differ.
 fn in_cycles(joined: &join::Joined) -> Option<[Vec<f64>; 2]> {
