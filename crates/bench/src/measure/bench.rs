@@ -10,7 +10,7 @@ use super::surroundings::Surroundings;
 use super::values::{Of, Values};
 use super::voice::Voice;
 use super::warp::{self, Offset};
-use super::width::{Probe, Reading, Watch};
+use super::width::{Probe, Watch, clock_step, core_mhz};
 use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
@@ -206,7 +206,8 @@ impl Bench {
         values: impl Into<Values<'v>>,
     ) -> Result<&mut Samples> {
         let Values { of, readings, is_apart } = values.into();
-        let mut core_mhz: Vec<u32> = readings.iter().map(Reading::core_mhz).collect();
+        let step = clock_step(self.order.calibration.resolution_ns);
+        let mut core_mhz = core_mhz(&readings, step);
         let mut notes = Notes::default();
         let of = match of {
             Of::Quartets { k, turns } => {

@@ -203,8 +203,8 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
         let turns = |kept: &[(f64, f64)]| Turns {
             kept: kept.to_vec(),
             readings: vec![
-                Reading { width: 3.999_96, core_hz: 2.9996e9 },
-                Reading { width: 0.0, core_hz: 0.0 },
+                Reading { width: 3.999_96, cycle_ns: 0.5 },
+                Reading { width: 0.0, cycle_ns: 0.0 },
             ],
             refused: 3,
             wanted: 2,
@@ -223,7 +223,7 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
     });
     assert_eq!(samples.len(), 1);
     assert_eq!(samples[0].width, [4.0, 0.0]);
-    assert_eq!(samples[0].core_mhz, [3000, 0]);
+    assert_eq!(samples[0].core_mhz, [2000, 0]);
     assert_eq!(
         samples[0].raw,
         Raw::Quartets { k: 10, n: vec![300.0, 310.0], two_n: vec![500.1, 530.0], voids: 3 }

@@ -191,16 +191,32 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
 pub struct Reading {
     /// Operations per cycle at the slowest boundary; 0 where the sample cannot be classified.
     pub width: f64,
-    /// Core clock, in Hz: by the faster of the chains before and after the sample, because what
-    /// interrupts one only slows it. 0 where the clock stood still.
-    pub core_hz: f64,
+    /// Time of a cycle, in ns: the mean of the chains before and after the sample. 0 where the clock
+    /// stood still.
+    pub cycle_ns: f64,
 }
 
-impl Reading {
-    /// The clock in MHz, as records have it.
-    pub fn core_mhz(&self) -> u32 {
-        (self.core_hz / 1e6).round() as u32
-    }
+/// Samples before and after one whose chains its clock is averaged over …
+const NEIGHBOURS: usize = 8;
+/// … where they differ by no more than this share, or by so many steps of the clock.
+const SAME_CLOCK: f64 = 0.005;
+const SAME_STEPS: f64 = 1.5;
+
+/// The core clock at each sample, in MHz: a chain is a whole number of the clock's steps, which are up
+/// to a hundredth of it, so that its neighbours' are needed for a better one. An interrupted chain
+/// has none like it nearby. `step` is that of [`clock_step`]; 0 where there is no clock.
+pub fn core_mhz(readings: &[Reading], step: f64) -> Vec<u32> {
+    let share = SAME_CLOCK.max(SAME_STEPS * step);
+    let clock = |at: usize| {
+        let own_ns = readings[at].cycle_ns;
+        let near = at.saturating_sub(NEIGHBOURS)..readings.len().min(at + NEIGHBOURS + 1);
+        let is_same = |ns: &f64| (ns / own_ns - 1.0).abs() <= share;
+        let same = readings[near].iter().map(|one| one.cycle_ns).filter(is_same);
+        let (sum, count) = same.fold((0.0, 0.0), |(sum, count), ns| (sum + ns, count + 1.0));
+        // A float becomes an integer within its range, and 0 where it is no number.
+        (1e3 * count / sum).round() as u32
+    };
+    (0..readings.len()).map(clock).collect()
 }
 
 /// Reads the probe at the batch boundaries of one turn.
@@ -276,11 +292,10 @@ impl Watch {
     pub fn end(&mut self) -> Option<Reading> {
         let probe = self.probe?;
         let before_ns = self.cycles[(self.chains + 2) % 3];
-        let beside_ns = before_ns.min(self.cycle(probe));
+        let cycle_ns = f64::midpoint(before_ns, self.cycle(probe));
         let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
         let width = reading(least(self.cycles), self.slowest_ns).filter(|_| is_classified);
-        let core_hz = Some(1e9 / beside_ns).filter(|hz| hz.is_finite());
-        Some(Reading { width: width.unwrap_or(0.0), core_hz: core_hz.unwrap_or(0.0) })
+        Some(Reading { width: width.unwrap_or(0.0), cycle_ns })
     }
 }
 
@@ -372,5 +387,26 @@ impl Stretches {
     /// What the thread did.
     pub fn done(self) -> Vec<Stretch> {
         self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reading, core_mhz};
+
+    #[test]
+    fn a_clock_is_averaged_over_chains_that_steps_of_the_time_part_and_no_further() {
+        let readings = |cycles: &[f64]| -> Vec<Reading> {
+            cycles.iter().map(|cycle_ns| Reading { width: 4.0, cycle_ns: *cycle_ns }).collect()
+        };
+        // Steps of 1 %: a cycle of 0.3 ns reads as 0.299 or 0.302.
+        let steps: Vec<f64> = (0..30).map(|at| if at % 3 == 0 { 0.302 } else { 0.299 }).collect();
+        let clocks = core_mhz(&readings(&steps), 0.01);
+        assert!(clocks.iter().all(|mhz| mhz.abs_diff(3333) <= 5), "{clocks:?}");
+        // A clock that moves, and a chain that was interrupted.
+        let moving: Vec<f64> = (0..30).map(|at| if at < 15 { 0.4 } else { 0.5 }).collect();
+        let clocks = core_mhz(&readings(&[&moving[..], &[0.9]].concat()), 0.01);
+        assert_eq!((clocks[14], clocks[15], clocks[30]), (2500, 2000, 1111));
+        assert_eq!(core_mhz(&readings(&[0.0, f64::INFINITY]), 0.01), [0, 0]);
     }
 }

@@ -134,7 +134,7 @@ fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
 
 #[test]
 fn turns_of_several_places_stand_one_after_another() {
-    let reading = |n: u32| Reading { width: f64::from(n), core_hz: 3e9 };
+    let reading = |n: u32| Reading { width: f64::from(n), cycle_ns: 0.3 };
     let place = |kept: &[u32]| Turns {
         kept: kept.to_vec(),
         readings: kept.iter().map(|n| reading(*n)).collect(),
