@@ -116,9 +116,11 @@ fn of_metric(
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
     let (alone, basis) = alone_rounds(run, metric, &rounds);
+    let mut all = rounds.iter().flat_map(|round| &round.samples);
+    let is_probed = all.any(|samples| !samples.width.is_empty());
     // Rounds that waited for a core are not as found.
-    let rounds: Vec<RoundSamples> =
-        rounds.into_iter().filter(|round| round.round.waited_s.is_none()).collect();
+    let is_found = |round: &RoundSamples| round.round.waited_s.is_none() || !is_probed;
+    let rounds: Vec<RoundSamples> = rounds.into_iter().filter(is_found).collect();
     let probed = probed(run, &rounds);
     let found = with_values(rounds, None);
     let is_event = is_event(&found.samples);

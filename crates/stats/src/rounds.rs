@@ -177,6 +177,8 @@ fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, ove
     };
     let probed: Vec<ProbedRound> = rounds.iter().filter_map(probed).filter(|_| minds).collect();
     let way = alone(&probed);
+    let mut all = rounds.values().flat_map(|(samples, _)| samples);
+    let is_probed = all.any(|samples| !samples.width.is_empty());
     let valued = |(n, (samples, histograms)): (&u32, &OfRound)| {
         let Around { is_disturbed, has_waited, level } = around(*n);
         let value = match way {
@@ -184,14 +186,12 @@ fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, ove
                 let round = ProbedRound::new(samples.iter().copied(), level?, Samples::values);
                 round.value(way.least_of_round())
             }
-            None if has_waited => None,
+            None if has_waited && is_probed => None,
             None => Condition::AsFound.round_value(samples, histograms),
         };
         Some(Valued { round: *n, value: value?, disturbed: is_disturbed && minds })
     };
     let values = rounds.iter().filter_map(valued).collect();
-    let mut samples = rounds.values().flat_map(|(samples, _)| samples);
-    let is_probed = samples.any(|samples| !samples.width.is_empty());
     Rounds { values, alone: way, basis: Basis::new(&probed), is_probed }
 }
 
