@@ -90,15 +90,28 @@ impl<'run> Rounds<'run> {
         Some(estimate)
     }
 
-    /// The median of the alone samples of all rounds.
-    fn pooled(&self, quantity: Quantity) -> Option<f64> {
-        let probed = |(round, _): &(RoundSamples, f64)| match round.condition {
+    /// The alone samples of some rounds.
+    fn probed<'own>(
+        &self,
+        rounds: impl Iterator<Item = &'own RoundSamples<'run>>,
+        quantity: Quantity,
+    ) -> Vec<ProbedRound>
+    where
+        'run: 'own,
+    {
+        let probed = |round: &RoundSamples| match round.condition {
             rounds::Condition::Alone(level) => {
                 Some(ProbedRound::new(round.samples.iter().copied(), level, quantity))
             }
             rounds::Condition::AsFound => None,
         };
-        stats::alone::pooled(&self.samples.iter().filter_map(probed).collect::<Vec<_>>())
+        rounds.filter_map(probed).collect()
+    }
+
+    /// What a value of the core alone rests on: all rounds where it is of all samples together.
+    fn basis(&self, with_disturbed: bool) -> Basis {
+        let is_pooled = matches!(self.alone, Some(Alone::Pooled(..)));
+        Basis::new(&self.probed(self.used(with_disturbed || is_pooled), Samples::values))
     }
 
     fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
@@ -114,7 +127,7 @@ fn of_metric(
     metric: &Metric,
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
-    let (alone, basis) = alone_rounds(run, metric, &rounds);
+    let alone = alone_rounds(run, metric, &rounds);
     let probed = probed(run, &rounds);
     let found = with_values(rounds, None);
     let is_event = is_event(&found.samples);
@@ -144,7 +157,11 @@ fn of_metric(
     };
     let as_found = under(&found, Condition::AsFound)?;
     let mut figure = match &alone {
-        Some(alone) => beside_found(under(alone, Condition::Alone)?, as_found, basis),
+        Some(alone) => {
+            let figure = under(alone, Condition::Alone)?;
+            let with_disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
+            beside_found(figure, as_found, alone.basis(with_disturbed))
+        }
         None => as_found,
     };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
@@ -182,14 +199,14 @@ fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
     alone
 }
 
-/// The rounds by the samples of a core that was alone, where they give a value, and what they are.
+/// The rounds by the samples of a core that was alone, where they give a value.
 fn alone_rounds<'run>(
     run: &Run,
     metric: &Metric,
     rounds: &[RoundSamples<'run>],
-) -> (Option<Rounds<'run>>, Basis) {
+) -> Option<Rounds<'run>> {
     if metric.over != Over::Undisturbed {
-        return (None, Basis::default());
+        return None;
     }
     let probed = |round: &RoundSamples<'run>| {
         let level = run.width_level(round.round.segment)?;
@@ -198,11 +215,10 @@ fn alone_rounds<'run>(
     };
     let (mut rounds, probed): (Vec<RoundSamples>, Vec<ProbedRound>) =
         rounds.iter().filter_map(probed).unzip();
-    let basis = Basis::new(&probed);
-    let Some(way) = alone(&probed) else { return (None, basis) };
+    let way = alone(&probed)?;
     let mut values = probed.iter().map(|round| round.value(way.least_of_round()).is_some());
     rounds.retain(|_| values.next().unwrap_or(false));
-    (Some(with_values(rounds, Some(way))), basis)
+    Some(with_values(rounds, Some(way)))
 }
 
 /// Share of the classified samples in which others used the core; `None` without any.
@@ -472,7 +488,8 @@ fn set_cycles(figure: &mut Figure, rounds: &Rounds, with_disturbed: bool) {
     let used = used.filter(|round| with_disturbed || !round.disturbed);
     let cycles: Option<Vec<f64>> = used.map(|round| round.cycles).collect();
     figure.cycles = match rounds.alone {
-        Some(Alone::Pooled(..)) => cycles.and_then(|_| rounds.pooled(Samples::cycles)),
+        Some(Alone::Pooled(..)) => cycles
+            .and_then(|_| stats::alone::pooled(&rounds.probed(rounds.used(true), Samples::cycles))),
         Some(Alone::Rounds) | None => cycles.and_then(|cycles| median(&cycles)),
     };
     if figure.cycles.is_none() {

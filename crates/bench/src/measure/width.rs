@@ -5,7 +5,7 @@
 use super::clock::Clock;
 use super::core_clock::CoreClock;
 use metal::kernel::{INDEPENDENT_A_TURN, chain_rotate, independent};
-use record::event::{Unusable, Width};
+use record::event::{Calibration, Unusable, Width};
 use stats::width;
 use std::hint::black_box;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub struct Probe {
     steps: u64,
     /// A step of the clock, as a share of a row.
     step: f64,
+    /// What reading the clock adds to a chain, in ns.
+    pair_ns: f64,
 }
 
 /// A step of the clock as a share of a probe's length.
@@ -53,14 +55,15 @@ impl Probe {
     pub fn new(
         clock: Clock,
         core: &CoreClock,
-        resolution_ns: f64,
+        calibration: &Calibration,
         level: Option<f64>,
     ) -> Option<Self> {
+        let Calibration { resolution_ns, pair_cost_ns: pair_ns, .. } = *calibration;
         let length_ns = PROBE_NS.max(STEPS * resolution_ns);
         (length_ns <= PROBE_NS_MAX).then(|| {
             let steps = core.rotations(length_ns);
             let step = clock_step(resolution_ns);
-            Probe { clock, turns: 0, steps, step }.sized(level.unwrap_or(UNITS))
+            Probe { clock, turns: 0, steps, step, pair_ns }.sized(level.unwrap_or(UNITS))
         })
     }
 
@@ -167,8 +170,8 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
 pub struct Reading {
     /// Operations per cycle at the slowest boundary; 0 where the sample cannot be classified.
     pub width: f64,
-    /// Time of a cycle, in ns: the mean of the chains before and after the sample. 0 where the clock
-    /// stood still.
+    /// Time of a cycle, in ns: the mean of the chains before and after the sample, without what the
+    /// clock's reading costs (2 % of a chain). 0 where the clock stood still.
     pub cycle_ns: f64,
 }
 
@@ -287,6 +290,7 @@ impl Watch {
         let probe = self.probe?;
         let before_ns = self.cycles[(self.chains + 2) % 3];
         let cycle_ns = f64::midpoint(before_ns, self.cycle(probe));
+        let cycle_ns = (cycle_ns - probe.pair_ns / probe.steps as f64).max(0.0);
         let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
         let width = reading(least(self.cycles), self.slowest_ns).filter(|_| is_classified);
         Some(Reading { width: width.unwrap_or(0.0), cycle_ns })
