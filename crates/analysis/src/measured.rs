@@ -1,24 +1,26 @@
 //! Figures of measured cases: from rounds to an estimate with all that stands beside it.
 
+mod alone;
+
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
 use super::figure::{Condition, Figure, Interval, Judged, LADDER, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
 use super::notes;
 use super::verdict::{Verdict, judge};
+use alone::{alone_rounds, beside_found, set_cycles};
 use record::event::{
-    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat, Samples,
+    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
 use record::order::Gather;
 use record::run::Run;
-use stats::alone::{Alone, Basis, ProbedRound, alone};
+use stats::alone::Alone;
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
 use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
-use stats::rounds::{self, LEAST_ROUNDS, Quantity};
 use std::collections::BTreeMap;
 
 /// Letters of a reason.
@@ -90,30 +92,6 @@ impl<'run> Rounds<'run> {
         Some(estimate)
     }
 
-    /// The alone samples of some rounds.
-    fn probed<'own>(
-        &self,
-        rounds: impl Iterator<Item = &'own RoundSamples<'run>>,
-        quantity: Quantity,
-    ) -> Vec<ProbedRound>
-    where
-        'run: 'own,
-    {
-        let probed = |round: &RoundSamples| match round.condition {
-            rounds::Condition::Alone(level) => {
-                Some(ProbedRound::new(round.samples.iter().copied(), level, quantity))
-            }
-            rounds::Condition::AsFound => None,
-        };
-        rounds.filter_map(probed).collect()
-    }
-
-    /// What a value of the core alone rests on: all rounds where it is of all samples together.
-    fn basis(&self, with_disturbed: bool) -> Basis {
-        let is_pooled = matches!(self.alone, Some(Alone::Pooled(..)));
-        Basis::new(&self.probed(self.used(with_disturbed || is_pooled), Samples::values))
-    }
-
     fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
         let rounds = self.samples.iter().map(|(round, _)| round);
         rounds.filter(move |round| with_disturbed || !round.disturbed())
@@ -175,50 +153,6 @@ fn of_metric(
     figure.notes.extend(extra);
     figure.notes.extend(figure.told.iter().cloned());
     Some(figure)
-}
-
-/// The figure of a core alone, with what it rests on and the one from all samples, whose verdicts
-/// hold where it has no interval.
-fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
-    if alone.ci.is_none() {
-        alone.prior.clone_from(&as_found.prior);
-        alone.derived.clone_from(&as_found.derived);
-    }
-    if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
-        let lack = match alone.ci {
-            None => "; no interval: five rounds or five stretches are needed",
-            Some(_) => "",
-        };
-        alone.notes.push(format!(
-            "the core was alone for {} samples of {} rounds, in {} stretches{lack}",
-            basis.samples, basis.rounds, basis.stretches
-        ));
-    }
-    alone.alone = Some(basis);
-    alone.as_found = Some(Box::new(as_found));
-    alone
-}
-
-/// The rounds by the samples of a core that was alone, where they give a value.
-fn alone_rounds<'run>(
-    run: &Run,
-    metric: &Metric,
-    rounds: &[RoundSamples<'run>],
-) -> Option<Rounds<'run>> {
-    if metric.over != Over::Undisturbed {
-        return None;
-    }
-    let probed = |round: &RoundSamples<'run>| {
-        let level = run.width_level(round.round.segment)?;
-        let samples = ProbedRound::new(round.samples.iter().copied(), level, Samples::values);
-        Some((round.under(rounds::Condition::Alone(level)), samples))
-    };
-    let (mut rounds, probed): (Vec<RoundSamples>, Vec<ProbedRound>) =
-        rounds.iter().filter_map(probed).unzip();
-    let way = alone(&probed)?;
-    let mut values = probed.iter().map(|round| round.value(way.least_of_round()).is_some());
-    rounds.retain(|_| values.next().unwrap_or(false));
-    Some(with_values(rounds, Some(way)))
 }
 
 /// Share of the classified samples in which others used the core; `None` without any.
@@ -479,22 +413,6 @@ fn of_blocks(
     }
     let note = "no interval: too few samples, or too much drift, for six independent blocks";
     (None, None, Some(note.to_owned()))
-}
-
-/// Cycles are made like the value, of each sample's cycles; none where a round that the value rests on
-/// has none, because both would then be of other samples.
-fn set_cycles(figure: &mut Figure, rounds: &Rounds, with_disturbed: bool) {
-    let used = figure.rounds.iter();
-    let used = used.filter(|round| with_disturbed || !round.disturbed);
-    let cycles: Option<Vec<f64>> = used.map(|round| round.cycles).collect();
-    figure.cycles = match rounds.alone {
-        Some(Alone::Pooled(..)) => cycles
-            .and_then(|_| stats::alone::pooled(&rounds.probed(rounds.used(true), Samples::cycles))),
-        Some(Alone::Rounds) | None => cycles.and_then(|cycles| median(&cycles)),
-    };
-    if figure.cycles.is_none() {
-        figure.no_cycles = Some("the core clock was unknown or moved in a valid round".to_owned());
-    }
 }
 
 /// Attaches predictions, verdicts and the bound; a figure beyond its bound is failed.
