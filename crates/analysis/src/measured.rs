@@ -1,5 +1,7 @@
 //! Figures of measured cases: from rounds to an estimate with all that stands beside it.
 
+mod alone;
+
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
 use super::figure::{Condition, Figure, Interval, Judged, LADDER, ModeShare, RoundPoint, Stats};
@@ -7,19 +9,19 @@ use super::index::{Index, RoundSamples, series_label};
 use super::neighbour::expectation;
 use super::notes;
 use super::verdict::{Verdict, judge};
+use alone::{alone_rounds, beside_found, set_cycles};
 use record::event::{
-    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat, Samples,
+    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
 use record::order::Gather;
 use record::run::Run;
-use stats::alone::{Alone, Basis, ProbedRound, alone};
+use stats::alone::Alone;
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
 use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
-use stats::rounds::{self, LEAST_ROUNDS, Quantity};
 use std::collections::BTreeMap;
 
 /// Letters of a reason.
@@ -91,17 +93,6 @@ impl<'run> Rounds<'run> {
         Some(estimate)
     }
 
-    /// The median of the alone samples of all rounds.
-    fn pooled(&self, quantity: Quantity) -> Option<f64> {
-        let probed = |(round, _): &(RoundSamples, f64)| match round.condition {
-            rounds::Condition::Alone(level) => {
-                Some(ProbedRound::new(round.samples.iter().copied(), level, quantity))
-            }
-            rounds::Condition::AsFound => None,
-        };
-        stats::alone::pooled(&self.samples.iter().filter_map(probed).collect::<Vec<_>>())
-    }
-
     fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
         let rounds = self.samples.iter().map(|(round, _)| round);
         rounds.filter(move |round| with_disturbed || !round.disturbed())
@@ -115,7 +106,7 @@ fn of_metric(
     metric: &Metric,
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
-    let (alone, basis) = alone_rounds(run, metric, &rounds);
+    let alone = alone_rounds(run, metric, &rounds);
     let mut all = rounds.iter().flat_map(|round| &round.samples);
     let is_probed = all.any(|samples| !samples.width.is_empty());
     // Rounds that waited for a core are not as found.
@@ -150,7 +141,11 @@ fn of_metric(
     };
     let as_found = under(&found, Condition::AsFound)?;
     let mut figure = match &alone {
-        Some(alone) => beside_found(under(alone, Condition::Alone)?, as_found, basis),
+        Some(alone) => {
+            let figure = under(alone, Condition::Alone)?;
+            let with_disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
+            beside_found(figure, as_found, alone.basis(with_disturbed))
+        }
         None => as_found,
     };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
@@ -164,51 +159,6 @@ fn of_metric(
     figure.notes.extend(extra);
     figure.notes.extend(figure.told.iter().cloned());
     Some(figure)
-}
-
-/// The figure of a core alone, with what it rests on and the one from all samples, whose verdicts
-/// hold where it has no interval.
-fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) -> Figure {
-    if alone.ci.is_none() {
-        alone.prior.clone_from(&as_found.prior);
-        alone.derived.clone_from(&as_found.derived);
-    }
-    if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
-        let lack = match alone.ci {
-            None => "; no interval: five rounds or five stretches are needed",
-            Some(_) => "",
-        };
-        alone.notes.push(format!(
-            "the core was alone for {} samples of {} rounds, in {} stretches{lack}",
-            basis.samples, basis.rounds, basis.stretches
-        ));
-    }
-    alone.alone = Some(basis);
-    alone.as_found = Some(Box::new(as_found));
-    alone
-}
-
-/// The rounds by the samples of a core that was alone, where they give a value, and what they are.
-fn alone_rounds<'run>(
-    run: &Run,
-    metric: &Metric,
-    rounds: &[RoundSamples<'run>],
-) -> (Option<Rounds<'run>>, Basis) {
-    if metric.over != Over::Undisturbed {
-        return (None, Basis::default());
-    }
-    let probed = |round: &RoundSamples<'run>| {
-        let level = run.width_level(round.round.segment)?;
-        let samples = ProbedRound::new(round.samples.iter().copied(), level, Samples::values);
-        Some((round.under(rounds::Condition::Alone(level)), samples))
-    };
-    let (mut rounds, probed): (Vec<RoundSamples>, Vec<ProbedRound>) =
-        rounds.iter().filter_map(probed).unzip();
-    let basis = Basis::new(&probed);
-    let Some(way) = alone(&probed) else { return (None, basis) };
-    let mut values = probed.iter().map(|round| round.value(way.least_of_round()).is_some());
-    rounds.retain(|_| values.next().unwrap_or(false));
-    (Some(with_values(rounds, Some(way))), basis)
 }
 
 /// Share of the classified samples in which others used the core; `None` without any.
@@ -469,21 +419,6 @@ fn of_blocks(
     }
     let note = "no interval: too few samples, or too much drift, for six independent blocks";
     (None, None, Some(note.to_owned()))
-}
-
-/// Cycles are made like the value, of each sample's cycles; none where a round that the value rests on
-/// has none, because both would then be of other samples.
-fn set_cycles(figure: &mut Figure, rounds: &Rounds, with_disturbed: bool) {
-    let used = figure.rounds.iter();
-    let used = used.filter(|round| with_disturbed || !round.disturbed);
-    let cycles: Option<Vec<f64>> = used.map(|round| round.cycles).collect();
-    figure.cycles = match rounds.alone {
-        Some(Alone::Pooled(..)) => cycles.and_then(|_| rounds.pooled(Samples::cycles)),
-        Some(Alone::Rounds) | None => cycles.and_then(|cycles| median(&cycles)),
-    };
-    if figure.cycles.is_none() {
-        figure.no_cycles = Some("the core clock was unknown or moved in a valid round".to_owned());
-    }
 }
 
 /// Attaches predictions, verdicts and the bound; a figure beyond its bound is failed.

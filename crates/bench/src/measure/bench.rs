@@ -88,12 +88,7 @@ impl Bench {
         let around = Surroundings::enter(&order)?;
         Ok(Bench {
             goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
-            probe: Probe::new(
-                around.clock,
-                &around.core,
-                order.calibration.resolution_ns,
-                order.level_alone(),
-            ),
+            probe: Probe::new(around.clock, &around.core, &order.calibration, order.level_alone()),
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),

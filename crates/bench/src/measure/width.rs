@@ -44,6 +44,8 @@ pub struct Probe {
     steps: u64,
     /// A step of the clock, as a share of a row.
     step: f64,
+    /// What reading the clock adds to a chain, in ns.
+    pair_ns: f64,
 }
 
 /// A step of the clock as a share of a probe's length.
@@ -57,25 +59,32 @@ impl Probe {
     pub fn new(
         clock: Clock,
         core: &CoreClock,
-        resolution_ns: f64,
+        calibration: &Calibration,
         level: Option<f64>,
     ) -> Option<Self> {
-        let length_ns = PROBE_NS.max(STEPS * resolution_ns);
-        (length_ns <= PROBE_NS_MAX).then(|| {
-            let steps = core.rotations(length_ns);
-            let step = clock_step(resolution_ns);
-            Probe { clock, turns: 0, steps, step }.sized(level.unwrap_or(UNITS))
-        })
+        Probe::of_steps(clock, |ns| core.rotations(ns), calibration, level.unwrap_or(UNITS))
     }
 
-    /// For a core of the calibration's clock whose level is known; `None` without a level.
+    /// For a core of the calibration's clock whose level is known; `None` without a level, or where
+    /// the clock is too coarse.
     pub fn calibrated(calibration: &Calibration) -> Option<(Self, f64)> {
         let level = calibration.width?.level?;
-        let length_ns = PROBE_NS.max(STEPS * calibration.resolution_ns);
-        let steps = ((length_ns * calibration.core_hz / 1e9) as u64).max(LEAST_STEPS);
-        let step = clock_step(calibration.resolution_ns);
-        let probe = Probe { clock: Clock::of(calibration), turns: 0, steps, step };
-        Some((probe.sized(level), level))
+        let steps = |ns: f64| ((ns * calibration.core_hz / 1e9) as u64).max(LEAST_STEPS);
+        Some((Probe::of_steps(Clock::of(calibration), steps, calibration, level)?, level))
+    }
+
+    fn of_steps(
+        clock: Clock,
+        steps: impl Fn(f64) -> u64,
+        calibration: &Calibration,
+        level: f64,
+    ) -> Option<Self> {
+        let Calibration { resolution_ns, pair_cost_ns: pair_ns, .. } = *calibration;
+        let length_ns = PROBE_NS.max(STEPS * resolution_ns);
+        (length_ns <= PROBE_NS_MAX).then(|| {
+            let step = clock_step(resolution_ns);
+            Probe { clock, turns: 0, steps: steps(length_ns), step, pair_ns }.sized(level)
+        })
     }
 
     /// Whether nobody else uses the core of the calling thread's CPU now: nine in ten readings of a
@@ -191,8 +200,8 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
 pub struct Reading {
     /// Operations per cycle at the slowest boundary; 0 where the sample cannot be classified.
     pub width: f64,
-    /// Time of a cycle, in ns: the mean of the chains before and after the sample. 0 where the clock
-    /// stood still.
+    /// Time of a cycle, in ns: the mean of the chains before and after the sample, without what the
+    /// clock's reading costs (2 % of a chain). 0 where the clock stood still.
     pub cycle_ns: f64,
 }
 
@@ -293,6 +302,7 @@ impl Watch {
         let probe = self.probe?;
         let before_ns = self.cycles[(self.chains + 2) % 3];
         let cycle_ns = f64::midpoint(before_ns, self.cycle(probe));
+        let cycle_ns = (cycle_ns - probe.pair_ns / probe.steps as f64).max(0.0);
         let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
         let width = reading(least(self.cycles), self.slowest_ns).filter(|_| is_classified);
         Some(Reading { width: width.unwrap_or(0.0), cycle_ns })

@@ -84,27 +84,12 @@ pub fn screen(run: &Run) -> Summary {
         title: title(run),
         quality: quality(run).map(|quality| told(&quality)),
         score: scores(&figures),
-        shared: shared.and_then(|share| of_shared(&figures, share)),
+        shared: shared.and_then(|share| values::of_mark(&figures, share)),
         rows,
         so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
         look_at: look_at.iter().map(cell).collect(),
     }
-}
-
-/// `others used the core 72 % of the time: 31 figures had too few quiet moments and rest on all
-/// samples …`; `None` where no figure is marked.
-fn of_shared(figures: &[Figure], share: f64) -> Option<String> {
-    let marked = figures.iter().filter(|figure| !values::mark(figure).is_empty()).count();
-    let rest = if marked == 1 { "rests" } else { "rest" };
-    (marked > 0).then(|| {
-        format!(
-            "others used the core {} of the time: {} had too few quiet moments and {rest} on all \
-             samples; a longer --budget or a quieter hour narrows this",
-            percent(share),
-            counted(marked, "figure")
-        )
-    })
 }
 
 /// How far a run of many experiments came that has not reached its end; `None` of others, whose
@@ -478,24 +463,6 @@ mod tests {
             peers: Vec::new(),
         });
         assert!(super::title(&run).contains(" · 7 min 4 s · "), "{}", super::title(&run));
-    }
-
-    #[test]
-    fn the_mark_is_explained_with_the_figures_that_have_it() {
-        for (marked, expected) in [
-            (0, None),
-            (1, Some("others used the core 72 % of the time: 1 figure had")),
-            (2, Some("2 figures had too few quiet moments and rest on all samples; a longer")),
-        ] {
-            let mut figures = ladder();
-            for figure in figures.iter_mut().take(marked) {
-                figure.condition = Some(Condition::AsFound);
-                figure.shared = Some(0.9);
-            }
-            let told = super::of_shared(&figures, 0.72);
-            assert_eq!(told.is_some(), expected.is_some());
-            assert!(told.is_none_or(|told| expected.is_some_and(|part| told.contains(part))));
-        }
     }
 
     #[test]

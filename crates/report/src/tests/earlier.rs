@@ -135,6 +135,32 @@ fn a_probed_figure_has_both_values_and_says_which_it_prints() {
 }
 
 #[test]
+fn rounds_that_waited_for_the_core_count_alone_and_not_as_found() {
+    let (all, mut run) = (probed(), probed());
+    for round in run.rounds.iter_mut().filter(|round| round.n > 6) {
+        round.waited_s = Some(0.2);
+    }
+    let (before, after) = (figures(&all), figures(&run));
+    let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));
+    assert_eq!((after.value, after.rounds.len()), (before.value, before.rounds.len()));
+    let rounds = |figure: &Figure| figure.as_found.as_ref().map(|found| found.rounds.len());
+    assert_eq!((rounds(before), rounds(after)), (Some(before.rounds.len()), Some(6)));
+}
+
+#[test]
+fn the_verdict_beside_a_neighbour_is_by_what_was_to_be_expected_there() {
+    let run = probed();
+    let found = figures(&run);
+    let judged = |figure: &Figure| figure.prior.clone().expect("a prediction");
+    let alone = of(&found, "cpu.call");
+    assert_eq!(judged(alone).beside, None);
+    let as_found = judged(alone.as_found.as_ref().expect("both values"));
+    let (prior, beside) = (as_found.prediction.range.unwrap(), as_found.beside.unwrap());
+    assert_eq!(prior, judged(alone).prediction.range.unwrap(), "the prior stays");
+    assert!(beside.low == prior.low && beside.high == 2.1 * prior.high, "{beside:?}");
+}
+
+#[test]
 fn a_level_that_was_learnt_after_the_calibration_counts() {
     let probed = probed();
     let known = probed.header.calibration.width;
