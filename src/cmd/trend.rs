@@ -134,15 +134,21 @@ pub(super) fn over(
     rows: &BTreeMap<String, Row>,
     runs: &[&(String, Facts)],
 ) -> Over {
-    let point = |(run, (name, _)): (usize, &&(String, Facts))| {
-        rows.get(name).map(|row| RunPoint { run, value: row.value, ci: row.ci })
+    let rows = || {
+        let row = |(run, (name, _)): (usize, &&(String, Facts))| Some((run, rows.get(name)?));
+        runs.iter().enumerate().filter_map(row)
     };
-    Over {
+    let point = |(run, row): (usize, &Row)| RunPoint { run, value: row.value, ci: row.ci };
+    let over = Over {
         key: key.clone(),
         unit: about.unit,
         better: about.better,
         kind: about.kind,
-        points: runs.iter().enumerate().filter_map(point).collect(),
+        points: rows().map(point).collect(),
+    };
+    match rows().map(|(_, row)| row.cycles).collect::<Option<Vec<f64>>>() {
+        Some(cycles) => over.in_cycles(&cycles),
+        None => over,
     }
 }
 

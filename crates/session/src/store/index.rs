@@ -37,7 +37,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 5;
+const TABLES: i64 = 6;
 
 /// Stands in the header of a plumb index: `plmb`.
 const APPLICATION: i64 = 0x706c_6d62;
@@ -128,6 +128,8 @@ pub struct Row {
     pub value: f64,
     /// Its interval.
     pub ci: Option<(f64, f64)>,
+    /// Its cycles, of a figure of the core.
+    pub cycles: Option<f64>,
     /// The round values on which it rests.
     pub rounds: Vec<f64>,
 }

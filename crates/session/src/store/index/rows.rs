@@ -43,6 +43,7 @@ CREATE TABLE figures (
     value REAL NOT NULL,
     low REAL,
     high REAL,
+    cycles REAL,
     rounds BLOB NOT NULL,
     PRIMARY KEY (key, run)
 ) WITHOUT ROWID;
@@ -330,6 +331,7 @@ fn found([experiment, case, metric, about]: &KeyTexts) -> Result<Found, Error> {
 struct Figure {
     value: f64,
     ci: Option<(f64, f64)>,
+    cycles: Option<f64>,
     rounds: Vec<u8>,
 }
 
@@ -339,6 +341,7 @@ impl Figure {
             value: row.value,
             // SQLite has no such number.
             ci: row.ci.filter(|(low, high)| !low.is_nan() && !high.is_nan()),
+            cycles: row.cycles,
             rounds: row.rounds.iter().flat_map(|value| value.to_le_bytes()).collect(),
         };
         (texts(&row.key, &row.about), figure)
@@ -348,7 +351,8 @@ impl Figure {
         let figure = Figure {
             value: line.get(4)?,
             ci: line.get::<_, Option<f64>>(5)?.zip(line.get(6)?),
-            rounds: line.get(7)?,
+            cycles: line.get(7)?,
+            rounds: line.get(8)?,
         };
         Ok(([line.get(0)?, line.get(1)?, line.get(2)?, line.get(3)?], figure))
     }
@@ -360,12 +364,13 @@ impl Figure {
         }
         let (key, about) = found(key)?;
         let rounds = values.iter().map(|value| f64::from_le_bytes(*value)).collect();
-        Ok(Row { key, about, value: self.value, ci: self.ci, rounds })
+        Ok(Row { key, about, value: self.value, ci: self.ci, cycles: self.cycles, rounds })
     }
 
     /// The count and the digests of figures, in any order, with this one.
     fn counted(&self, key: &KeyTexts, (count, sum): (i64, i64)) -> (i64, i64) {
-        let numbers = [Some(self.value), self.ci.map(|ci| ci.0), self.ci.map(|ci| ci.1)];
+        let ci = self.ci.unzip();
+        let numbers = [Some(self.value), ci.0, ci.1, self.cycles];
         let mut bytes = key.join("\0").into_bytes();
         for number in numbers {
             // SQLite keeps no sign of a zero.
@@ -390,13 +395,14 @@ fn put_figures(
          WHERE experiment = ?1 AND \"case\" = ?2 AND metric = ?3 AND about = ?4",
     )?;
     let mut add = connection.prepare(
-        "INSERT INTO figures (key, run, value, low, high, rounds) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO figures (key, run, value, low, high, cycles, rounds) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for (key, figure) in figures {
         add_key.execute(params_from_iter(key))?;
         let id: i64 = find_key.query_row(params_from_iter(key), |line| line.get(0))?;
         let (low, high) = figure.ci.unzip();
-        add.execute(params![id, run, figure.value, low, high, figure.rounds])?;
+        add.execute(params![id, run, figure.value, low, high, figure.cycles, figure.rounds])?;
     }
     Ok(())
 }
@@ -412,13 +418,13 @@ fn each(
     let of = run.map_or("", |_| "WHERE +name = ?1");
     let mut sums: HashMap<String, (i64, i64)> = HashMap::new();
     let mut query = connection.prepare(&format!(
-        "SELECT experiment, \"case\", metric, about, value, low, high, rounds, name FROM figures \
+        "SELECT experiment, \"case\", metric, about, value, low, high, cycles, rounds, name FROM figures \
          JOIN keys ON keys.id = figures.key JOIN runs ON runs.id = figures.run {of}"
     ))?;
     let mut lines = query.query(params_from_iter(run))?;
     while let Some(line) = lines.next()? {
         let (key, figure) = Figure::read(line)?;
-        let name: String = line.get(8)?;
+        let name: String = line.get(9)?;
         take(&name, &key, &figure)?;
         let sum = sums.entry(name).or_default();
         *sum = figure.counted(&key, *sum);
