@@ -10,7 +10,7 @@ use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
 use session::store::Store;
-use session::store::index::{Beside, Facts, State, Stored};
+use session::store::figures::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
 use std::time::SystemTime;
 
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
-    Ok(stored::ask(store, |_, stored| Ok(stored.to_vec()))?)
+    Ok(stored::list(store, |_| false)?)
 }
 
 fn list(store: &Store, json: bool) -> Result<(), Failure> {
@@ -118,7 +118,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     for run in &stored {
         let size = render_bytes(run.size_bytes as f64);
         let about = match &run.state {
-            State::Readable(facts) => described(facts),
+            State::Readable(content) => described(&content.facts),
             State::UnderWay => "under way".to_owned(),
             State::Unreadable(reason) => reason.clone(),
         };
@@ -207,7 +207,8 @@ fn object(run: &Stored) -> Value {
             object["state"] = json!("unreadable");
             object["reason"] = json!(reason);
         }
-        State::Readable(facts) => {
+        State::Readable(content) => {
+            let facts = &content.facts;
             let [measured, skipped, failed] = facts.figures;
             object["state"] = facts.end.map_or(json!("killed"), |end| json!(end));
             object["started"] = json!(facts.started);

@@ -4,12 +4,13 @@ use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
+use record::order::InOrder;
 use record::quantity::parse_integer;
 use report::{build, counted, html, markdown, terminal, trend};
 use session::select::{glob, nearest, parted};
 use session::store::Store;
-use session::store::index::{Facts, Found, Row};
-use std::collections::BTreeMap;
+use session::store::figures::{About, Facts, State, Stored};
+use std::collections::{BTreeMap, HashMap};
 
 /// Shows figures over the stored runs of one machine, and where their level shifted.
 ///
@@ -30,29 +31,49 @@ pub struct Args {
     shown: Shown,
 }
 
-/// What the index answered.
-struct Known {
+/// A key with its metric's unit, direction and class.
+pub(super) type Found = (Key, About);
+
+/// The value and interval of a figure by the name of the run.
+pub(super) type Points = BTreeMap<String, (f64, Option<(f64, f64)>)>;
+
+/// What the stored runs have.
+pub(super) struct Known {
     /// Runs that can be read, oldest first.
-    runs: Vec<(String, Facts)>,
-    keys: Vec<Found>,
-    /// Figures of the keys asked for, by run.
-    rows: Vec<(Found, BTreeMap<String, Row>)>,
+    pub(super) runs: Vec<(String, Facts)>,
+    /// Their figures in the order of keys; those that are not asked for have no points.
+    pub(super) figures: Vec<(Found, Points)>,
+}
+
+impl Known {
+    pub(super) fn new(stored: Vec<Stored>, wanted: &Wanted) -> Self {
+        let mut runs = Vec::new();
+        let mut figures: HashMap<Found, Points> = HashMap::new();
+        for Stored { name, state, .. } in stored {
+            let State::Readable(content) = state else { continue };
+            for row in content.figures {
+                let is_wanted = wanted.admits(&row.key);
+                let points = figures.entry((row.key, row.about)).or_default();
+                if is_wanted {
+                    points.insert(name.clone(), (row.value, row.ci));
+                }
+            }
+            runs.push((name, content.facts));
+        }
+        let mut figures: Vec<(Found, Points)> = figures.into_iter().collect();
+        figures.order_by(|one, other| one.0.0.cmp(&other.0.0));
+        Known { runs, figures }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.figures.iter().map(|((key, _), _)| key)
+    }
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let wanted = Wanted::parse(&args.key, args.metric.as_deref()).map_err(Failure::Usage)?;
     let store = Store::here();
-    let known = stored::ask(&store, |index, listed| {
-        let keys = index.keys()?;
-        let of: Vec<Found> = keys.iter().filter(|(key, _)| wanted.admits(key)).cloned().collect();
-        let rows = index.of_keys(&of)?;
-        let runs = stored::readable(listed);
-        Ok(Known {
-            runs: runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect(),
-            rows: of.into_iter().zip(rows).collect(),
-            keys,
-        })
-    })?;
+    let known = Known::new(stored::list(&store, |_| true)?, &wanted);
     let like = like(&known, &store, &args.like)?;
     // A crosscheck measured nothing itself.
     let measured = known.runs.iter().filter(|(_, of)| !of.is_crosscheck());
@@ -72,9 +93,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let figures: Vec<Over> = known
-        .rows
+        .figures
         .iter()
-        .map(|(found, rows)| over(found, rows, &runs))
+        .map(|(found, points)| over(found, points, &runs))
         .filter(|over| !over.points.is_empty())
         .collect();
     if figures.is_empty() {
@@ -129,13 +150,9 @@ pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
 }
 
 /// A figure over the runs that have it.
-pub(super) fn over(
-    (key, about): &Found,
-    rows: &BTreeMap<String, Row>,
-    runs: &[&(String, Facts)],
-) -> Over {
+pub(super) fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
     let point = |(run, (name, _)): (usize, &&(String, Facts))| {
-        rows.get(name).map(|row| RunPoint { run, value: row.value, ci: row.ci })
+        points.get(name).map(|&(value, ci)| RunPoint { run, value, ci })
     };
     Over {
         key: key.clone(),
@@ -149,20 +166,16 @@ pub(super) fn over(
 fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
     let is_asked_for = Wanted::parse(key, None);
     let is_of_key = |key: &&Key| is_asked_for.as_ref().is_ok_and(|wanted| wanted.admits(key));
-    let first = known.keys.iter().map(|(key, _)| key).find(is_of_key);
+    let first = known.keys().find(is_of_key);
     if let (Some(metric), Some(first)) = (metric, first) {
         return format!(
             "no stored run of that machine has a metric `{metric}` of `{key}`; it has `{first}`"
         );
     }
     let pattern = key.split([':', ' ']).next().unwrap_or(key);
-    let ids = known.keys.iter().map(|(key, _)| key.experiment.as_str());
-    let cases: Vec<String> = known
-        .keys
-        .iter()
-        .filter(|(key, _)| key.experiment == pattern)
-        .map(|(key, _)| key.to_string())
-        .collect();
+    let ids = known.keys().map(|key| key.experiment.as_str());
+    let cases: Vec<String> =
+        known.keys().filter(|key| key.experiment == pattern).map(Key::to_string).collect();
     match cases.first() {
         Some(first) => format!(
             "no stored run of that machine has a figure `{key}`; {pattern} has {}, for example `{first}`",
@@ -177,7 +190,7 @@ fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
 
 /// Which keys are asked for.
 #[derive(Debug, PartialEq)]
-struct Wanted {
+pub(super) struct Wanted {
     /// The whole key, where it was typed as reports print it.
     text: String,
     pattern: String,
@@ -186,6 +199,11 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// All keys.
+    pub(super) fn everything() -> Self {
+        Wanted { text: String::new(), pattern: "*".to_owned(), filter: Vec::new(), metric: None }
+    }
+
     /// Parses `id:filter metric`, the metric also as a word of its own.
     fn parse(key: &str, metric: Option<&str>) -> Result<Self, String> {
         let text = match metric {
@@ -254,7 +272,7 @@ mod tests {
     use record::key::{CaseId, Key};
     use record::metric::{Better, Kind};
     use record::unit::Unit;
-    use session::store::index::About;
+    use session::store::figures::About;
 
     fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
         let case = CaseId::new().with("pattern", "random").with("footprint", 65536);
@@ -294,7 +312,8 @@ mod tests {
     fn a_metric_that_is_none_is_called_one_and_not_a_figure() {
         let about = About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Hardware };
         let key = Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency");
-        let known = Known { runs: Vec::new(), keys: vec![(key, about)], rows: Vec::new() };
+        let figures = vec![((key, about), super::Points::new())];
+        let known = Known { runs: Vec::new(), figures };
         for key in ["os.syscall", "os", "os.syscall:call=getpid"] {
             let told = nothing(key, Some("latencyx"), &known);
             assert!(told.contains("has a metric `latencyx`"), "{told}");

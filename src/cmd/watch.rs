@@ -8,6 +8,7 @@ mod voice;
 use crate::cmd::choice::PresetName;
 use crate::cmd::plan::busy_cpus;
 use crate::cmd::run::stop_flag;
+use crate::cmd::trend::{Known, Wanted};
 use crate::cmd::{BUILD, Failure, output, stored, trend, usage};
 use analysis::trend::{Chance, trends_by};
 use anyhow::Context as _;
@@ -18,7 +19,7 @@ use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
 use session::machine::{Machine, UNSEEN};
 use session::setup::{Setup, run_name};
-use session::store::index::Facts;
+use session::store::figures::{Facts, State as Recorded};
 use session::store::{self, Store};
 use session::watch::{Ended, Part, Rotation, Turn};
 use state::{Clock, State};
@@ -239,16 +240,11 @@ impl Watch {
 
     /// Searches the history of every figure, and reports what is new.
     fn search(&mut self) -> Result<(), Failure> {
-        let (runs, figures) = stored::ask(&self.store, |index, listed| {
-            let keys = index.keys()?;
-            let rows = index.of_keys(&keys)?;
-            let alike = stored::readable(listed).filter(|(_, facts)| self.is_alike(facts));
-            let runs: Vec<(String, Facts)> =
-                alike.map(|(name, facts)| (name.to_owned(), facts.clone())).collect();
-            Ok((runs, keys.into_iter().zip(rows).collect::<Vec<_>>()))
-        })?;
+        let stored = stored::list(&self.store, |facts| self.is_alike(facts))?;
+        let Known { mut runs, figures } = Known::new(stored, &Wanted::everything());
+        runs.retain(|(_, facts)| self.is_alike(facts));
         let listed: Vec<&(String, Facts)> = runs.iter().collect();
-        let over = figures.iter().map(|(found, rows)| trend::over(found, rows, &listed));
+        let over = figures.iter().map(|(found, points)| trend::over(found, points, &listed));
         let figures = over.filter(|over| !over.points.is_empty()).collect();
         let runs = listed.into_iter().map(trend::run_of).collect();
         let found = trends_by(runs, figures, &mut self.chance);
@@ -311,10 +307,15 @@ impl Watch {
         let rotation = self.rotation.parts.iter();
         let known = rotation.filter_map(|part| self.state.kept.parts.get(&part.id));
         let records: Vec<&String> = known.filter_map(|known| known.record.as_ref()).collect();
-        let rows = stored::ask(&self.store, |index, _| {
-            records.iter().map(|name| index.of_run(name)).collect::<Result<Vec<_>, _>>()
-        })?;
-        let readings = rows.into_iter().flatten().map(|row| Reading {
+        let stored = stored::list(&self.store, |_| true)?;
+        let is_last = |name: &String| records.contains(&name);
+        let rows = stored.into_iter().filter(|stored| is_last(&stored.name)).map(|stored| {
+            match stored.state {
+                Recorded::Readable(content) => content.figures,
+                Recorded::UnderWay | Recorded::Unreadable(_) => Vec::new(),
+            }
+        });
+        let readings = rows.flatten().map(|row| Reading {
             doc: doc(&row.key.experiment, &row.key.metric),
             unit: row.about.unit,
             value: row.value,

@@ -1,7 +1,7 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+pub mod figures;
 pub mod file;
-pub mod index;
 pub mod journal;
 mod mounted;
 mod trust;
@@ -131,6 +131,8 @@ impl Store {
         check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        // What cannot be removed goes with the next list.
+        let _ = std::fs::remove_file(self.figures_path(name));
         Ok(length)
     }
 
