@@ -10,8 +10,8 @@ use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
 use session::store::Store;
-use session::store::figures::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
+use session::store::summary::{Beside, Facts, State, Stored};
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -37,7 +37,7 @@ enum Command {
     Delete(DeleteArgs),
     /// Removes old runs, or all but the newest of each machine, and empty records
     Prune(PruneArgs),
-    /// Copies the records of stored runs, writes sheets of their machines, or tables for databases
+    /// Copies the records of stored runs, writes sheets of their machines, or their figures for databases
     Export(export::Args),
 }
 

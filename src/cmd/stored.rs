@@ -14,7 +14,7 @@ use record::lines::Lines;
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
-use session::store::figures::{About, Beside, Content, Facts, Reader, Row, State, Stored};
+use session::store::summary::{About, Beside, Content, Facts, Reader, Row, State, Stored};
 use session::store::{self, Store, file};
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -9,7 +9,7 @@ use record::quantity::parse_integer;
 use report::{build, counted, html, markdown, terminal, trend};
 use session::select::{glob, nearest, parted};
 use session::store::Store;
-use session::store::figures::{About, Facts, State, Stored};
+use session::store::summary::{About, Facts, State, Stored};
 use std::collections::{BTreeMap, HashMap};
 
 /// Shows figures over the stored runs of one machine, and where their level shifted.
@@ -272,7 +272,7 @@ mod tests {
     use record::key::{CaseId, Key};
     use record::metric::{Better, Kind};
     use record::unit::Unit;
-    use session::store::figures::About;
+    use session::store::summary::About;
 
     fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
         let case = CaseId::new().with("pattern", "random").with("footprint", 65536);

@@ -19,7 +19,7 @@ use report::openmetrics::watch::{self as textfile, PartState, Reading, Watched};
 use session::child::STOPPING;
 use session::machine::{Machine, UNSEEN};
 use session::setup::{Setup, run_name};
-use session::store::figures::{Facts, State as Recorded};
+use session::store::summary::{Facts, State as Recorded};
 use session::store::{self, Store};
 use session::watch::{Ended, Part, Rotation, Turn};
 use state::{Clock, State};

@@ -12,6 +12,7 @@ pub mod html;
 pub mod json;
 mod lanes;
 pub mod markdown;
+pub mod ndjson;
 pub mod openmetrics;
 mod plain;
 pub mod terminal;

@@ -1,9 +1,9 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
-pub mod figures;
 pub mod file;
 pub mod journal;
 mod mounted;
+pub mod summary;
 mod trust;
 
 use anyhow::{Context, Result, anyhow, bail};
