@@ -52,9 +52,12 @@ pub struct Args {
     /// Start even if the run takes more than three times its preset's time
     #[arg(long, short)]
     yes: bool,
-    /// Print the figures as JSON (the flat result) instead of the report
-    #[arg(long, conflicts_with = "quiet")]
+    /// Print the figures as JSON (the flat result) instead of the report: --format json
+    #[arg(long, conflicts_with_all = ["quiet", "format"])]
     json: bool,
+    /// Print the whole report in this format instead of the summary
+    #[arg(short, long, value_enum, conflicts_with_all = ["quiet", "full"])]
+    format: Option<Format>,
     /// Print only errors
     #[arg(short, long)]
     quiet: bool,
@@ -143,6 +146,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let text = match () {
         () if args.quiet => String::new(),
         () if args.json => render(&run, Format::Json, output::look()),
+        () if let Some(format) = args.format => render(&run, format, output::look()),
         () if args.full => render(&run, Format::Terminal, output::look()),
         () => screen(&run, &name, false, output::look()),
     };

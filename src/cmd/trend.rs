@@ -1,8 +1,11 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
+mod fail_on;
+
+use crate::cmd::fail_on::parse;
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
-use analysis::trend::{Over, RunPoint, TrendRun, trends};
+use analysis::trend::{Chance, Over, RunPoint, TrendRun, Trends, trends_by};
 use record::key::{Key, Value};
 use record::order::InOrder;
 use record::quantity::parse_integer;
@@ -16,7 +19,11 @@ use std::collections::{BTreeMap, HashMap};
 ///
 /// Runs that were killed are left out until they are resumed: they have few rounds. Name one figure
 /// to see its value in each run; shifts are searched from eight runs on.
+///
+/// A rule of `--fail-on` is met by a figure whose last shift is in its direction and of its size, if
+/// the search without the last run finds that shift too.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Figures: a family, an experiment, some of its cases (os.syscall:call=getpid), or a key as
     /// reports print it [default: all]
@@ -27,26 +34,39 @@ pub struct Args {
     /// Take the machine (and build profile of plumb) of this run
     #[arg(long, value_name = "RUN", default_value = "last")]
     like: String,
+    /// Exit with 1 if the level of a figure has shifted as this rule says: slower, faster, changed or
+    /// never; `slower:5%` for shifts of at least 5 %; `slower:5%@memory` for these figures alone
+    /// (selectors as in `plumb run`); may be repeated
+    #[arg(long, value_name = "RULE")]
+    fail_on: Vec<String>,
     #[command(flatten)]
     shown: Shown,
 }
 
+const EXIT_CODES: &str = "\
+Exit codes: 0 no rule of --fail-on is met; 1 one is met, as long as the figure is at its new level; 2 usage \
+error, or no figure of a rule; 3 failure; 5 undecided: no figure of a rule has nine runs yet.
+
+  plumb trend --fail-on slower:5%               any figure that got worse by 5 % or more
+  plumb trend os --fail-on slower:5% -o /dev/null
+                                                for a timer (plumb-watch.timer; docs/guide/watching.md)";
+
 /// A key with its metric's unit, direction and class.
-pub(super) type Found = (Key, About);
+type Found = (Key, About);
 
 /// The value and interval of a figure by the name of the run.
-pub(super) type Points = BTreeMap<String, (f64, Option<(f64, f64)>)>;
+type Points = BTreeMap<String, (f64, Option<(f64, f64)>)>;
 
 /// What the stored runs have.
-pub(super) struct Known {
+struct Known {
     /// Runs that can be read, oldest first.
-    pub(super) runs: Vec<(String, Facts)>,
+    runs: Vec<(String, Facts)>,
     /// Their figures in the order of keys; those that are not asked for have no points.
-    pub(super) figures: Vec<(Found, Points)>,
+    figures: Vec<(Found, Points)>,
 }
 
 impl Known {
-    pub(super) fn new(stored: Vec<Stored>, wanted: &Wanted) -> Self {
+    fn new(stored: Vec<Stored>, wanted: &Wanted) -> Self {
         let mut runs = Vec::new();
         let mut figures: HashMap<Found, Points> = HashMap::new();
         for Stored { name, state, .. } in stored {
@@ -72,6 +92,7 @@ impl Known {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let wanted = Wanted::parse(&args.key, args.metric.as_deref()).map_err(Failure::Usage)?;
+    let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let store = Store::here();
     let known = Known::new(stored::list(&store, |_| true)?, &wanted);
     let like = like(&known, &store, &args.like)?;
@@ -101,25 +122,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if figures.is_empty() {
         return Err(Failure::Usage(nothing(&args.key, args.metric.as_deref(), &known)));
     }
-    let text = rendered(&args, &runs, figures, like);
-    args.shown.place.write(&text)
+    let mut chance = Chance::default();
+    let found = trends_by(runs.iter().copied().map(run_of).collect(), figures, &mut chance);
+    args.shown.place.write(&rendered(&args, &found, like))?;
+    fail_on::judge(&found, &rules, &mut chance)
 }
 
-fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
-    let found = trends(runs.iter().copied().map(run_of).collect(), figures);
+fn rendered(args: &Args, found: &Trends, like: &Facts) -> String {
     let what = match (&args.metric, args.key.as_str()) {
         (None, "*") => "all figures".to_owned(),
         (None, key) => key.to_owned(),
         (Some(metric), key) => format!("{key} {metric}"),
     };
     let machine = format!("machine {} ({} builds)", like.machine.key, like.profile);
-    let document = || build::trend::build(&found, &what, &machine);
+    let document = || build::trend::build(found, &what, &machine);
     match args.shown.format {
         Format::Terminal => terminal::render(&document(), args.shown.place.look()),
         Format::Html => html::render(&document(), html::Print::Full),
         Format::Markdown => markdown::render(&document()),
-        Format::Csv => trend::csv(&found),
-        Format::Json => trend::json(&found),
+        Format::Csv => trend::csv(found),
+        Format::Json => trend::json(found),
     }
 }
 
@@ -141,7 +163,7 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
 }
 
 /// A run of a trend.
-pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
+fn run_of((name, facts): &(String, Facts)) -> TrendRun {
     TrendRun {
         name: name.clone(),
         started: facts.started.clone(),
@@ -150,7 +172,7 @@ pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
 }
 
 /// A figure over the runs that have it.
-pub(super) fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
+fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
     let point = |(run, (name, _)): (usize, &&(String, Facts))| {
         points.get(name).map(|&(value, ci)| RunPoint { run, value, ci })
     };
@@ -190,7 +212,7 @@ fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
 
 /// Which keys are asked for.
 #[derive(Debug, PartialEq)]
-pub(super) struct Wanted {
+struct Wanted {
     /// The whole key, where it was typed as reports print it.
     text: String,
     pattern: String,
@@ -199,11 +221,6 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// All keys.
-    pub(super) fn everything() -> Self {
-        Wanted { text: String::new(), pattern: "*".to_owned(), filter: Vec::new(), metric: None }
-    }
-
     /// Parses `id:filter metric`, the metric also as a word of its own.
     fn parse(key: &str, metric: Option<&str>) -> Result<Self, String> {
         let text = match metric {

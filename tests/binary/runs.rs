@@ -270,6 +270,16 @@ fn a_shift_is_found_at_its_run_in_every_format() {
         assert!(shown.out.contains("2026-11-13T10-00-00-lab"), "{format}");
         assert!(shown.out.contains("6.1 → 6.2"), "{format}");
     }
+    for (text, code) in [("slower:5%", 1), ("slower:30%", 0), ("faster", 0), ("slower@memory", 2)] {
+        let args = ["trend", "selftest.fault", "--fail-on", text, "-o", "/dev/null"];
+        let judged = here.ends(code, &args);
+        assert_eq!(
+            judged.err.contains("1.2× worse since 2026-11-13T10:00:00Z"),
+            code == 1,
+            "{judged:?}"
+        );
+        assert!(judged.out.is_empty(), "{judged:?}");
+    }
     // A figure that is there has other metrics; its experiment has other cases.
     let lacking = here.ends(2, &["trend", "selftest.fault:fault=none", "speed"]);
     assert!(lacking.err.contains("has a metric `speed`"), "{lacking:?}");

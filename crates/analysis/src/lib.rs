@@ -35,7 +35,6 @@ pub mod score;
 mod tests;
 pub mod trend;
 pub mod verdict;
-pub mod watch;
 
 use figure::Figure;
 use index::Index;

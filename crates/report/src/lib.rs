@@ -20,7 +20,6 @@ pub mod terminal;
 mod tests;
 pub mod trend;
 mod values;
-pub mod watch;
 
 pub use values::{counted, percent, shell};
 

@@ -53,12 +53,6 @@ impl Store {
         Store { dir: location(set, home, metal::process::geteuid() == 0) }
     }
 
-    /// The store of the watch of this machine, inside this one: its records are many, and are
-    /// pruned by themselves.
-    pub fn of_watch(&self) -> Self {
-        Store { dir: self.dir.join("watch") }
-    }
-
     /// Makes the directory if it does not exist. Errors: it cannot be made, or is not this user's
     /// alone.
     pub fn make(&self) -> Result<()> {
