@@ -79,7 +79,7 @@ fn a_record_that_is_read_starts_nothing() {
         (&["compare", file, "last"], 0),
         (&["trend", "selftest.fault"], 0),
         (&["runs"], 0),
-        (&["crosscheck", "mbw", "--into", "last", "--pairs", "1"], 0),
+        (&["crosscheck", "stress-ng", "--into", "last", "--pairs", "1"], 0),
     ] {
         let answer = lab.plumb(args);
         // Its tool may not be installed.

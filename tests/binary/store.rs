@@ -44,7 +44,7 @@ fn root_uses_no_store_of_another_user() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("uid 65534") && ran.err.contains("PLUMB_STORE"), "{ran:?}");
     assert_eq!(plumb(&["runs"]).code, Some(0));
-    assert_eq!(plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]).code, Some(3));
+    assert_eq!(plumb(&["crosscheck", "stream", "--preset", "rehearsal"]).code, Some(3));
     assert_eq!(fs::read_to_string(here.path("private/precious")).unwrap(), "precious");
     assert!(secret.join("file").exists());
     assert_eq!(here.entries("public/plumb-runs"), ["journal", "run.figures.json", "run.jsonl"]);
@@ -136,7 +136,7 @@ fn a_crosscheck_ends_no_tool_of_a_container() {
         let mark = format!("{}:{place}.{owner}", here.path("scratch/fio/call").display());
         (tool.arg("1000").env("PLUMB_CROSSCHECK", mark).spawn().unwrap(), is_ended)
     });
-    here.plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]);
+    here.plumb(&["crosscheck", "stream", "--preset", "rehearsal"]);
     for (tool, is_ended) in &mut tools {
         assert_eq!(tool.try_wait().unwrap().is_some(), *is_ended);
         let _ = tool.kill();
