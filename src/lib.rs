@@ -6,6 +6,5 @@ mod cmd;
 mod packed;
 mod published;
 mod sheet;
-mod tables;
 
 pub use cmd::main;

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Runs other tools (fio, iperf3, sysbench …) and plumb in turns, and compares their figures.
+/// Runs other tools (fio, iperf3, lmbench …) and plumb in turns, and compares their figures.
 ///
 /// Each installed tool alternates with the plumb run that measures the same, on the same CPUs, at
 /// the same priority. The ratio of a turn is plumb's value divided by the tool's. The report has the
@@ -88,7 +88,7 @@ then.
 
 Examples:
   plumb crosscheck --list
-  plumb crosscheck fio ioping --dir /data
+  plumb crosscheck fio iozone --dir /data
   plumb crosscheck 'stress-ng:*fork'
   plumb crosscheck --into last --report lab-report.html
   PATH=/opt/lmbench/bin:$PATH plumb crosscheck lmbench";

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 /// Exit codes of all commands.
 pub const EXIT_CODES: [(u8, &str); 6] = [
     (0, "success"),
-    (1, "finding (compare, crosscheck, doctor, self-check)"),
+    (1, "finding (compare, crosscheck, doctor, self-check, trend --fail-on)"),
     (2, "usage error"),
     (3, "failure"),
     (4, "interrupted (continue with `plumb run --resume`)"),
-    (5, "undecided (compare --fail-on)"),
+    (5, "undecided (compare --fail-on, trend --fail-on)"),
 ];
 
 /// Environment variables that a user may set.

@@ -20,7 +20,6 @@ mod runs;
 mod self_check;
 mod stored;
 mod trend;
-mod watch;
 mod worker;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -60,7 +59,6 @@ enum Command {
     Trend(trend::Args),
     Crosscheck(crosscheck::Args),
     Agent(agent::Args),
-    Watch(watch::Args),
     Fleet(fleet::Args),
     Doctor(doctor::Args),
     SelfCheck(self_check::Args),
@@ -189,7 +187,6 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Trend(args) => trend::run(args),
         Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
-        Command::Watch(args) => watch::run(args),
         Command::Fleet(args) => fleet::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::SelfCheck(args) => self_check::run(args),

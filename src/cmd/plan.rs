@@ -188,15 +188,6 @@ fn takes_several(case: &CaseId) -> bool {
         || is("cpu", &["all"])
 }
 
-/// How many CPUs a case keeps busy, of so many: a guess where it does not state its threads.
-pub(super) fn busy_cpus(case: &CaseId, cpus: usize) -> f64 {
-    match (case.int("threads"), takes_several(case)) {
-        (Some(threads), _) => (threads as f64).min(cpus as f64),
-        (None, true) => cpus as f64,
-        (None, false) => 1.0,
-    }
-}
-
 /// What a run does to this machine: its load, what it takes and writes, and what it evicts.
 fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
     let planned = setup.planned.plan.experiments.iter().filter(|one| one.skipped.is_none());

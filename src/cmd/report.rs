@@ -12,7 +12,7 @@ use record::run::Run;
 use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
 use report::document::Document;
-use report::{csv, html, json, markdown, openmetrics, terminal};
+use report::{csv, html, json, markdown, ndjson, openmetrics, terminal};
 use session::resume;
 use session::select::Selection;
 use session::store::{self, Store};
@@ -48,8 +48,8 @@ pub struct Args {
     /// With --format html: how much of the page goes to paper (`short`: at most 20 sheets)
     #[arg(long, value_enum, default_value_t = Print::Full)]
     print: Print,
-    /// Print the JSON Schema of --format json instead
-    #[arg(long, conflicts_with_all = ["format", "output"])]
+    /// Print the JSON Schema of --format json instead, or of the lines of --format ndjson
+    #[arg(long, conflicts_with = "output")]
     schema: bool,
 }
 
@@ -68,6 +68,8 @@ pub enum Format {
     Csv,
     /// The flat result: one object per figure (docs/FORMAT.md)
     Json,
+    /// One object per figure and line, for databases (docs/TEAM.md)
+    Ndjson,
     /// `OpenMetrics` text; `-o DIR/plumb.prom` suits node_exporter's
     /// --collector.textfile.directory=DIR
     Openmetrics,
@@ -112,6 +114,7 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
         Format::Wiki => markdown::whole(&whole(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
+        Format::Ndjson => ndjson::render(run),
         Format::Openmetrics => openmetrics::render(run),
     }
 }
@@ -166,8 +169,10 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    if args.schema {
-        return Ok(output::print(&json::schema_text())?);
+    match args.format {
+        Format::Ndjson if args.schema => return Ok(output::print(ndjson::SCHEMA)?),
+        _ if args.schema => return Ok(output::print(&json::schema_text())?),
+        _ => {}
     }
     if args.tidy && args.format != Format::Csv {
         return Err(Failure::usage("--tidy works only with --format csv: type both"));

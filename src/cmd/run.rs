@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Continue an interrupted or killed run, with the options it was started with. A record starts
-    /// no program and no connection by itself: repeat --peer, and --set of an nfs:// or smb:// file
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "cpu", "dir", "key_file", "out"])]
+    /// no program and no connection by itself: repeat --peer
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "key_file", "out"])]
     resume: Option<String>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
@@ -52,9 +52,12 @@ pub struct Args {
     /// Start even if the run takes more than three times its preset's time
     #[arg(long, short)]
     yes: bool,
-    /// Print the figures as JSON (the flat result) instead of the report
-    #[arg(long, conflicts_with = "quiet")]
+    /// Print the figures as JSON (the flat result) instead of the report: --format json
+    #[arg(long, conflicts_with_all = ["quiet", "format"])]
     json: bool,
+    /// Print the whole report in this format instead of the summary
+    #[arg(short, long, value_enum, conflicts_with_all = ["quiet", "full"])]
+    format: Option<Format>,
     /// Print only errors
     #[arg(short, long)]
     quiet: bool,
@@ -84,17 +87,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let machine = machine(&args, &stop, say);
     let begun = match (&args.resume, machine) {
         _ if is_set(&stop) => Err(nothing_yet(continued)),
-        (Some(run), machine) => resume(
-            &store,
-            run,
-            [&args.choice.peer, &args.choice.set],
-            BUILD,
-            FAMILIES,
-            machine,
-            &stop,
-        )
-        .map(|(setup, file, run)| (setup, file, Some(run)))
-        .map_err(Failure::from),
+        (Some(run), machine) => {
+            resume(&store, run, &args.choice.peer, BUILD, FAMILIES, machine, &stop)
+                .map(|(setup, file, run)| (setup, file, Some(run)))
+                .map_err(Failure::from)
+        }
         (None, machine) => start(&store, &args, machine, &stop),
     };
     // What failed after a signal failed for it.
@@ -149,6 +146,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let text = match () {
         () if args.quiet => String::new(),
         () if args.json => render(&run, Format::Json, output::look()),
+        () if let Some(format) = args.format => render(&run, format, output::look()),
         () if args.full => render(&run, Format::Terminal, output::look()),
         () => screen(&run, &name, false, output::look()),
     };

@@ -10,8 +10,8 @@ use record::quantity::render_bytes;
 use report::counted;
 use serde_json::{Value, json};
 use session::store::Store;
-use session::store::index::{Beside, Facts, State, Stored};
 use session::store::journal::left_elsewhere;
+use session::store::summary::{Beside, Facts, State, Stored};
 use std::time::SystemTime;
 
 /// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
@@ -37,7 +37,7 @@ enum Command {
     Delete(DeleteArgs),
     /// Removes old runs, or all but the newest of each machine, and empty records
     Prune(PruneArgs),
-    /// Copies the records of stored runs, writes sheets of their machines, or tables for databases
+    /// Copies the records of stored runs, writes sheets of their machines, or their figures for databases
     Export(export::Args),
 }
 
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
-    Ok(stored::ask(store, |_, stored| Ok(stored.to_vec()))?)
+    Ok(stored::list(store, |_| false)?)
 }
 
 fn list(store: &Store, json: bool) -> Result<(), Failure> {
@@ -118,7 +118,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     for run in &stored {
         let size = render_bytes(run.size_bytes as f64);
         let about = match &run.state {
-            State::Readable(facts) => described(facts),
+            State::Readable(content) => described(&content.facts),
             State::UnderWay => "under way".to_owned(),
             State::Unreadable(reason) => reason.clone(),
         };
@@ -207,7 +207,8 @@ fn object(run: &Stored) -> Value {
             object["state"] = json!("unreadable");
             object["reason"] = json!(reason);
         }
-        State::Readable(facts) => {
+        State::Readable(content) => {
+            let facts = &content.facts;
             let [measured, skipped, failed] = facts.figures;
             object["state"] = facts.end.map_or(json!("killed"), |end| json!(end));
             object["started"] = json!(facts.started);

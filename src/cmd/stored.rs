@@ -14,9 +14,7 @@ use record::lines::Lines;
 use record::redact::Redaction;
 use record::run::Run;
 use record::seal::{self, Damaged, Seal};
-use session::store::index::{
-    About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
-};
+use session::store::summary::{About, Beside, Content, Facts, Reader, Row, State, Stored};
 use session::store::{self, Store, file};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -112,17 +110,16 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
 /// profile of plumb).
 /// Errors: there are no two, or the store cannot be listed.
 pub fn last_two() -> Result<[String; 2], Failure> {
-    let runs: Vec<(String, Facts)> = ask(&Store::here(), |_, stored| {
-        let runs = readable(stored).filter(|(_, facts)| !facts.is_crosscheck());
-        Ok(runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect())
-    })?;
+    let stored = list(&Store::here(), |_| false)?;
+    let runs: Vec<(&str, &Facts)> =
+        readable(&stored).filter(|(_, facts)| !facts.is_crosscheck()).collect();
     let needed = "two runs of one machine are needed";
     let Some(((last, facts), before)) = runs.split_last().filter(|(_, before)| !before.is_empty())
     else {
         return Err(Failure::Usage(format!("{needed}; `plumb runs` lists the stored ones")));
     };
     if let Some((before, _)) = before.iter().rfind(|(_, other)| facts.is_alike(other)) {
-        return Ok([before.clone(), last.clone()]);
+        return Ok([*before, *last].map(str::to_owned));
     }
     let others = before.iter().rev().map(|(name, other)| (name, facts.difference(other)));
     let others = others.filter_map(|(name, why)| Some(format!("{name} differs ({})", why?)));
@@ -146,56 +143,55 @@ pub fn history(compared: &[&Run]) -> History {
         compared.iter().any(named)
     };
     let machine = base.machine();
-    let answer = ask(&Store::here(), |index, stored| {
-        let mut history = History::default();
-        let mut conditions = Vec::new();
-        for (name, facts) in readable(stored) {
-            let is_alike = facts.profile == base.profile && facts.machine.is_same(&machine);
-            // Runs of another estimator teach nothing of this one's scatter.
-            let estimator = facts.environment.get(ESTIMATOR);
-            let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
-            if !is_alike || is_compared(facts) || facts.end.is_none() || facts.is_crosscheck() {
-                continue;
-            }
-            let settings = settings(&facts.environment);
-            let known = conditions.iter().position(|known| *known == settings);
-            let condition = known.unwrap_or(conditions.len());
-            if known.is_none() {
-                conditions.push(settings);
-            }
-            let rows = index.of_run(name)?.into_iter();
-            for row in rows.filter(|row| !row.rounds.is_empty()) {
-                let (rounds, key) = (row.rounds, row.key);
-                let earlier = Earlier { condition, rounds };
-                history.0.entry(key).or_default().push(earlier);
-            }
-        }
-        Ok(history)
-    });
-    answer.unwrap_or_else(|error| {
+    let is_wanted = |facts: &Facts| {
+        let is_alike = facts.profile == base.profile && facts.machine.is_same(&machine);
+        // Runs of another estimator teach nothing of this one's scatter.
+        let estimator = facts.environment.get(ESTIMATOR);
+        let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
+        is_alike && !is_compared(facts) && facts.end.is_some() && !facts.is_crosscheck()
+    };
+    let stored = list(&Store::here(), is_wanted).unwrap_or_else(|error| {
         output::diagnose(&format!("plumb: earlier runs are not used: {error:#}"));
-        History::default()
-    })
+        Vec::new()
+    });
+    let runs = stored.into_iter().filter_map(content).filter(|run| is_wanted(&run.facts));
+    let (facts, figures): (Vec<Facts>, Vec<Vec<Row>>) =
+        runs.map(|run| (run.facts, run.figures)).unzip();
+    let mut history = History::default();
+    let mut conditions = Vec::new();
+    for (facts, figures) in facts.iter().zip(figures) {
+        let settings = settings(&facts.environment);
+        let known = conditions.iter().position(|known| *known == settings);
+        let condition = known.unwrap_or(conditions.len());
+        if known.is_none() {
+            conditions.push(settings);
+        }
+        for row in figures.into_iter().filter(|row| !row.rounds.is_empty()) {
+            let earlier = Earlier { condition, rounds: row.rounds };
+            history.0.entry(row.key).or_default().push(earlier);
+        }
+    }
+    history
 }
 
-/// Asks the index of a store, brought up to date; its notes go to standard error.
+/// The runs of a store, oldest first, with the figures of those whose facts ask for them.
 /// Errors: the store cannot be listed.
-pub fn ask<T>(
-    store: &Store,
-    question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, rusqlite::Error>,
-) -> anyhow::Result<T> {
-    let ask = Ask { store, analysis: env!("PLUMB_ANALYSIS"), read: &content };
-    let Answer { value, notes } = ask.answer(question)?;
-    for note in notes {
-        output::diagnose(&format!("plumb: {note}"));
+pub fn list(store: &Store, wants_figures: impl Fn(&Facts) -> bool) -> anyhow::Result<Vec<Stored>> {
+    Reader { store, analysis: env!("PLUMB_ANALYSIS"), read: &analysed }.list(wants_figures)
+}
+
+/// What is known of a stored run; `None` where it cannot be read or is under way.
+fn content(stored: Stored) -> Option<Content> {
+    match stored.state {
+        State::Readable(content) => Some(*content),
+        State::UnderWay | State::Unreadable(_) => None,
     }
-    Ok(value)
 }
 
 /// The stored runs that can be read, with their names.
 pub fn readable(stored: &[Stored]) -> impl Iterator<Item = (&str, &Facts)> {
     stored.iter().filter_map(|stored| match &stored.state {
-        State::Readable(facts) => Some((stored.name.as_str(), &**facts)),
+        State::Readable(content) => Some((stored.name.as_str(), &content.facts)),
         State::UnderWay | State::Unreadable(_) => None,
     })
 }
@@ -214,8 +210,8 @@ pub fn is_sweep(path: &Path) -> bool {
     header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
 }
 
-/// What the index keeps of a record.
-fn content(path: &Path) -> Result<Content, String> {
+/// What is kept of a record.
+fn analysed(path: &Path) -> Result<Content, String> {
     let recording = store::read(path).map_err(|error| format!("{error:#}"))?;
     let run = recording.run;
     let figures = figures(&run);

@@ -1,21 +1,29 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
+mod fail_on;
+
+use crate::cmd::fail_on::parse;
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
-use analysis::trend::{Over, RunPoint, TrendRun, trends};
+use analysis::trend::{Chance, Over, RunPoint, TrendRun, Trends, trends_by};
 use record::key::{Key, Value};
+use record::order::InOrder;
 use record::quantity::parse_integer;
 use report::{build, counted, html, markdown, terminal, trend};
 use session::select::{glob, nearest, parted};
 use session::store::Store;
-use session::store::index::{Facts, Found, Row};
-use std::collections::BTreeMap;
+use session::store::summary::{About, Facts, State, Stored};
+use std::collections::{BTreeMap, HashMap};
 
 /// Shows figures over the stored runs of one machine, and where their level shifted.
 ///
 /// Runs that were killed are left out until they are resumed: they have few rounds. Name one figure
 /// to see its value in each run; shifts are searched from eight runs on.
+///
+/// A rule of `--fail-on` is met by a figure whose last shift is in its direction and of its size, if
+/// the search without the last run finds that shift too.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Figures: a family, an experiment, some of its cases (os.syscall:call=getpid), or a key as
     /// reports print it [default: all]
@@ -26,33 +34,76 @@ pub struct Args {
     /// Take the machine (and build profile of plumb) of this run
     #[arg(long, value_name = "RUN", default_value = "last")]
     like: String,
+    /// Exit with 1 if the level of a figure has shifted as this rule says: slower, faster, changed or
+    /// never; `slower:5%` for shifts of at least 5 %; `slower:5%@memory` for these figures alone
+    /// (selectors as in `plumb run`); may be repeated
+    #[arg(long, value_name = "RULE")]
+    fail_on: Vec<String>,
     #[command(flatten)]
     shown: Shown,
 }
 
-/// What the index answered.
+const EXIT_CODES: &str = "\
+Exit codes: 0 no rule of --fail-on is met; 1 one is met, as long as the figure is at its new level; 2 usage \
+error, or no figure of a rule; 3 failure; 5 undecided: no figure of a rule has nine runs yet.
+
+  plumb trend --fail-on slower:5%               any figure that got worse by 5 % or more
+  plumb trend os --fail-on slower:5% -o /dev/null
+                                                for a timer (plumb-watch.timer; docs/guide/watching.md)";
+
+/// A key with its metric's unit, direction and class.
+type Found = (Key, About);
+
+/// A figure of one run.
+struct Point {
+    value: f64,
+    ci: Option<(f64, f64)>,
+    /// Its cycles, of a figure of the core.
+    cycles: Option<f64>,
+}
+
+/// A figure by the name of the run.
+type Points = BTreeMap<String, Point>;
+
+/// What the stored runs have.
 struct Known {
     /// Runs that can be read, oldest first.
     runs: Vec<(String, Facts)>,
-    keys: Vec<Found>,
-    /// Figures of the keys asked for, by run.
-    rows: Vec<(Found, BTreeMap<String, Row>)>,
+    /// Their figures in the order of keys; those that are not asked for have no points.
+    figures: Vec<(Found, Points)>,
+}
+
+impl Known {
+    fn new(stored: Vec<Stored>, wanted: &Wanted) -> Self {
+        let mut runs = Vec::new();
+        let mut figures: HashMap<Found, Points> = HashMap::new();
+        for Stored { name, state, .. } in stored {
+            let State::Readable(content) = state else { continue };
+            for row in content.figures {
+                let is_wanted = wanted.admits(&row.key);
+                let points = figures.entry((row.key, row.about)).or_default();
+                if is_wanted {
+                    let point = Point { value: row.value, ci: row.ci, cycles: row.cycles };
+                    points.insert(name.clone(), point);
+                }
+            }
+            runs.push((name, content.facts));
+        }
+        let mut figures: Vec<(Found, Points)> = figures.into_iter().collect();
+        figures.order_by(|one, other| one.0.0.cmp(&other.0.0));
+        Known { runs, figures }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.figures.iter().map(|((key, _), _)| key)
+    }
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let wanted = Wanted::parse(&args.key, args.metric.as_deref()).map_err(Failure::Usage)?;
+    let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let store = Store::here();
-    let known = stored::ask(&store, |index, listed| {
-        let keys = index.keys()?;
-        let of: Vec<Found> = keys.iter().filter(|(key, _)| wanted.admits(key)).cloned().collect();
-        let rows = index.of_keys(&of)?;
-        let runs = stored::readable(listed);
-        Ok(Known {
-            runs: runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect(),
-            rows: of.into_iter().zip(rows).collect(),
-            keys,
-        })
-    })?;
+    let known = Known::new(stored::list(&store, |_| true)?, &wanted);
     let like = like(&known, &store, &args.like)?;
     // A crosscheck measured nothing itself.
     let measured = known.runs.iter().filter(|(_, of)| !of.is_crosscheck());
@@ -72,33 +123,34 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let figures: Vec<Over> = known
-        .rows
+        .figures
         .iter()
-        .map(|(found, rows)| over(found, rows, &runs))
+        .map(|(found, points)| over(found, points, &runs))
         .filter(|over| !over.points.is_empty())
         .collect();
     if figures.is_empty() {
         return Err(Failure::Usage(nothing(&args.key, args.metric.as_deref(), &known)));
     }
-    let text = rendered(&args, &runs, figures, like);
-    args.shown.place.write(&text)
+    let mut chance = Chance::default();
+    let found = trends_by(runs.iter().copied().map(run_of).collect(), figures, &mut chance);
+    args.shown.place.write(&rendered(&args, &found, like))?;
+    fail_on::judge(&found, &rules, &mut chance)
 }
 
-fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
-    let found = trends(runs.iter().copied().map(run_of).collect(), figures);
+fn rendered(args: &Args, found: &Trends, like: &Facts) -> String {
     let what = match (&args.metric, args.key.as_str()) {
         (None, "*") => "all figures".to_owned(),
         (None, key) => key.to_owned(),
         (Some(metric), key) => format!("{key} {metric}"),
     };
     let machine = format!("machine {} ({} builds)", like.machine.key, like.profile);
-    let document = || build::trend::build(&found, &what, &machine);
+    let document = || build::trend::build(found, &what, &machine);
     match args.shown.format {
         Format::Terminal => terminal::render(&document(), args.shown.place.look()),
         Format::Html => html::render(&document(), html::Print::Full),
         Format::Markdown => markdown::render(&document()),
-        Format::Csv => trend::csv(&found),
-        Format::Json => trend::json(&found),
+        Format::Csv => trend::csv(found),
+        Format::Json => trend::json(found),
     }
 }
 
@@ -120,7 +172,7 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
 }
 
 /// A run of a trend.
-pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
+fn run_of((name, facts): &(String, Facts)) -> TrendRun {
     TrendRun {
         name: name.clone(),
         started: facts.started.clone(),
@@ -129,24 +181,21 @@ pub(super) fn run_of((name, facts): &(String, Facts)) -> TrendRun {
 }
 
 /// A figure over the runs that have it.
-pub(super) fn over(
-    (key, about): &Found,
-    rows: &BTreeMap<String, Row>,
-    runs: &[&(String, Facts)],
-) -> Over {
-    let rows = || {
-        let row = |(run, (name, _)): (usize, &&(String, Facts))| Some((run, rows.get(name)?));
-        runs.iter().enumerate().filter_map(row)
+fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
+    let found = || {
+        let point = |(run, (name, _)): (usize, &&(String, Facts))| Some((run, points.get(name)?));
+        runs.iter().enumerate().filter_map(point)
     };
-    let point = |(run, row): (usize, &Row)| RunPoint { run, value: row.value, ci: row.ci };
     let over = Over {
         key: key.clone(),
         unit: about.unit,
         better: about.better,
         kind: about.kind,
-        points: rows().map(point).collect(),
+        points: found()
+            .map(|(run, point)| RunPoint { run, value: point.value, ci: point.ci })
+            .collect(),
     };
-    match rows().map(|(_, row)| row.cycles).collect::<Option<Vec<f64>>>() {
+    match found().map(|(_, point)| point.cycles).collect::<Option<Vec<f64>>>() {
         Some(cycles) => over.in_cycles(&cycles),
         None => over,
     }
@@ -155,20 +204,16 @@ pub(super) fn over(
 fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
     let is_asked_for = Wanted::parse(key, None);
     let is_of_key = |key: &&Key| is_asked_for.as_ref().is_ok_and(|wanted| wanted.admits(key));
-    let first = known.keys.iter().map(|(key, _)| key).find(is_of_key);
+    let first = known.keys().find(is_of_key);
     if let (Some(metric), Some(first)) = (metric, first) {
         return format!(
             "no stored run of that machine has a metric `{metric}` of `{key}`; it has `{first}`"
         );
     }
     let pattern = key.split([':', ' ']).next().unwrap_or(key);
-    let ids = known.keys.iter().map(|(key, _)| key.experiment.as_str());
-    let cases: Vec<String> = known
-        .keys
-        .iter()
-        .filter(|(key, _)| key.experiment == pattern)
-        .map(|(key, _)| key.to_string())
-        .collect();
+    let ids = known.keys().map(|key| key.experiment.as_str());
+    let cases: Vec<String> =
+        known.keys().filter(|key| key.experiment == pattern).map(Key::to_string).collect();
     match cases.first() {
         Some(first) => format!(
             "no stored run of that machine has a figure `{key}`; {pattern} has {}, for example `{first}`",
@@ -260,7 +305,7 @@ mod tests {
     use record::key::{CaseId, Key};
     use record::metric::{Better, Kind};
     use record::unit::Unit;
-    use session::store::index::About;
+    use session::store::summary::About;
 
     fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
         let case = CaseId::new().with("pattern", "random").with("footprint", 65536);
@@ -300,7 +345,8 @@ mod tests {
     fn a_metric_that_is_none_is_called_one_and_not_a_figure() {
         let about = About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Hardware };
         let key = Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency");
-        let known = Known { runs: Vec::new(), keys: vec![(key, about)], rows: Vec::new() };
+        let figures = vec![((key, about), super::Points::new())];
+        let known = Known { runs: Vec::new(), figures };
         for key in ["os.syscall", "os", "os.syscall:call=getpid"] {
             let told = nothing(key, Some("latencyx"), &known);
             assert!(told.contains("has a metric `latencyx`"), "{told}");

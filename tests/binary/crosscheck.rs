@@ -294,20 +294,20 @@ fn a_program_that_is_not_here_is_told_before_anything_is_run() {
     nothing_is_left(&here);
 }
 
-/// An ioping beside which plumb's side makes files, and its turn comes first.
-const WITH_FILES: [&str; 2] = ["ioping", "--dir"];
+/// An IOzone beside which plumb's side makes files, and its turn comes first.
+const WITH_FILES: [&str; 2] = ["iozone", "--dir"];
 
 /// A crosscheck beside it, once plumb's side has made its own directory for files; the process of
 /// that side.
 fn with_files(here: &Here) -> (Child, u32) {
     here.make_dir("bin");
     let files = here.make_dir("files");
-    write_script(&here.path("bin/ioping"), "#!/bin/sh\necho 'ioping 1.3'\n");
+    write_script(&here.path("bin/iozone"), "#!/bin/sh\necho '$Revision: 3.506 $'\n");
     let mut command = command(here, &[&WITH_FILES[..], &[&files]].concat());
     let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let own = wait_for("plumb's side to make its directory", || {
         let own = here.entries("files").pop()?;
-        let made = here.entries(&format!("files/{own}/ioping"));
+        let made = here.entries(&format!("files/{own}/iozone"));
         let made = made.into_iter().find(|name| name.starts_with("plumb-"))?;
         made.rsplit('-').nth(1)?.parse().ok()
     });
@@ -354,7 +354,7 @@ fn files_of_plumb_s_side_go_with_the_next_where_both_were_killed() {
         (!Path::new(&format!("/proc/{own}")).exists()).then_some(())
     });
     // Any command that measures.
-    let answer = crosscheck(&here, &["ioping", "--dir", &here.path("files").display().to_string()]);
+    let answer = crosscheck(&here, &["iozone", "--dir", &here.path("files").display().to_string()]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     no_file_is_left(&here);
 }

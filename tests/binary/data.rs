@@ -25,12 +25,17 @@ fn block(language: &str) -> String {
     blocks("docs/DATA.md", language).swap_remove(0)
 }
 
+/// The Python with tools from PyPI, which scripts/test makes.
+const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/python/bin/python");
+
 /// A Python that has DuckDB.
 pub fn duckdb() -> Option<String> {
-    python_with(
-        "duckdb",
-        &[concat!(env!("CARGO_MANIFEST_DIR"), "/target/python/bin/python"), "python3"],
-    )
+    python_with("duckdb", &[TOOLS, "python3"])
+}
+
+/// A Python that has pandas.
+pub fn pandas() -> Option<String> {
+    python_with("pandas", &["/usr/bin/python3", "python3", TOOLS])
 }
 
 /// What a program that must have succeeded printed, on both outputs.
@@ -75,7 +80,7 @@ fn tidy_rows_have_the_columns_of_every_run() {
 
 #[test]
 fn pandas_reads_it() {
-    let Some(python) = python_with("pandas", &["/usr/bin/python3", "python3"]) else {
+    let Some(python) = pandas() else {
         return skips::test("data-tool");
     };
     let output = figures().other(&python).args(["-c", &block("python")]).output().unwrap();

@@ -14,8 +14,6 @@ mod data;
 mod fleet;
 mod input;
 mod limits;
-#[path = "../harness/manifest.rs"]
-mod manifest;
 mod memory;
 mod networks;
 mod noise;
@@ -39,4 +37,3 @@ mod store;
 mod team;
 mod versions;
 mod wakeup;
-mod watch;

@@ -51,6 +51,17 @@ fn rewrite(here: &Here, run: &str, change: impl FnOnce(&mut Vec<Value>)) {
     fs::write(record, lines(&events)).unwrap();
 }
 
+/// The file of a run's figures beside its record.
+fn figures_of(here: &Here, run: &str) -> PathBuf {
+    here.stored(run).with_extension("figures.json")
+}
+
+fn forget_figures(here: &Here) {
+    for record in here.records() {
+        fs::remove_file(record.with_extension("figures.json")).unwrap();
+    }
+}
+
 fn listed(here: &Here) -> Vec<Value> {
     let answer = here.ends(0, &["runs", "--json"]);
     let all: Vec<Value> = serde_json::from_value(answer.json()).unwrap();
@@ -59,22 +70,22 @@ fn listed(here: &Here) -> Vec<Value> {
 }
 
 #[test]
-fn runs_are_listed_the_same_with_an_index_and_without() {
+fn runs_are_listed_the_same_with_their_figures_kept_and_without() {
     let here = store_of(&[40.0, 41.0, 42.0]);
     let first = here.ends(0, &["runs"]);
     assert!(first.out.contains("2026-11-02T10:00:00Z  lab"), "{first:?}");
     assert!(first.out.contains("1 figure, 0 skipped, 0 failed"), "{first:?}");
-    assert!(here.path("store/index.sqlite").is_file());
     assert_eq!(here.plumb(&["runs", "list"]).out, first.out);
-    fs::write(here.path("store/index.sqlite"), "damaged").unwrap();
+    let kept = figures_of(&here, "2026-11-02T10-00-00-lab");
+    let good = fs::read(&kept).unwrap();
+    fs::write(&kept, "damaged").unwrap();
     let again = here.plumb(&["runs"]);
-    assert_eq!(again.out, first.out);
-    assert_eq!(again.err.lines().count(), 1, "{again:?}");
-    // It may be anybody's.
-    assert_eq!(fs::read(here.path("store/index.sqlite")).unwrap(), b"damaged");
-    fs::remove_file(here.path("store/index.sqlite")).unwrap();
+    assert_eq!((again.out, again.err.as_str()), (first.out.clone(), ""));
+    assert_eq!(fs::read(&kept).unwrap(), good, "it is made again");
+    fs::remove_file(&kept).unwrap();
     let again = here.plumb(&["runs"]);
     assert_eq!((again.out, again.err.as_str()), (first.out, ""));
+    assert_eq!(fs::read(&kept).unwrap(), good);
     let runs = listed(&here);
     assert_eq!(runs.len(), 3);
     assert_eq!(runs[0]["state"], "complete");
@@ -117,22 +128,22 @@ fn a_file_beside_the_records_is_no_run() {
     let run = "2026-11-01T10-00-00-lab";
     let page = here.path("store").join(run).with_extension("html");
     here.ends(0, &["report", "last", "--format", "html", "-o", page.to_str().unwrap()]);
-    let index = here.path("store/index.sqlite");
+    let kept = figures_of(&here, run);
     assert_eq!(listed(&here).len(), 1);
     let before = fs::read(&page).unwrap();
-    for path in [&page, &index] {
+    for path in [&page, &kept] {
         let path = path.to_str().unwrap();
         for args in [&["runs", "delete", path][..], &["runs", "export", path, "--to", "copy"]] {
             here.ends(2, args);
         }
         here.ends(2, &["trend", "selftest.fault", "--like", path]);
     }
-    assert!(here.stored(run).is_file() && index.is_file());
+    assert!(here.stored(run).is_file() && kept.is_file());
     assert_eq!(fs::read(&page).unwrap(), before);
     // The record itself may be named by its path.
     let record = here.stored(run);
     here.ends(0, &["runs", "delete", record.to_str().unwrap()]);
-    assert!(!record.exists() && page.is_file());
+    assert!(!record.exists() && !kept.exists() && page.is_file());
 }
 
 #[test]
@@ -259,6 +270,16 @@ fn a_shift_is_found_at_its_run_in_every_format() {
         assert!(shown.out.contains("2026-11-13T10-00-00-lab"), "{format}");
         assert!(shown.out.contains("6.1 → 6.2"), "{format}");
     }
+    // The figure has no better direction.
+    for (rule, code) in
+        [("changed:5%", 1), ("changed:30%", 0), ("slower", 0), ("changed@memory", 2)]
+    {
+        let args = ["trend", "selftest.fault", "--fail-on", rule, "-o", "/dev/null"];
+        let judged = here.ends(code, &args);
+        let is_reported = judged.err.contains("is changed since 2026-11-13T10:00:00Z");
+        assert_eq!(is_reported, code == 1, "{judged:?}");
+        assert!(judged.out.is_empty(), "{judged:?}");
+    }
     // A figure that is there has other metrics; its experiment has other cases.
     let lacking = here.ends(2, &["trend", "selftest.fault:fault=none", "speed"]);
     assert!(lacking.err.contains("has a metric `speed`"), "{lacking:?}");
@@ -268,7 +289,7 @@ fn a_shift_is_found_at_its_run_in_every_format() {
     assert!(directory.err.contains("./ is a directory"), "{directory:?}");
     let unknown = here.ends(2, &["trend", "selftest.folt"]);
     assert!(unknown.err.contains("`selftest.fault`"), "{unknown:?}");
-    fs::remove_file(here.path("store/index.sqlite")).unwrap();
+    forget_figures(&here);
     let again = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
     assert_eq!(again.out, json.out);
 }
@@ -281,7 +302,7 @@ fn a_read_only_store_is_read() {
     let reader = Stranger::new();
     for is_kept in [true, false] {
         if !is_kept {
-            fs::remove_file(here.path("store/index.sqlite")).unwrap();
+            forget_figures(&here);
         }
         mode(here.path("store"), 0o555);
         let read = match &reader {
@@ -290,7 +311,8 @@ fn a_read_only_store_is_read() {
         };
         mode(here.path("store"), 0o755);
         assert_eq!((read.out, read.err.as_str()), (shown.clone(), ""), "{is_kept}");
-        assert_eq!(here.path("store/index.sqlite").exists(), is_kept);
+        let run = "2026-11-01T10-00-00-lab";
+        assert_eq!(figures_of(&here, run).exists(), is_kept);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The store among other users, places and clocks, and the files that plumb makes for a user.
 
 use crate::plumb::prelude::*;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 
@@ -22,7 +22,8 @@ fn root_uses_no_store_of_another_user() {
     fs::write(here.path("private/precious"), "precious").unwrap();
     let store = here.path("public/plumb-runs");
     fs::create_dir_all(store.join("journal")).unwrap();
-    symlink(here.path("private/precious"), store.join("index.sqlite")).unwrap();
+    symlink(here.path("private/precious"), store.join("run.figures.json")).unwrap();
+    fs::write(store.join("run.jsonl"), "").unwrap();
     let secret = here.path("private/plumb-secret");
     let facts = secret.metadata().unwrap();
     let forged = serde_json::json!({
@@ -31,7 +32,7 @@ fn root_uses_no_store_of_another_user() {
     });
     let forged = format!("{forged}\n[{},{}]\n", facts.dev(), facts.ino());
     fs::write(store.join("journal/plumb-x.json"), forged).unwrap();
-    for path in ["", "journal", "index.sqlite", "journal/plumb-x.json"] {
+    for path in ["", "journal", "run.figures.json", "run.jsonl", "journal/plumb-x.json"] {
         std::os::unix::fs::lchown(store.join(path), Some(65_534), Some(65_534)).unwrap();
     }
     let plumb = |args: &[&str]| {
@@ -43,10 +44,10 @@ fn root_uses_no_store_of_another_user() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("uid 65534") && ran.err.contains("PLUMB_STORE"), "{ran:?}");
     assert_eq!(plumb(&["runs"]).code, Some(0));
-    assert_eq!(plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]).code, Some(3));
+    assert_eq!(plumb(&["crosscheck", "stream", "--preset", "rehearsal"]).code, Some(3));
     assert_eq!(fs::read_to_string(here.path("private/precious")).unwrap(), "precious");
     assert!(secret.join("file").exists());
-    assert_eq!(here.entries("public/plumb-runs"), ["index.sqlite", "journal"]);
+    assert_eq!(here.entries("public/plumb-runs"), ["journal", "run.figures.json", "run.jsonl"]);
 }
 
 /// shared/lab/abuse/symlink_part.sh: a link at the name that a temporary file once had.
@@ -135,7 +136,7 @@ fn a_crosscheck_ends_no_tool_of_a_container() {
         let mark = format!("{}:{place}.{owner}", here.path("scratch/fio/call").display());
         (tool.arg("1000").env("PLUMB_CROSSCHECK", mark).spawn().unwrap(), is_ended)
     });
-    here.plumb(&["crosscheck", "hwloc", "--preset", "rehearsal"]);
+    here.plumb(&["crosscheck", "stream", "--preset", "rehearsal"]);
     for (tool, is_ended) in &mut tools {
         assert_eq!(tool.try_wait().unwrap().is_some(), *is_ended);
         let _ = tool.kill();
@@ -164,7 +165,9 @@ fn paths_that_are_no_text_are_paths() {
     command.env("PLUMB_STORE", odd(b"store-\xff"));
     let listed = answer(command.output().unwrap());
     assert!(listed.code == Some(0) && listed.err.is_empty(), "{listed:?}");
-    assert!(odd(b"store-\xff").join("index.sqlite").is_file());
+    let entries = fs::read_dir(odd(b"store-\xff")).unwrap();
+    let names: Vec<OsString> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().any(|name| name.as_bytes().ends_with(b".figures.json")), "{names:?}");
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn files_have_modes_of_their_own() {
     for (path, mode) in [
         ("store", 0o755),
         ("store/journal", 0o755),
-        ("store/index.sqlite", 0o644),
+        (&record.replace(".jsonl", ".figures.json"), 0o644),
         (record, 0o644),
         ("page.html", 0o644),
         ("cells.csv", 0o644),

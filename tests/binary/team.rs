@@ -1,7 +1,7 @@
-//! `plumb runs export --tables` with a real server of PostgreSQL and with DuckDB: what is exported is
-//! loaded once, odd texts survive, and the queries of docs/TEAM.md give the values of the test data.
+//! The lines of docs/TEAM.md with a real server of PostgreSQL, with DuckDB and pandas: what is exported is
+//! loaded once, odd texts survive, and the queries give the values of the test data.
 
-use crate::data::{Server, blocks, duckdb, succeeded};
+use crate::data::{Server, blocks, duckdb, pandas, succeeded};
 use crate::plumb::prelude::*;
 use fleet::sweep::{Absent, End, Estimate, Event, Figure, Header, Node, Pair, Purpose, Stage};
 use record::key::{CaseId, Key};
@@ -157,13 +157,13 @@ fn measured() -> Here {
     here
 }
 
-/// Exports the runs and sweeps as `tables`.
+/// Exports the runs and sweeps as the page says.
 fn export(here: &Here) {
-    let runs = here.records().into_iter().map(|path| path.to_str().unwrap().to_owned());
-    let all: Vec<String> = runs.chain(["before.jsonl", "after.jsonl"].map(str::to_owned)).collect();
-    let mut args = vec!["runs", "export", "--tables", "--to", "tables"];
-    args.extend(all.iter().map(String::as_str));
-    here.ends(0, &args);
+    here.ends(0, &["runs", "export", "--ndjson", "--to", "lines"]);
+    for sweep in ["before", "after"] {
+        let (record, to) = (format!("{sweep}.jsonl"), format!("lines/{sweep}.ndjson"));
+        here.ends(0, &["fleet", "report", &record, "--format", "ndjson", "-o", &to]);
+    }
 }
 
 type Rows = Vec<Vec<String>>;
@@ -172,6 +172,11 @@ fn parsed(text: &str) -> Rows {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     let rows = reader.records().map(Result::unwrap);
     rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
+}
+
+/// The block of the page in a language.
+fn block(language: &str) -> String {
+    blocks("docs/TEAM.md", language).swap_remove(0)
 }
 
 /// The rows of a query in each database that is here, with its name.
@@ -197,10 +202,13 @@ impl Databases {
         })
     }
 
-    /// As docs/TEAM.md says.
     fn load(&self) {
+        fs::write(self.here.path("load.sql"), block("psql")).unwrap();
+        fs::write(self.here.path("view.sql"), &blocks("docs/TEAM.md", "sql")[0]).unwrap();
+        let load =
+            "psql -X -v ON_ERROR_STOP=1 -f load.sql && psql -X -v ON_ERROR_STOP=1 -f view.sql";
         if let Some(server) = &self.server {
-            succeeded(&server.bash(&self.here, &blocks("docs/TEAM.md", "bash")[0]));
+            succeeded(&server.bash(&self.here, load));
         }
     }
 
@@ -211,13 +219,12 @@ impl Databases {
     }
 
     fn duckdb(&self, query: &str) -> Option<Rows> {
-        let script = "import csv, duckdb, os, sys\n\
-                      query = open('query.sql').read()\n\
-                      os.chdir('tables')\n\
-                      duckdb.sql(open(\"duckdb.sql\").read())\n\
-                      csv.writer(sys.stdout).writerows(duckdb.sql(query).fetchall())";
-        fs::write(self.here.path("query.sql"), query).unwrap();
-        let output = self.here.other(self.python.as_ref()?).args(["-c", script]).output().unwrap();
+        let script = "import csv, duckdb, sys\n\
+                      duckdb.sql(sys.argv[1])\n\
+                      duckdb.sql(open('view.sql').read())\n\
+                      csv.writer(sys.stdout).writerows(duckdb.sql(sys.argv[2]).fetchall())";
+        let mut python = self.here.other(self.python.as_ref()?);
+        let output = python.args(["-c", script, &block("duckdb"), query]).output().unwrap();
         Some(parsed(&succeeded(&output)))
     }
 
@@ -254,16 +261,13 @@ fn what_is_exported_is_loaded_once_and_answers_the_queries_of_the_page() {
 
 fn the_queries_of_the_page_answer_what_was_measured(databases: &Databases) {
     let queries = blocks("docs/TEAM.md", "sql");
-    let [slowest, drift, change, racks, links, types] = queries.as_slice() else {
+    let [_, slowest, drift, change, racks, links, types] = queries.as_slice() else {
         panic!("{} queries", queries.len())
     };
-    let call = format!("call={ODD}");
-    let file = File::open(databases.here.path("after.jsonl")).unwrap();
-    let sweep = fleet::read::read(std::io::BufReader::new(file)).unwrap();
-    let verdicts = fleet::model::verdicts(&sweep).into_iter();
-    let verdicts = verdicts.filter(|verdict| verdict.at == fleet::model::At::Node(SLOW)).count();
+    let odd = plain(ODD);
+    let call = format!("call={odd}");
     for (name, rows) in databases.each(slowest) {
-        are(name, &rows[..1], &[&["n3", "r1", "t8", "2", "1.43478", "2", &verdicts.to_string()]]);
+        are(name, &rows[..1], &[&["n3", "r1", "t8", "2", "1.43478", "2"]]);
         assert_eq!(rows.len(), NODES as usize, "{name}");
     }
     for (name, rows) in databases.each(drift) {
@@ -322,134 +326,101 @@ fn the_queries_of_the_page_answer_what_was_measured(databases: &Databases) {
     }
 }
 
+/// The text with spaces for its ends of lines.
+fn plain(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
 fn odd_texts_survive(databases: &Databases) {
-    for (query, expected, count) in [
-        ("SELECT DISTINCT environment ->> 'odd' FROM plumb.run", format!("{ODD}  "), 1),
-        ("SELECT name FROM plumb.node WHERE rank = 5", ODD.to_owned(), 2),
-        ("SELECT labels ->> 'note' FROM plumb.node", ODD.to_owned(), 24),
-        ("SELECT why FROM plumb.fleet_absent", ODD.to_owned(), 2),
-        (
-            "SELECT params_json ->> 'call' FROM plumb.fleet_figure WHERE metric = 'latency'",
-            ODD.to_owned(),
-            24,
-        ),
+    let odd = plain(ODD);
+    for (query, count) in [
+        ("SELECT DISTINCT node FROM line WHERE rank = 5", 1),
+        ("SELECT DISTINCT labels ->> 'note' FROM line WHERE source = 'sweep'", 1),
+        ("SELECT \"case\" ->> 'call' FROM line WHERE experiment = 'os.syscall'", 24),
     ] {
         for (name, rows) in databases.each(query) {
-            assert_eq!(rows, vec![vec![expected.clone()]; count], "{name}: {query}");
+            assert_eq!(rows, vec![vec![odd.clone()]; count], "{name}: {query}");
         }
     }
 }
 
-/// Every table with the number of its rows.
-const COUNTS: &str = "SELECT 'run', count(*) FROM plumb.run UNION ALL SELECT 'figure', count(*) FROM plumb.figure \
-    UNION ALL SELECT 'node', count(*) FROM plumb.node UNION ALL SELECT 'fleet_figure', count(*) FROM plumb.fleet_figure \
-    UNION ALL SELECT 'fleet_pair', count(*) FROM plumb.fleet_pair ORDER BY 1";
+/// Runs, sweeps and lines.
+const COUNTS: &str = "SELECT source, count(DISTINCT id), count(*) FROM line \
+                      GROUP BY source ORDER BY source";
 
 fn what_is_loaded_again_is_there_once_and_a_later_state_replaces_the_earlier_one(
     databases: &Databases,
 ) {
     let here = &databases.here;
-    let all: [&[&str]; 5] = [
-        &["figure", "16"],
-        &["fleet_figure", "48"],
-        &["fleet_pair", "10"],
-        &["node", "24"],
-        &["run", "8"],
-    ];
-    for (name, rows) in databases.each(COUNTS) {
-        are(name, &rows, &all);
+    let before = databases.each(COUNTS);
+    for (name, rows) in &before {
+        are(name, rows, &[&["run", "8", &rows[0][2]], &["sweep", "2", "58"]]);
     }
     databases.load();
-    databases.postgresql(COUNTS).inspect(|rows| are("PostgreSQL", rows, &all));
-    // A run that was killed, and goes on.
-    let whole = fs::read_to_string(here.stored("2026-11-18T10-00-00-lab")).unwrap();
-    let footer = whole.lines().count() - 1;
-    let killed: String = whole.split_inclusive('\n').take(footer).collect();
-    let killed = killed.replace("2026-11-18T10", "2026-11-19T10");
-    let name = "2026-11-19T10-00-00-lab";
-    let query = format!("SELECT outcome FROM plumb.run WHERE name = '{name}'");
-    let state = |text: &str| {
-        let events: Vec<Value> = text.lines().map(event).collect();
-        here.store(&lines(&events));
-        export(here);
-        databases.load();
-        databases.postgresql(&query)
-    };
-    let complete = whole.replace("2026-11-18T10", "2026-11-19T10");
-    for (text, expected) in [(&killed, "killed"), (&complete, "complete"), (&killed, "complete")] {
-        state(text).inspect(|rows| are("PostgreSQL", rows, &[&[expected]]));
-    }
-    let figures = format!(
-        "SELECT count(*) FROM plumb.figure f JOIN plumb.run r ON r.id = f.run WHERE r.name = '{name}'"
+    assert_eq!(databases.each(COUNTS), before);
+    let name = "2026-11-18T10-00-00-lab";
+    let query = format!(
+        "SELECT value FROM line WHERE name = '{name}' AND metric = 'round_trip' AND value IS NOT NULL"
     );
-    databases.postgresql(&figures).inspect(|rows| are("PostgreSQL", rows, &[&["2"]]));
+    let text = fs::read_to_string(here.stored(name)).unwrap();
+    let mut events: Vec<Value> = text.lines().map(event).collect();
+    for event in events.iter_mut().filter(|event| event["metric"] == "round_trip") {
+        for sample in event["values"].as_array_mut().into_iter().flatten() {
+            *sample = json!(130.0);
+        }
+    }
+    here.store(&lines(&events));
+    export(here);
+    databases.load();
+    for (name, rows) in databases.each(&query) {
+        are(name, &rows, &[&["130"]]);
+    }
+    for ((name, rows), (_, before)) in databases.each(COUNTS).iter().zip(&before) {
+        assert_eq!(rows, before, "{name}: nothing is there twice");
+    }
 }
 
 #[test]
-fn tables_of_another_version_are_refused_and_stay() {
-    let Some(server) = Server::start() else { return skips::test("data-tool") };
-    let here = Here::new();
-    here.store(&recorded("selftest.echo --preset rehearsal"));
-    here.ends(0, &["runs", "export", "--tables", "--to", "tables"]);
-    let script = |text: &str| {
-        let output = server.bash(&here, &format!("cd tables; {text}"));
-        (output.status.success(), String::from_utf8(output.stderr).unwrap())
-    };
-    let does = |text: &str| {
-        let (is_done, said) = script(text);
-        assert!(is_done, "{text}: {said}");
-    };
-    let runs = || {
-        let count = "psql -Atc 'SELECT count(*) FROM plumb.run'";
-        succeeded(&server.bash(&here, count)).trim().parse::<u32>()
-    };
-    let (is_loaded, said) = script("psql -f load.sql");
-    assert!(!is_loaded && said.contains("psql -f schema.sql"), "{said}");
-    does("psql -f schema.sql && psql -f schema.sql");
-    does("psql -qc 'UPDATE plumb.schema_version SET version = 0'");
-    for file in ["schema.sql", "load.sql"] {
-        let (is_done, said) = script(&format!("psql -f {file}"));
-        assert!(!is_done && said.contains("have version 0, this export has version 1"), "{said}");
-        assert!(said.contains("ALTER SCHEMA plumb RENAME TO plumb_old"), "{said}");
+fn pandas_reads_the_lines() {
+    let Some(python) = pandas() else { return skips::test("data-tool") };
+    let here = measured();
+    export(&here);
+    let output = here.other(&python).args(["-c", &block("python")]).output().unwrap();
+    let said = succeeded(&output);
+    assert!(said.contains("selftest.echo") && said.contains("net.bandwidth"), "{said}");
+}
+
+/// The lines of a run and of a sweep have the members of the one schema that the command prints.
+#[test]
+fn lines_of_runs_and_sweeps_meet_the_schema() {
+    let here = measured();
+    export(&here);
+    let schema = here.ends(0, &["report", "--format", "ndjson", "--schema"]).json();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let members = schema["properties"].as_object().unwrap().len();
+    for (file, count) in [("2026-11-11T10-00-00-lab", 2), ("after", 29)] {
+        let text = fs::read_to_string(here.path(&format!("lines/{file}.ndjson"))).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let lines: Vec<Value> = lines.collect();
+        assert!(lines.len() >= count, "{file}: {}", lines.len());
+        for line in lines {
+            assert_eq!(line.as_object().unwrap().len(), members, "{line:#}");
+            assert!(validator.is_valid(&line), "{line:#}");
+        }
     }
-    assert_eq!(runs(), Ok(0));
-    // The way out that the message names.
-    does("psql -qc 'ALTER SCHEMA plumb RENAME TO plumb_old'");
-    does("psql -qf schema.sql && psql -qf load.sql");
-    assert_eq!(runs(), Ok(1));
-    // A schema of somebody else's is not touched.
-    does(
-        "psql -qc 'DROP SCHEMA plumb CASCADE; CREATE SCHEMA plumb; CREATE TABLE plumb.run (a int)'",
-    );
-    let (is_done, said) = script("psql -f schema.sql");
-    assert!(!is_done && said.contains("tables of something else"), "{said}");
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_with_the_way_out() {
+fn what_has_no_figures_is_refused_with_the_way_out() {
     let here = Here::new();
     here.store(&recorded("selftest.echo --preset rehearsal"));
-    let refused = |args: &[&str], words: &str| {
-        let answer = here.ends(2, &[&["runs", "export", "--tables"], args].concat());
-        assert!(answer.err.contains(words), "{answer:?}");
-    };
-    fs::create_dir(here.path("mine")).unwrap();
-    fs::write(here.path("mine/run.csv"), "mine").unwrap();
-    refused(&["--to", "mine"], "name another directory");
-    assert_eq!(fs::read_to_string(here.path("mine/run.csv")).unwrap(), "mine");
-    refused(&["published/r0-i7-3770k", "--to", "t"], "published machine");
-    refused(&["--sheet", "--to", "t"], "cannot be used with");
-    let mut newer = sweep("newer", "2026-11-20T08:00:00Z", 1.0);
-    if let Event::Header(header) = &mut newer[0] {
-        header.format += 1;
-    }
-    write_sweep(&here, "newer.jsonl", &newer);
-    refused(&["newer.jsonl", "--to", "t"], "newer plumb");
-    fs::write(here.path("other.jsonl"), "{}\n").unwrap();
-    refused(&["other.jsonl", "--to", "t"], "not a plumb record");
-    assert!(!here.path("t/run.csv").exists());
+    let export = ["runs", "export", "--ndjson", "--to", "t"];
+    let refused = here.ends(2, &[&export[..], &["--sheet"]].concat());
+    assert!(refused.err.contains("cannot be used with"), "{refused:?}");
     // Of all stored runs, those that cannot be read are passed over.
     fs::write(here.stored("2026-11-01T10-00-00-bad"), "{}\n").unwrap();
-    let all = here.ends(0, &["runs", "export", "--tables", "--to", "t"]);
-    assert!(all.err.contains("skipped") && all.out.contains("run.csv: 1 row\n"), "{all:?}");
+    let all = here.ends(0, &export);
+    assert!(all.err.contains("skipped") && all.out.lines().count() == 1, "{all:?}");
+    let bad = here.ends(2, &[&export[..], &["2026-11-01"]].concat());
+    assert!(bad.err.contains("as a record"), "{bad:?}");
 }

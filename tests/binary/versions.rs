@@ -50,8 +50,9 @@ fn a_record_of_every_format_is_reported_compared_and_exported() {
         assert!(measured > 10, "{format}: {measured}");
         let same = here.ends(0, &["compare", "run.jsonl", "run.jsonl", "--format", "json"]).json();
         assert_eq!(same["finding"], false, "{format}");
-        let tables = here.ends(0, &["runs", "export", "run.jsonl", "--tables", "--to", "t"]).out;
-        assert!(tables.contains(&format!("figure.csv: {measured} rows")), "{format}: {tables}");
+        let lines = here.ends(0, &["report", "run.jsonl", "--format", "ndjson"]).json_lines();
+        let lines = lines.iter().filter(|line| line["outcome"] == "measured");
+        assert_eq!(lines.count(), measured, "{format}");
     }
 }
 
@@ -61,9 +62,10 @@ fn a_sweep_of_every_format_is_exported() {
         let here = Here::new();
         fs::write(here.path("sweep.jsonl"), kept_at("versions", &format!("sweep-{format}.jsonl")))
             .unwrap();
-        let tables = here.ends(0, &["runs", "export", "sweep.jsonl", "--tables", "--to", "t"]).out;
-        assert!(tables.contains("sweep.csv: 1 row\n"), "{format}: {tables}");
-        assert!(!tables.contains("node.csv: 0 rows"), "{format}: {tables}");
+        let lines = here.ends(0, &["fleet", "report", "sweep.jsonl", "--format", "ndjson"]);
+        let lines = lines.json_lines();
+        assert!(!lines.is_empty(), "{format}");
+        assert!(lines.iter().all(|line| line["node"].is_string()), "{format}: {lines:?}");
     }
 }
 
@@ -76,7 +78,7 @@ fn a_newer_format_is_refused_with_the_way_out() {
         &["report", "run.jsonl"],
         &["report", "run.jsonl", "--redact", "--format", "json"],
         &["compare", "run.jsonl", "run.jsonl"],
-        &["runs", "export", "run.jsonl", "--tables", "--to", "t"],
+        &["report", "run.jsonl", "--format", "ndjson"],
         &["run", "--resume", "run.jsonl"],
     ];
     for args in commands {
@@ -90,7 +92,7 @@ fn a_newer_format_is_refused_with_the_way_out() {
     let sweeps = fleet::sweep::FLEET_FORMAT;
     let text = kept_at("versions", &format!("sweep-{sweeps}.jsonl"));
     fs::write(here.path("sweep.jsonl"), of_format(&text, sweeps + 1)).unwrap();
-    let refused = here.ends(2, &["runs", "export", "sweep.jsonl", "--tables", "--to", "t"]);
+    let refused = here.ends(2, &["fleet", "report", "sweep.jsonl", "--format", "ndjson"]);
     assert!(refused.err.contains(&format!("its format is {}", sweeps + 1)), "{refused:?}");
     assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
 }
@@ -113,22 +115,19 @@ fn the_page_names_the_versions_in_use() {
     let compare = ["compare", "run.jsonl", "run.jsonl", "--format", "json"];
     let sheet = fs::read_to_string(root().join("data/sheets/zen5-guest.json")).unwrap();
     let sheet: Value = serde_json::from_str(&sheet).unwrap();
-    here.ends(0, &["runs", "export", "run.jsonl", "--tables", "--to", "t"]);
-    let schema = fs::read_to_string(here.path("t/schema.sql")).unwrap();
+    let lines = here.ends(0, &["report", "run.jsonl", "--format", "ndjson"]).json_lines();
     for (what, version) in [
         ("record", record::FORMAT.to_string()),
         ("flat result", version(&["report", "run.jsonl", "--format", "json"])),
         ("comparison", version(&compare)),
         ("sheet", sheet["sheet"].to_string()),
         ("fleet record", fleet::sweep::FLEET_FORMAT.to_string()),
+        ("line", lines[0]["format"].to_string()),
     ] {
         assert_eq!(documented(what), version, "{what}");
     }
-    let tables = format!(", version {}, for PostgreSQL", documented("tables"));
-    assert!(schema.lines().next().unwrap().contains(&tables), "{schema}");
     let log = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    let formats =
-        ["record", "flat result", "comparison", "trend", "sheet", "fleet record", "tables"]
-            .map(|what| format!("{what} {}", documented(what)));
+    let formats = ["record", "flat result", "comparison", "trend", "sheet", "fleet record", "line"]
+        .map(|what| format!("{what} {}", documented(what)));
     assert!(log.contains(&format!("Formats: {}.", formats.join(", "))), "{formats:?}");
 }

@@ -87,6 +87,11 @@ impl<const N: usize> Args for [&str; N] {
 }
 
 impl Answer {
+    /// The objects of standard output, one a line.
+    pub fn json_lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// What it printed, which is one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {

@@ -108,23 +108,4 @@ impl Program {
     pub fn wait(self) -> Ended {
         self.ended_within(2 * PATIENCE)
     }
-
-    /// Stops what it runs, with all descendants, by SIGSTOP: the connections stay open and nobody
-    /// answers. A stopped process starts no others, so its children are listed after it stopped. A
-    /// process that ended before the signal is skipped.
-    pub fn hold(&self) {
-        let mut all = children(self.pid());
-        while let Some(process) = all.pop() {
-            let status = Command::new("kill").args(["-STOP", &process.to_string()]).status();
-            let is_held = status.unwrap().success();
-            assert!(is_held || !Path::new(&format!("/proc/{process}")).exists(), "{process}");
-            all.extend(children(process));
-        }
-    }
-}
-
-fn children(process: u32) -> Vec<u32> {
-    let list = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(list).unwrap_or_default();
-    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }

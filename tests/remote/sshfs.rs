@@ -131,10 +131,8 @@ fn what_is_not_remote_is_refused_with_the_way_out() {
         ("/usr", "is on this machine"),
         ("/dev/null", "a device or a special file"),
         ("somewhere", "must be an absolute path"),
-        ("smb://server/share", "names no file"),
-        ("ftp://server/share", "only reads nfs://"),
-        ("nfs://server", "names no file"),
-        ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is not an accepted"),
+        ("smb://server/share/file", "does not open smb:// itself: mount it (`mount -t cifs"),
+        ("nfs://server/exp/file", "does not open nfs:// itself: mount it (`mount -t nfs"),
         ("none", "no remote path was given"),
     ] {
         let Ended { said, .. } = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));

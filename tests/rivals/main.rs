@@ -7,9 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What may fail by what this kernel lacks, with a word of the reason.
-const MAY_FAIL: &[(&str, &str)] = &[("rtla", "osnoise"), ("rtla", "Could not apply config")];
-
 #[test]
 fn every_packaged_tool_runs_beside_plumb() {
     // On a disk: below a directory in memory files are not measured.
@@ -36,11 +33,8 @@ fn every_packaged_tool_runs_beside_plumb() {
         assert!(!is_packaged || rival["absent"].is_null(), "{rival}");
         if is_packaged {
             let name = &rival["name"];
-            // hpcc would do all its work for an answer, mbw tells none.
-            assert!(
-                rival["version"].is_string() || ["hpcc", "mbw"].iter().any(|one| name == one),
-                "{rival}"
-            );
+            // hpcc would do all its work for an answer.
+            assert!(rival["version"].is_string() || name == "hpcc", "{rival}");
             assert!(
                 of("pairing").any(|pairing| pairing["rival"] == *name),
                 "{name} has no pairing"
@@ -53,18 +47,12 @@ fn every_packaged_tool_runs_beside_plumb() {
         match end["outcome"].as_str().unwrap() {
             "measured" => measured += 1,
             "skipped" => assert!(!reason.is_empty(), "{end}"),
-            _ => {
-                let known = MAY_FAIL
-                    .iter()
-                    .any(|(rival, word)| end["rival"] == *rival && reason.contains(word));
-                assert!(known, "{end}");
-            }
+            _ => panic!("{end}"),
         }
     }
     for rival in of("rival").filter(|rival| rival["absent"].is_null()) {
         let name = &rival["name"];
         let is_measured = |end: &&Value| end["rival"] == *name && end["outcome"] == "measured";
-        let may_fail = MAY_FAIL.iter().any(|(known, _)| name == known);
         let is_measured = of("pairing_end").any(|end| is_measured(&end));
         // Without root some tools refuse all of their pairings.
         let needs_root =
@@ -74,7 +62,7 @@ fn every_packaged_tool_runs_beside_plumb() {
             skips::part("root", format!("{name}: all of its pairings need root"));
             continue;
         }
-        assert!(may_fail || is_measured, "{name}");
+        assert!(is_measured, "{name}");
     }
     let rivals = flat["crosscheck"].as_array().unwrap().iter();
     let pairings = rivals.filter_map(|rival| rival["pairings"].as_array());

@@ -36,7 +36,6 @@ pub mod score;
 mod tests;
 pub mod trend;
 pub mod verdict;
-pub mod watch;
 
 use figure::Figure;
 use index::Index;

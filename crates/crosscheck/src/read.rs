@@ -28,13 +28,6 @@ pub(super) fn lone_number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What is behind the label at the beginning of a line.
-pub(super) fn after<'text>(text: &'text str, label: &str) -> Result<&'text str, String> {
-    let mut lines = text.lines().map(str::trim_start);
-    let rest = lines.find_map(|line| line.strip_prefix(label));
-    rest.map(str::trim).ok_or_else(|| format!("no line begins with `{label}`"))
-}
-
 /// The first JSON value of a text; warnings may stand before it.
 pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let begin = text.find('{').ok_or("no JSON")?;

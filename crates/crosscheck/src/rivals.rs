@@ -14,28 +14,8 @@ macro_rules! rivals {
 }
 
 rivals![
-    hpcc,
-    stream,
-    likwid,
-    mbw,
-    sysbench,
-    multichase,
-    tinymembench,
-    mlc,
-    core_to_core_latency,
-    hwloc,
-    perf,
-    stress_ng,
-    iperf3,
-    sockperf,
-    qperf,
-    ping,
-    fio,
-    ioping,
-    iozone,
-    cyclictest,
-    rtla,
-    lmbench,
+    hpcc, stream, likwid, multichase, perf, stress_ng, iperf3, sockperf, ping, fio, iozone,
+    cyclictest, lmbench,
 ];
 
 /// What of a rival nothing of plumb's stands beside: a program or what it can be asked, and why.

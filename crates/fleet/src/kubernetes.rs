@@ -1,4 +1,4 @@
-//! Manifests for Kubernetes, of one namespace: a sweep as an Indexed Job, and a watch as a DaemonSet.
+//! Manifests for Kubernetes, of one namespace: a sweep as an Indexed Job.
 //!
 //! Kubernetes starts, places and ends the nodes; the manifests only ask for what a measurement needs:
 //! one pod on each node, whole CPUs that no other pod shares, and no rights. The fields are those of
@@ -20,9 +20,7 @@ pub const NODE_NAME: &str = "PLUMB_NODE_NAME";
 pub const USER: u32 = 65_532;
 /// Where a container keeps its records.
 const DATA: &str = "/data";
-/// Where a container sees the directory of node_exporter.
-const TEXTFILE_DIR: &str = "/textfile";
-/// The label of all objects of one sweep or watch.
+/// The label of all objects of one sweep.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 /// Every node has its own value of this label.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -62,19 +60,6 @@ pub struct Sweep {
     /// A claim of a persistent volume that keeps the records; they end with the pods otherwise.
     pub claim: Option<String>,
     /// Options of `plumb fleet node`.
-    pub options: Vec<String>,
-}
-
-/// A watch of every node.
-#[derive(Clone, Debug)]
-pub struct Watch {
-    /// Its pods.
-    pub pods: Pods,
-    /// Directory of node_exporter's textfile collector on the nodes.
-    pub textfile_dir: String,
-    /// Directory on the nodes that keeps the history; it ends with the pod otherwise.
-    pub state_dir: Option<String>,
-    /// Options of `plumb watch`.
     pub options: Vec<String>,
 }
 
@@ -163,40 +148,6 @@ impl Sweep {
         ]);
         container
     }
-}
-
-/// The DaemonSet of a watch.
-pub fn watch(watch: &Watch) -> Vec<Value> {
-    let pods = &watch.pods;
-    let file = format!("{TEXTFILE_DIR}/plumb.prom");
-    let mut args = vec!["watch".to_owned(), "--textfile".to_owned(), file];
-    args.extend_from_slice(&watch.options);
-    let mut container = pods.container(args, Vec::new());
-    // A limit on CPU time would stop rounds in the middle, which the figures would show. The share
-    // of the watch bounds its CPU time instead.
-    container["resources"] = json!({
-        "requests": {"cpu": "100m", "memory": pods.memory},
-        "limits": {"memory": pods.memory},
-    });
-    container["volumeMounts"] = json!([
-        {"name": "textfile", "mountPath": TEXTFILE_DIR},
-        {"name": "data", "mountPath": DATA},
-    ]);
-    let data = match &watch.state_dir {
-        Some(dir) => host_volume("data", dir),
-        None => data_volume(None),
-    };
-    let mut spec = pods.spec(container);
-    spec["volumes"] = json!([host_volume("textfile", &watch.textfile_dir), data]);
-    vec![json!({
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": pods.metadata(),
-        "spec": {
-            "selector": {"matchLabels": {INSTANCE: pods.name}},
-            "template": {"metadata": pods.pod_metadata(), "spec": spec},
-        },
-    })]
 }
 
 impl Pods {
@@ -294,11 +245,6 @@ fn data_volume(claim: Option<&str>) -> Value {
         Some(claim) => json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}}),
         None => json!({"name": "data", "emptyDir": {}}),
     }
-}
-
-/// A directory that is on the node: one that is missing keeps the pod from starting.
-fn host_volume(name: &str, path: &str) -> Value {
-    json!({"name": name, "hostPath": {"path": path, "type": "Directory"}})
 }
 
 #[cfg(test)]

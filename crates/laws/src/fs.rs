@@ -40,16 +40,10 @@ symbols! {
         ColdNoReadahead = "cold_no_readahead",
         /// From the page cache.
         Cached = "cached",
-        /// By a library in the process, without a mount.
-        Library = "library",
     }
 }
 
 impl Mode {
-    /// Those by the kernel, in the order of the catalogue.
-    pub const BY_KERNEL: [Mode; 5] =
-        [Mode::Direct, Mode::DirectSync, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached];
-
     /// Whether it goes past the page cache.
     pub fn is_direct(self) -> bool {
         matches!(self, Mode::Direct | Mode::DirectSync)

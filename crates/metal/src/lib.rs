@@ -35,7 +35,6 @@ pub mod memory;
 pub mod metadata;
 pub mod mount;
 pub mod netlink;
-pub mod nfs;
 pub mod peak;
 pub mod perf;
 pub mod place;
@@ -45,7 +44,6 @@ pub mod readiness;
 pub mod ring;
 pub mod signal;
 pub mod sleep;
-pub mod smb;
 pub mod socket;
 pub mod storage;
 pub mod stream;
@@ -57,6 +55,5 @@ pub mod wait;
 
 mod answer;
 mod arch;
-mod dynamic;
 #[cfg(test)]
 mod scratch;

@@ -12,6 +12,7 @@ pub mod html;
 pub mod json;
 mod lanes;
 pub mod markdown;
+pub mod ndjson;
 pub mod openmetrics;
 mod plain;
 pub mod terminal;
@@ -19,7 +20,6 @@ pub mod terminal;
 mod tests;
 pub mod trend;
 mod values;
-pub mod watch;
 
 pub use values::{counted, percent, shell};
 

@@ -21,7 +21,6 @@ mod families;
 pub mod strict;
 #[cfg(test)]
 mod tests;
-pub mod watch;
 
 pub use families::{Families, identifier, label, unit};
 

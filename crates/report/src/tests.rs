@@ -9,7 +9,7 @@ mod spread;
 use super::build::{build, summary};
 use super::document::{Block, Document, Plot, Section, Shape, Table};
 use super::terminal::{self, Look};
-use super::{compare_json, csv, html, json, markdown, openmetrics};
+use super::{compare_json, csv, html, json, markdown, ndjson, openmetrics};
 use analysis::sample;
 use bench::experiment::ViewCard;
 use record::event::{Event, Header, PlannedExperiment, Trace};
@@ -194,6 +194,7 @@ fn the_schemas_are_those_of_the_types() {
     for (name, schema) in [
         ("../result.schema.json", json::schema()),
         ("../comparison.schema.json", compare_json::schema()),
+        ("../line.schema.json", ndjson::schema()),
     ] {
         let text = serde_json::to_string_pretty(&schema).unwrap();
         check(name, &format!("{text}\n"));

@@ -23,7 +23,6 @@ pub mod select;
 pub mod setup;
 pub mod site;
 pub mod store;
-pub mod watch;
 pub mod worker;
 
 use crate::child::Interrupted;

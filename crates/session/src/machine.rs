@@ -34,8 +34,6 @@ const PLACES: u64 = 32;
 const TEXT_BYTES: usize = 1024;
 /// The byte of the one whose turn it is among those that wait.
 const TURN: u64 = PLACES;
-/// The byte of the one that watches the machine.
-const WATCH: u64 = PLACES + 1;
 /// Longest text of what a plumb does, in characters: escaped, it fits with the rest.
 const WHAT_MAX: usize = 100;
 /// How often one that waits looks.
@@ -154,12 +152,6 @@ impl Machine {
         plain::line(&format!("{} (process {pid}{place}, since {since})", other.what))
     }
 
-    /// Becomes the one that watches the machine, until it is dropped; whether no other one does.
-    /// Errors: the file cannot be locked.
-    pub fn watch(&self) -> Result<bool> {
-        Ok(metal::lock::try_byte(&self.file, WATCH)?)
-    }
-
     /// Waits until no other plumb measures here; `say` gets what it waits for, whenever that
     /// changes. Those that wait go one after the other: each keeps the turn until it ends. Errors:
     /// [`Interrupted`]; the file cannot be locked.
@@ -250,17 +242,6 @@ mod tests {
         assert_eq!(one.others().len(), 2);
         assert!(one.others()[1].contains("since then"), "{:?}", one.others());
         drop(longest);
-    }
-
-    #[test]
-    fn one_watches_and_measures_nothing_by_that() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let [one, other] = ["a", "b"].map(|token| at(dir.path(), "plumb watch", token));
-        assert!(one.watch().expect("locks") && one.watch().expect("locks"));
-        assert!(!other.watch().expect("locks"));
-        assert!(other.others().is_empty(), "it only measures in its runs");
-        drop(one);
-        assert!(other.watch().expect("locks"));
     }
 
     #[test]

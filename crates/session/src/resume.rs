@@ -17,13 +17,12 @@ use std::sync::atomic::AtomicBool;
 
 /// A run that goes on: the session's setup, its file, and what it holds. No other host is
 /// contacted, and no command of the record is started, before it is clear that the record is this
-/// machine's and that the user means its far ends: `repeated` is each `--peer` and `--set` of the
-/// command line. Errors: [`Usage`]: there is no such run, it has its end, or it was made by another
+/// machine's and that the user means its far ends: `repeated` is each `--peer` of the command line. Errors: [`Usage`]: there is no such run, it has its end, or it was made by another
 /// machine, plumb or plan.
 pub fn resume(
     store: &Store,
     name: &str,
-    repeated: [&[String]; 2],
+    repeated: &[String],
     build: Build,
     catalogue: Catalogue,
     machine: Option<Machine>,
@@ -56,7 +55,7 @@ pub fn resume(
             header.format
         )));
     }
-    meant(name, &header.options, repeated)?;
+    check_meant(name, &header.options, repeated)?;
     let wanted = Wanted {
         build,
         catalogue,
@@ -89,27 +88,17 @@ pub fn resume(
     Ok((setup, file, recording.run))
 }
 
-/// The `--peer` and `--set` of a record that reach beyond this machine's own files, as a command line
-/// has them: a far end is a command or a connection, and so is a server whose library plumb calls.
-fn reaching(options: &Options) -> [Vec<String>; 2] {
-    let servers = options.set.iter().filter(|set| set.contains("://")).cloned();
-    [options.peers.clone(), servers.collect()]
-}
-
-/// The command that continues a run, with the far ends that the user must repeat.
+/// The command that continues a run, with the far ends that the user must repeat: each is a command or
+/// a connection.
 pub fn command(run: &str, options: &Options) -> String {
-    let of = |(option, texts): (&str, Vec<String>)| {
-        let word = move |text: &String| format!(" {option} {}", word(text, "="));
-        texts.iter().map(word).collect::<String>()
-    };
-    let far = ["--peer", "--set"].into_iter().zip(reaching(options)).map(of);
+    let far = options.peers.iter().map(|peer| format!(" --peer {}", word(peer, "=")));
     format!("plumb run --resume {}{}", word(run, "="), far.collect::<String>())
 }
 
 /// Checks that the user means the far ends of a record, wherever it lies: a record can come from
 /// anywhere, and starts no program and no connection that the command line does not name as well.
-fn meant(name: &str, then: &Options, now: [&[String]; 2]) -> Result<()> {
-    if reaching(then) == now {
+fn check_meant(name: &str, then: &Options, repeated: &[String]) -> Result<()> {
+    if then.peers == repeated {
         return Ok(());
     }
     bail!(Usage(format!(

@@ -1,12 +1,12 @@
 //! `plumb fleet kubernetes`: manifests for the objects of one namespace.
 
 use crate::cmd::{Failure, output};
-use fleet::kubernetes::{Pods, Sweep, Watch, sweep, valid, watch, yaml};
+use fleet::kubernetes::{Pods, Sweep, sweep, valid, yaml};
 use record::order::Gather;
 use session::agent::key::Key;
 use std::time::Duration;
 
-/// Prints manifests for Kubernetes: a sweep as an Indexed Job, or a watch of every node
+/// Prints manifests for Kubernetes: a sweep as an Indexed Job
 ///
 /// A sweep is a Job with one pod on each of N nodes, a headless Service by which the pods meet, and a
 /// Secret with a new random key. The pods have whole CPUs (requests equal limits), no rights and a
@@ -16,15 +16,14 @@ use std::time::Duration;
   plumb fleet kubernetes -N 16 --image registry.example.com/plumb:0.1.0 > plumb.yaml
   kubectl apply -f plumb.yaml && kubectl wait --for=condition=complete --timeout=1h job/plumb
   plumb fleet kubernetes -N 16 --image IMAGE --host-network --name plumb-host -- --preset quick
-  plumb fleet kubernetes --watch --image IMAGE --textfile-dir /var/lib/node_exporter
 
 The manifests contain the key of the sweep: print new ones for each sweep, and delete the objects with \
 `kubectl delete -f plumb.yaml`. With --host-network the pods use the network of their nodes, without it that \
 of pods: the figures of two sweeps, which have the label `network`, show what the pods' network costs.")]
 pub struct Args {
     /// Number of nodes, with a pod on each
-    #[arg(short = 'N', long, value_name = "N", required_unless_present = "watch", value_parser = clap::value_parser!(u32).range(2..=100_000))]
-    nodes: Option<u32>,
+    #[arg(short = 'N', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    nodes: u32,
     /// Image whose entry point is plumb (packaging/Containerfile)
     #[arg(long, value_name = "IMAGE", value_parser = valid::image)]
     image: String,
@@ -37,35 +36,25 @@ pub struct Args {
     /// Label that the nodes must have, for example kubernetes.io/arch=amd64; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = valid::node_label)]
     node_selector: Vec<(String, String)>,
-    /// Memory of each pod [default: 4Gi, and 512Mi with --watch]
-    #[arg(long, value_name = "QUANTITY", value_parser = valid::memory)]
-    memory: Option<String>,
+    /// Memory of each pod
+    #[arg(long, value_name = "QUANTITY", default_value = "4Gi", value_parser = valid::memory)]
+    memory: String,
     /// Use the network of the nodes instead of the network of pods
     #[arg(long)]
     host_network: bool,
     /// Whole CPUs of each pod
-    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "watch", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4096))]
     cpus: u32,
     /// Port at which the nodes meet at the first one
-    #[arg(long, value_name = "PORT", default_value_t = 7412, conflicts_with = "watch", value_parser = clap::value_parser!(u16).range(1024..))]
+    #[arg(long, value_name = "PORT", default_value_t = 7412, value_parser = clap::value_parser!(u16).range(1024..))]
     port: u16,
     /// Longest time of the sweep, after which Kubernetes ends it
-    #[arg(long, value_name = "DURATION", default_value = "1h", conflicts_with = "watch", value_parser = time)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = time)]
     time: Duration,
     /// Claim of a persistent volume that keeps the records [default: they end with the pods]
-    #[arg(long, value_name = "NAME", conflicts_with = "watch", value_parser = valid::label)]
+    #[arg(long, value_name = "NAME", value_parser = valid::label)]
     claim: Option<String>,
-    /// Print a DaemonSet instead that runs `plumb watch` on every node
-    #[arg(long, requires = "textfile_dir")]
-    watch: bool,
-    /// Directory of node_exporter's textfile collector on the nodes; user 65532 must be able to write it
-    #[arg(long, value_name = "DIR", requires = "watch", value_parser = valid::path)]
-    textfile_dir: Option<String>,
-    /// Directory on the nodes that keeps the history of the watch; user 65532 must own it [default: it
-    /// ends with the pod]
-    #[arg(long, value_name = "DIR", requires = "watch", value_parser = valid::path)]
-    state_dir: Option<String>,
-    /// Options of `plumb fleet node`, or of `plumb watch` with --watch
+    /// Options of `plumb fleet node`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<String>,
 }
@@ -86,40 +75,23 @@ const SWEEP: &str = "\
 A sweep of plumb over the nodes of a cluster. The Secret below is the key of this sweep: treat the file as one.
 The seccomp profile RuntimeDefault filters system calls: the figures of os.syscall include the filter.";
 const HOST_NETWORK: &str = "A namespace that enforces the Pod Security Standards `baseline` or `restricted` refuses hostNetwork.";
-const WATCH: &str = "\
-plumb watch on every node, for the textfile collector of node_exporter. User 65532 of the nodes needs the
-directory of the textfile: `install -d -o 65532 DIR`. A namespace that enforces the Pod Security Standards
-`baseline` or `restricted` refuses its hostPath.";
 
 /// Prints the manifests.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let memory = args.memory.unwrap_or_else(|| {
-        let usual = if args.watch { "512Mi" } else { "4Gi" };
-        usual.to_owned()
-    });
-    let nodes = args.nodes.unwrap_or(1);
+    let nodes = args.nodes;
     let pods = Pods {
         name: valid::name(&args.name, nodes)
             .map_err(|error| Failure::Usage(format!("--name {}: {error}", args.name)))?,
         namespace: args.namespace,
         image: args.image,
         node_selector: args.node_selector.into_iter().gather(),
-        memory,
+        memory: args.memory,
         host_network: args.host_network,
     };
     let host_network = if args.host_network { HOST_NETWORK } else { "" };
-    let (head, objects) = match args.textfile_dir {
-        Some(textfile_dir) => (
-            WATCH.to_owned(),
-            watch(&Watch { pods, textfile_dir, state_dir: args.state_dir, options: args.options }),
-        ),
-        None => {
-            let key = Key::random()?.digits();
-            let (cpus, port, deadline) = (args.cpus, args.port, args.time);
-            let (claim, options) = (args.claim, args.options);
-            let of = Sweep { pods, nodes, cpus, port, deadline, key, claim, options };
-            (format!("{SWEEP}\n{host_network}"), sweep(&of))
-        }
-    };
-    Ok(output::print(&yaml::documents(&head, &objects))?)
+    let key = Key::random()?.digits();
+    let (cpus, port, deadline) = (args.cpus, args.port, args.time);
+    let (claim, options) = (args.claim, args.options);
+    let objects = sweep(&Sweep { pods, nodes, cpus, port, deadline, key, claim, options });
+    Ok(output::print(&yaml::documents(&format!("{SWEEP}\n{host_network}"), &objects))?)
 }

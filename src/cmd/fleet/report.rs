@@ -3,7 +3,7 @@
 use super::records;
 use crate::cmd::rendered::Place;
 use crate::cmd::{Failure, output};
-use fleet::report::{View, build, csv, json, openmetrics};
+use fleet::report::{View, build, csv, json, ndjson, openmetrics};
 use report::{html, markdown, terminal};
 use std::path::PathBuf;
 
@@ -44,6 +44,8 @@ enum Format {
     Csv,
     /// One object with everything
     Json,
+    /// One object per figure and line, for databases (docs/TEAM.md)
+    Ndjson,
     /// `OpenMetrics` text with a label for the node
     Openmetrics,
 }
@@ -61,6 +63,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Format::Markdown => markdown::render(&build(&view, true)),
         Format::Csv => csv::render(&view, &crate::cmd::report::parameters()),
         Format::Json => json::render(&view),
+        Format::Ndjson => ndjson::render(&view),
         Format::Openmetrics => openmetrics::render(&view),
     };
     args.place.write(&text)

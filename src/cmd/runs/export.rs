@@ -1,22 +1,17 @@
-//! `plumb runs export`: records, sheets and tables of what is stored, for other places.
+//! `plumb runs export`: records, sheets and figures of what is stored, for other places.
 
 use super::{TIME, names};
-use crate::cmd::{Failure, output, stored, usage};
-use crate::tables::{self, TABLES, Writer, sql};
-use crate::{published, sheet};
+use crate::cmd::{Failure, output, usage};
+use crate::sheet;
 use anyhow::Context as _;
-use record::run::Run;
-use report::counted;
+use report::{counted, ndjson};
 use session::setup::{self, Usage};
 use session::store::{self, Store};
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The runs: `last`, or the start of their names; with --tables also the paths of records of runs
-    /// and of sweeps [default: all stored runs]
+    /// The runs: `last`, or the start of their names [default: all stored runs]
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
     /// Directory to write to, or a file for one run
@@ -26,20 +21,13 @@ pub(super) struct Args {
     /// addresses, machine identity, kernel command line and paths (docs/SHEETS.md)
     #[arg(long)]
     sheet: bool,
-    /// Write tables for PostgreSQL and DuckDB instead of the records: CSV files, schema.sql, load.sql
-    /// and duckdb.sql (docs/TEAM.md)
+    /// Write the figures instead of the records, as `plumb report --format ndjson` does, for PostgreSQL,
+    /// DuckDB and pandas (docs/TEAM.md)
     #[arg(long, conflicts_with = "sheet")]
-    tables: bool,
+    ndjson: bool,
 }
 
 pub(super) fn export(store: &Store, args: &Args) -> Result<(), Failure> {
-    match args.tables {
-        true => export_tables(store, args),
-        false => export_records(store, args),
-    }
-}
-
-fn export_records(store: &Store, args: &Args) -> Result<(), Failure> {
     let names = match args.runs.is_empty() {
         true => store.names()?,
         false => names(store, &args.runs)?,
@@ -47,7 +35,11 @@ fn export_records(store: &Store, args: &Args) -> Result<(), Failure> {
     if names.is_empty() {
         return Err(Failure::usage("no run is stored yet; `plumb run` makes one"));
     }
-    let ending = if args.sheet { "json" } else { "jsonl" };
+    let ending = match (args.sheet, args.ndjson) {
+        (true, _) => "json",
+        (false, true) => "ndjson",
+        (false, false) => "jsonl",
+    };
     let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
     if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == ending) {
         return Err(Failure::Usage(format!(
@@ -71,12 +63,13 @@ fn export_records(store: &Store, args: &Args) -> Result<(), Failure> {
             false => args.to.join(format!("{stem}.{ending}")),
         };
         store::file::check_writable(&to).map_err(usage)?;
-        let written = match args.sheet {
-            true => write_sheet(&from, &to),
-            false => store::file::copy_whole(&from, &to),
+        let written = match (args.sheet, args.ndjson) {
+            (true, _) => write_sheet(&from, &to),
+            (false, true) => write_figures(&from, &to),
+            (false, false) => store::file::copy_whole(&from, &to),
         };
         match written {
-            Err(error) if error.is::<Usage>() && args.sheet && args.runs.is_empty() => {
+            Err(error) if error.is::<Usage>() && ending != "jsonl" && args.runs.is_empty() => {
                 output::diagnose(&format!("plumb: {error:#}; skipped"));
                 continue;
             }
@@ -131,127 +124,23 @@ fn write_sheet(record: &Path, to: &Path) -> anyhow::Result<()> {
     store::file::write_whole(to, text.as_bytes())
 }
 
+/// Writes the figures of a record in place of an earlier export. Errors: [`Usage`]: it cannot be read,
+/// or has no figures.
+fn write_figures(record: &Path, to: &Path) -> anyhow::Result<()> {
+    let shown = || record.display().to_string();
+    let run = store::read(record).map_err(setup::usage)?.run;
+    anyhow::ensure!(
+        !run.header.is_crosscheck(),
+        Usage(format!(
+            "{} is a crosscheck's own record, without figures of plumb alone; `plumb report {} \
+             --format csv` prints it",
+            shown(),
+            shown()
+        ))
+    );
+    store::file::write_whole(to, ndjson::render(&run).as_bytes())
+}
+
 fn ends_in_slash(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
-}
-
-/// A file's name and what writes its text.
-type Script = (&'static str, fn() -> String);
-
-/// The scripts beside the CSV files.
-const SCRIPTS: [Script; 3] =
-    [("schema.sql", sql::schema), ("load.sql", sql::load), ("duckdb.sql", sql::duckdb)];
-
-fn export_tables(store: &Store, args: &Args) -> Result<(), Failure> {
-    let records = records(store, &args.runs)?;
-    make_directory(&args.to)?;
-    check_directory(&args.to)?;
-    for (name, text) in SCRIPTS {
-        let path = args.to.join(name);
-        output::write(&path, &text())?;
-        output::print(&format!("{}\n", path.display()))?;
-    }
-    let files: Vec<PathBuf> = TABLES.iter().map(|table| args.to.join(table.file())).collect();
-    let mut rows = [0; TABLES.len()];
-    store::file::make_all(&files, store::file::SHARED, |open| {
-        let cannot = || format!("cannot write the tables in {}", args.to.display());
-        let out = open.iter_mut().map(BufWriter::new).collect();
-        let mut writer = Writer::begin(out).with_context(cannot)?;
-        for record in &records {
-            match content(record, args.runs.is_empty())? {
-                Some(Content::Run(run, bytes)) => tables::run::push(&mut writer, &run, bytes),
-                Some(Content::Sweep(sweep)) => tables::sweep::push(&mut writer, &sweep),
-                None => Ok(()),
-            }
-            .with_context(cannot)?;
-        }
-        rows = writer.end().with_context(cannot)?;
-        Ok(())
-    })?;
-    for (path, rows) in files.iter().zip(rows) {
-        output::print(&format!("{}: {}\n", path.display(), counted(rows, "row")))?;
-    }
-    Ok(())
-}
-
-/// The records that were asked for, each once; all stored ones without any.
-fn records(store: &Store, typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
-    if typed.is_empty() {
-        return Ok(store.names()?.iter().map(|name| store.path(name)).collect());
-    }
-    let mut found: Vec<PathBuf> = Vec::new();
-    for run in typed {
-        if published::run(run).is_some() {
-            return Err(Failure::Usage(format!(
-                "{run} is a published machine, which has no run of its own; \
-                 `plumb report {run} --format csv` prints its figures"
-            )));
-        }
-        let path = store.find(run).map_err(usage)?;
-        if !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
-/// Refuses a directory with files of these names that an export did not write.
-fn check_directory(dir: &Path) -> Result<(), Failure> {
-    let is_ours = |name: &str| {
-        let file = File::open(dir.join(name)).ok();
-        let line = file.and_then(|file| BufReader::new(file.take(200)).lines().next()?.ok());
-        line.is_some_and(|line| line.starts_with(sql::MARK))
-    };
-    let is_there = |name: &str| dir.join(name).symlink_metadata().is_ok();
-    let scripts = SCRIPTS.iter().map(|(name, _)| (*name).to_owned());
-    let of_others = scripts.filter(|name| is_there(name) && !is_ours(name));
-    let tables = TABLES.iter().map(|table| table.file());
-    let unknown = tables.filter(|name| is_there(name) && !is_ours("schema.sql"));
-    match of_others.chain(unknown).next() {
-        None => Ok(()),
-        Some(name) => Err(Failure::Usage(format!(
-            "{} has a file {name} that no export of tables wrote; name another directory",
-            dir.display()
-        ))),
-    }
-}
-
-/// What a record holds.
-enum Content {
-    Run(Box<Run>, u64),
-    Sweep(Box<fleet::read::Sweep>),
-}
-
-/// The content of a record; none where it is passed over. Of all stored ones, what cannot be read is.
-/// Errors: it was asked for by its name, and cannot be read or has no figures.
-fn content(path: &Path, is_of_all: bool) -> Result<Option<Content>, Failure> {
-    match read(path, is_of_all) {
-        Err(failure) if is_of_all => {
-            output::diagnose(&format!("plumb: {failure}; skipped"));
-            Ok(None)
-        }
-        read => read,
-    }
-}
-
-fn read(path: &Path, is_of_all: bool) -> Result<Option<Content>, Failure> {
-    let name = path.display().to_string();
-    if is_under_way(path, &name, is_of_all)? {
-        return Ok(None);
-    }
-    if stored::is_sweep(path) {
-        let file = store::file::reader(path).with_context(|| name.clone()).map_err(usage)?;
-        let sweep = fleet::read::read(file).with_context(|| name.clone());
-        return Ok(Some(Content::Sweep(Box::new(sweep.map_err(usage)?))));
-    }
-    let (run, bytes) = stored::read(path)?;
-    // A crosscheck's own record has no figures of plumb alone.
-    match (run.header.is_crosscheck(), is_of_all) {
-        (false, _) => Ok(Some(Content::Run(Box::new(run), bytes))),
-        (true, true) => Ok(None),
-        (true, false) => Err(Failure::Usage(format!(
-            "{name} is a crosscheck's own record, without figures for these tables; \
-             `plumb report {name} --format csv` prints it"
-        ))),
-    }
 }

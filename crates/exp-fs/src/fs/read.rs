@@ -197,7 +197,7 @@ impl Experiment for Read {
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
                 &[1024, 65536, 262144],
             ),
-            Preset::Thorough => (&Mode::BY_KERNEL, &THOROUGH_KIB),
+            Preset::Thorough => (Mode::ALL, &THOROUGH_KIB),
         };
         let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
         ways.flat_map(|(pattern, mode)| {

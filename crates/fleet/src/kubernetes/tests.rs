@@ -1,5 +1,4 @@
-use super::{NODE_NAME, Pods, Sweep, USER, Watch, sweep, watch, yaml};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use super::{NODE_NAME, Pods, Sweep, USER, sweep, yaml};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, Service};
 use k8s_openapi::serde::Serialize;
@@ -28,15 +27,6 @@ fn a_sweep(host_network: bool) -> Vec<Value> {
         key: "0a".repeat(32),
         claim: (!host_network).then(|| "records".to_owned()),
         options: ["--preset", "quick"].map(str::to_owned).into(),
-    })
-}
-
-fn a_watch() -> Vec<Value> {
-    watch(&Watch {
-        pods: pods(false),
-        textfile_dir: "/var/lib/node_exporter".to_owned(),
-        state_dir: Some("/var/lib/plumb-watch".to_owned()),
-        options: ["--share", "1%"].map(str::to_owned).into(),
     })
 }
 
@@ -187,28 +177,6 @@ fn both_networks_are_measurable_and_labelled() {
     let job: Job = typed(&a_sweep(true)[2], "Job");
     let volumes = job.spec.unwrap().template.spec.unwrap().volumes.unwrap();
     assert!(volumes[0].empty_dir.is_some(), "without a claim");
-}
-
-#[test]
-fn a_watch_is_a_daemon_set_that_writes_a_textfile_of_the_node() {
-    let objects = read(&a_watch());
-    assert_eq!(objects.len(), 1);
-    let set: DaemonSet = typed(&objects[0], "DaemonSet");
-    let of_set = set.spec.as_ref().unwrap();
-    let labels = of_set.template.metadata.as_ref().unwrap().labels.as_ref().unwrap();
-    let selected = of_set.selector.match_labels.as_ref().unwrap();
-    assert!(selected.iter().all(|(name, value)| labels.get(name) == Some(value)));
-    let spec = of_set.template.spec.as_ref().unwrap();
-    has_no_rights(spec);
-    let container = only(spec);
-    let args = container.args.as_ref().unwrap();
-    assert_eq!(*args, ["watch", "--textfile", "/textfile/plumb.prom", "--share", "1%"]);
-    let volumes = spec.volumes.as_ref().unwrap();
-    let path = |at: usize| volumes[at].host_path.as_ref().map(|host| host.path.as_str());
-    assert_eq!((path(0), path(1)), (Some("/var/lib/node_exporter"), Some("/var/lib/plumb-watch")));
-    // A limit on CPU time would be measured.
-    let limits = container.resources.as_ref().unwrap().limits.as_ref().unwrap();
-    assert!(!limits.contains_key("cpu"));
 }
 
 #[test]

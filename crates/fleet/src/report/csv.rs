@@ -99,7 +99,7 @@ fn standings<'view>(view: &'view View) -> HashMap<(u32, &'view Key), &'view Stan
     judgement.standings.iter().filter_map(of).collect()
 }
 
-fn phase(purpose: Purpose) -> &'static str {
+pub(super) fn phase(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Matching => "pairs",
         Purpose::Isolated => "pairs isolated",

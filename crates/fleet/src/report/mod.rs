@@ -8,6 +8,7 @@ pub mod csv;
 pub mod json;
 mod missing;
 pub mod names;
+pub mod ndjson;
 mod network;
 mod nodes;
 pub mod openmetrics;

@@ -87,7 +87,7 @@ impl Flushes {
 mod tests {
     use super::super::{Reading, UNKNOWN};
     use super::{Flushes, narrowed};
-    use crate::{Law, at_most, range};
+    use crate::{Law, range};
     use bench::experiment::fixtures::recorded;
     use host::block::Counted;
     use record::event::Range;

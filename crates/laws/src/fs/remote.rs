@@ -30,8 +30,6 @@ const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
 /// What a server takes for a request that its memory answers, in ns; and the worst disk behind it.
 const SERVER_MEMORY: Range = range(2e3, 2e4, 2e5);
 const SERVER_DISK_NS: f64 = 2.5e7;
-/// A file that was there before may be on the server's disk or in its memory, in ns.
-const SERVER_EXISTING: Range = range(2e3, 3e4, 2.5e7);
 /// Part of a client's time that the reading thread itself is on a CPU.
 const OWN_PART: Range = range(0.1, 0.5, 1.0);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
@@ -52,10 +50,6 @@ pub enum Client {
     Smb,
     /// A program behind FUSE.
     Fuse,
-    /// libnfs in the process.
-    NfsLibrary,
-    /// libsmbclient in the process.
-    SmbLibrary,
     /// Another one in the kernel.
     Other,
 }
@@ -157,7 +151,7 @@ pub fn block(facts: Facts, way: &Way, reading: Reading) -> Law {
         return cached(facts);
     }
     let alone =
-        together([client(way), round_trip(facts, way), server(facts, way), transfer(facts, way)]);
+        together([client(way), round_trip(facts, way), server(facts), transfer(facts, way)]);
     match reading {
         Reading::Asked | Reading::Cached => alone,
         Reading::Missed => {
@@ -191,7 +185,7 @@ pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
 
 /// From a request's sending to its answer: wire and server, in ns.
 pub fn wire(facts: Facts, way: &Way) -> Law {
-    let wire = together([round_trip(facts, way), server(facts, way), transfer(facts, way)]);
+    let wire = together([round_trip(facts, way), server(facts), transfer(facts, way)]);
     wire.widened(1.0, 8.0, "requests for many blocks take up to 8 times as long")
 }
 
@@ -202,9 +196,6 @@ pub fn client(way: &Way) -> Law {
         Client::Smb => (range(1.5e4, 6e4, 5e5), "the kernel's SMB client"),
         // Into the program and out of it, encryption included.
         Client::Fuse => (range(2e4, 1.2e5, 1.5e6), "a program behind FUSE"),
-        Client::NfsLibrary => (range(2e3, 1e4, 1.5e5), "a library in the process"),
-        // Through talloc and tevent, and signed where the server asks for it.
-        Client::SmbLibrary => (range(5e3, 3e4, 3e5), "a library in the process"),
         Client::Other => (range(3e3, 8e4, 1.5e6), "the client"),
     };
     Law::software(cost, format!("{name} ({})", way.file_system)).unsourced()
@@ -317,20 +308,16 @@ fn transfer(facts: Facts, way: &Way) -> Law {
     Law::hardware(inverse(BLOCK_BYTES * 1e9, rate), format!("4 KiB by {what}"))
 }
 
-/// What the server takes, in ns.
-fn server(facts: Facts, way: &Way) -> Law {
-    let is_existing = matches!(way.client, Client::NfsLibrary | Client::SmbLibrary);
-    let here = local(facts, Mode::Cached).zip(local(facts, Mode::Direct));
-    match here {
+/// What the server takes, in ns. It has just received the file, so its memory is likely.
+fn server(facts: Facts) -> Law {
+    match local(facts, Mode::Cached).zip(local(facts, Mode::Direct)) {
         Some((memory, disk)) => {
-            let likely = if is_existing { disk } else { memory };
-            let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
+            let spread = range(memory, memory, disk.max(memory) * 3.0);
             let (memory, disk) = (memory / 1e3, disk / 1e3);
             let told =
                 format!("as this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)");
             Law::of(end_by_end(SERVER_MEMORY, spread, |a, b| a + b), told)
         }
-        None if is_existing => Law::of(SERVER_EXISTING, "the server's memory or disk"),
         None => {
             let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
             Law::of(of, "the server answers from memory, or a small server from its disk")

@@ -1,9 +1,9 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
 pub mod file;
-pub mod index;
 pub mod journal;
 mod mounted;
+pub mod summary;
 mod trust;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -51,12 +51,6 @@ impl Store {
             std::env::home_dir().filter(|home| home.is_absolute())
         });
         Store { dir: location(set, home, metal::process::geteuid() == 0) }
-    }
-
-    /// The store of the watch of this machine, inside this one: its records are many, and are
-    /// pruned by themselves.
-    pub fn of_watch(&self) -> Self {
-        Store { dir: self.dir.join("watch") }
     }
 
     /// Makes the directory if it does not exist. Errors: it cannot be made, or is not this user's
@@ -131,6 +125,8 @@ impl Store {
         check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        // What cannot be removed goes with the next list.
+        let _ = std::fs::remove_file(self.figures_path(name));
         Ok(length)
     }
 

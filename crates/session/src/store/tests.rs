@@ -188,7 +188,7 @@ fn only_a_record_of_the_store_has_a_name_there() {
         (dir.path().join("a.jsonl"), Some("a")),
         (dir.path().join("./b.jsonl"), Some("b")),
         (dir.path().join("a.md"), None),
-        (dir.path().join("index.sqlite"), None),
+        (dir.path().join("a.figures.json"), None),
         (dir.path().join("a"), None),
         (elsewhere.path().join("a.jsonl"), None),
     ] {

@@ -13,7 +13,7 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     ("bw_mmap_rd", "sums a mapping of cached pages: the same loads as bw_mem's read"),
     (
         "cache",
-        "estimates cache sizes, for minutes; the hwloc comparison reads them from the kernel",
+        "estimates cache sizes, for minutes; the kernel describes them, and memory.latency shows where they end",
     ),
     ("disk", "seeks on a raw device; plumb reads files"),
     ("enough", "prints the interval that lmbench would choose, not a measurement"),

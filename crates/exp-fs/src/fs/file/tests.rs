@@ -40,7 +40,7 @@ fn every_mode_gives_what_was_written_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
     let is_plain = is_plain(dir.path());
-    for mode in Mode::BY_KERNEL {
+    for &mode in Mode::ALL {
         let opened = match open(&path, mode) {
             Ok(opened) => opened,
             Err(error) => {
@@ -80,7 +80,7 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
         return skips::test("memory-directory");
     };
     let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
-    for mode in Mode::BY_KERNEL {
+    for &mode in Mode::ALL {
         match (mode, open(&path, mode)) {
             (mode, opened) if mode.is_direct() => {
                 let error = opened.err().expect("faked there").to_string();

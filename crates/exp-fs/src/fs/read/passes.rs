@@ -131,7 +131,7 @@ fn begin(seeds: Seeds, places: usize) -> usize {
     // The golden section: no two of few rounds meet.
     let turns = f64::from(seeds.round.saturating_sub(1)) * 0.618_033_988_749_895;
     let of_round = (turns.fract() * places as f64) as usize;
-    let of_device = Mode::BY_KERNEL.into_iter().filter(|mode| *mode != Mode::Cached);
+    let of_device = Mode::ALL.iter().copied().filter(|mode| *mode != Mode::Cached);
     let modes = of_device.clone().count();
     let rank = of_device.take_while(|mode| *mode != seeds.mode).count();
     (of_round + rank * places / modes) % places
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn modes_of_a_round_begin_at_different_places() {
-        let device = Mode::BY_KERNEL.into_iter().filter(|mode| *mode != Mode::Cached);
+        let device = Mode::ALL.iter().copied().filter(|mode| *mode != Mode::Cached);
         for bytes in [64 * MIB, 256 * MIB] {
             for round in 1..7 {
                 let first = |mode| {

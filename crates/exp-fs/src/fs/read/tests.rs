@@ -116,7 +116,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
     assert!(rehearsed.failed.is_empty() || !plain, "{:?}", rehearsed.failed);
     assert!(rehearsed.failed.iter().all(|(_, reason)| reason.contains("cache:")));
     for pattern in Pattern::ALL.iter().copied() {
-        for mode in Mode::BY_KERNEL {
+        for &mode in Mode::ALL {
             for size in [128 << 10, 1 << 20] {
                 let id = case(pattern, mode, size);
                 if rehearsed.failed.iter().any(|(failed, _)| *failed == id) {

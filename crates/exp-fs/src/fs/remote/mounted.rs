@@ -5,7 +5,7 @@
 //! What was named may be a link to elsewhere, and a server's parts may be mounted where they are
 //! first looked into: the kernel's number of the mount says, the path does not.
 
-use super::passes::{Reader, drive};
+use super::passes::drive;
 use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
 use crate::fs::file::{Mode, Opened, open, right, write};
@@ -35,15 +35,16 @@ pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A file in one of the ways to read it.
-struct File {
+pub(super) struct File {
     opened: Opened,
     mode: Mode,
     seed: u64,
     is_warm: bool,
 }
 
-impl Reader for File {
-    fn begin_pass(&mut self) -> Result<()> {
+impl File {
+    /// Sees to what has to hold before a pass: no page in a cache of this machine, or all pages.
+    pub(super) fn begin_pass(&mut self) -> Result<()> {
         match self.mode {
             Mode::Cached if self.is_warm => Ok(()),
             Mode::Cached => {
@@ -54,15 +55,17 @@ impl Reader for File {
         }
     }
 
+    /// Fills a block from an offset.
     #[inline]
-    fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
+    pub(super) fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
         let read = self.opened.file.read_at(block, offset);
         let read = read.with_context(|| format!("reading at {offset}"))?;
         ensure!(read == block.len(), "a read at {offset} returned {read} bytes");
         Ok(())
     }
 
-    fn check(&self, block: &[u8], offset: u64) -> Result<()> {
+    /// Demands that a block holds what was written there.
+    pub(super) fn check(&self, block: &[u8], offset: u64) -> Result<()> {
         ensure!(
             right(block, self.seed, offset),
             "the data read at {offset} differs from what was written there"
@@ -189,12 +192,12 @@ struct Since {
 }
 
 /// Share of what was asked for that did not come from the server.
-pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
+fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
     (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
 }
 
 /// The note if the server sent less than was requested, and the counter behind it.
-pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
+fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
     (share > SHARE_UNTOLD).then(|| {
         Note::cache(format!(
             "cache: {:.0} % of the data did not come from the server ({counted_by})",

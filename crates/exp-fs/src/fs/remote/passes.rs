@@ -1,5 +1,6 @@
 //! Reads of blocks, one after another until the case's time is over, whoever answers them.
 
+use super::mounted::File;
 use crate::fs::file::BLOCK_BYTES;
 use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
@@ -10,21 +11,6 @@ const BLOCKS_MIN: usize = 8;
 const BLOCKS_MAX: usize = 200_000;
 /// Blocks in memory that are read into in turn; what is in them is checked after each pass.
 const BUFFERS: usize = 16;
-
-pub(super) trait Reader {
-    /// What has to hold before a pass: no page in a cache of this machine, or all pages.
-    fn begin_pass(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Fills a block from an offset.
-    fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()>;
-
-    /// Demands that a block holds what the file has there, as far as that is known.
-    fn check(&self, _: &[u8], _: u64) -> Result<()> {
-        Ok(())
-    }
-}
 
 #[derive(Default)]
 pub(super) struct Passes {
@@ -40,7 +26,7 @@ pub(super) fn drive(
     bench: &Bench,
     pattern: Pattern,
     bytes: u64,
-    reader: &mut dyn Reader,
+    file: &mut File,
 ) -> Result<Passes> {
     let mut random = fastrand::Rng::with_seed(bench.order().seed);
     let count = bytes / BLOCK_BYTES as u64;
@@ -62,14 +48,14 @@ pub(super) fn drive(
         blocks >= BLOCKS_MAX || blocks >= BLOCKS_MIN && spent_ns >= case_ns
     };
     while !enough(seen.latencies_ns.len(), spent_ns) {
-        reader.begin_pass()?;
+        file.begin_pass()?;
         let before = seen.latencies_ns.len();
         let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
         let first = clock.start();
         let mut last = first;
         for (index, offset) in offsets.iter().enumerate() {
             let begin = clock.start();
-            reader.read(buffers.get_mut(index % BUFFERS), *offset)?;
+            file.read(buffers.get_mut(index % BUFFERS), *offset)?;
             last = clock.end();
             seen.latencies_ns.push(clock.between_ns(begin, last));
             if enough(seen.latencies_ns.len(), spent_ns + clock.between_ns(first, last)) {
@@ -83,7 +69,7 @@ pub(super) fn drive(
         seen.add(read, length_ns, cpu_ns as f64);
         let last = offsets.iter().enumerate().take(read).skip(read.saturating_sub(BUFFERS));
         for (index, offset) in last {
-            reader.check(buffers.get(index % BUFFERS), *offset)?;
+            file.check(buffers.get(index % BUFFERS), *offset)?;
         }
     }
     Ok(seen)

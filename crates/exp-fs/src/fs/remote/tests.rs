@@ -45,11 +45,19 @@ fn nothing_is_measured_unless_something_remote_is_named() {
         "far/x",
         "/far/../home",
         "/dev/sda",
-        "smb://far/x",
         "smb://me:secret@far/x/y",
-        "nfs://far:1/x/y",
+        "nfs://far/x/y",
+        "ftp://far/x",
     ] {
         let skip = offer(path, Preset::Standard).expect_err(path);
+        assert!(!skip.reason.contains("secret"), "{}", skip.reason);
+        if let Some((scheme, _)) = path.split_once("://") {
+            assert!(
+                skip.reason.contains(&format!("{scheme}:// itself: mount it")),
+                "{}",
+                skip.reason
+            );
+        }
         assert!(skip.needed.expect("a way out").contains("--set fs.remote.path="));
     }
 }
@@ -87,32 +95,9 @@ fn the_way_to_the_server_stands_with_each_case() {
 }
 
 #[test]
-fn a_file_of_a_server_is_read_by_the_library_only() {
-    let offered = offer("nfs://10.0.0.2/exp/file", Preset::Standard).expect("a file");
-    let series = &offered.series[0];
-    assert_eq!((series.cases.len(), series.label()), (2, "fs.remote/library".to_owned()));
-    assert_eq!(series.cases[0].at["interface"], Value::from("eth0"));
-    assert_eq!(EXPERIMENT.files_below(series), None);
-    assert!(!EXPERIMENT.is_prepared(series));
-    assert_eq!(series.cases[0].at["file_system"], Value::from("libnfs"));
-    let share = offer("smb://me@10.0.0.2:4450/share/file", Preset::Standard).expect("a file");
-    let at = &share.series[0].cases[0].at;
-    assert_eq!((share.series[0].cases.len(), share.series[0].label()), (2, series.label()));
-    assert_eq!((&at["server"], &at["interface"]), (&"10.0.0.2".into(), &"eth0".into()));
-    assert_eq!(at["file_system"], Value::from("libsmbclient"));
-    let set = [("path", "nfs://10.0.0.2/exp/file"), ("mode", "direct,library")];
-    let mixed = session::fixtures::offered(&EXPERIMENT, &site(), Preset::Quick, &set);
-    assert_eq!((mixed.series[0].cases.len(), mixed.skipped.len()), (2, 2));
-    let set = [("path", "/far"), ("mode", "library")];
-    let skip = refused(&EXPERIMENT, &site(), Preset::Quick, &set);
-    assert!(skip.needed.is_some_and(|way| way.contains("nfs://")));
-}
-
-#[test]
 fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
     let site = site();
-    for path in ["/far/dir", "/ssh", "/cluster", "nfs://unknown.example/exp/file", "smb://far/s/f"]
-    {
+    for path in ["/far/dir", "/ssh", "/cluster"] {
         let offered = offer(path, Preset::Thorough).expect("is remote");
         for case in &offered.series[0].cases {
             for metric in CARD.metrics {

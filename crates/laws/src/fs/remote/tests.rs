@@ -68,9 +68,8 @@ fn slower_links_and_clients_take_longer() {
     assert!(fast < of(Link::Wired, Some(1_000_000_000)));
     assert!(of(Link::Wired, Some(1_000_000_000)) < of(Link::Wireless, Some(300_000_000)));
     let client = |client| likely(&Way { client, ..SLOW });
-    assert!(client(Client::NfsLibrary) < client(Client::Nfs));
-    assert!(client(Client::SmbLibrary) < client(Client::Smb));
-    assert!(client(Client::Nfs) < client(Client::Fuse));
+    assert!(client(Client::Nfs) < client(Client::Smb));
+    assert!(client(Client::Smb) < client(Client::Fuse));
     let far = Way { has_gateway: true, ..SLOW };
     let beyond = wire(Facts::prior(&site), &far).range;
     assert!(beyond.high > 1e8 && wire(Facts::prior(&site), &SLOW).range.high < 1e9);
