@@ -131,18 +131,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "CPU quota",
-        judge: |host, watched| match host.limits.cpu_quota {
-            None => Fine("none".to_owned()),
-            Some(quota) => Disturbs(format!(
-                "{} µs per {} µs{}",
-                quota.quota_us,
-                quota.period_us,
-                match watched.delta.throttled_periods {
-                    Some(periods @ 1..) => format!(", throttled {periods} times while watched"),
-                    _ => String::new(),
-                }
-            )),
-        },
+        judge: |host, watched| limits::quota(host, watched.delta.throttled_periods),
         effect: "the group stops for the rest of a period once its quota is used",
         remedy: "start plumb in a group without cpu.max (v2) or cpu.cfs_quota_us (v1), or ask for whole CPUs",
     },

@@ -163,13 +163,16 @@ pub fn measure(
             remote.met.set(true);
         }
     }
-    let in_order = live.work.once();
-    for event in &mut events {
+    shorten(&mut events, calibration, live.work.once());
+    Ok((events, ended))
+}
+
+fn shorten(events: &mut [Event], calibration: &Calibration, in_order: bool) {
+    for event in events {
         if let Event::Samples(samples) = event {
             samples.shorten(calibration, in_order);
         }
     }
-    Ok((events, ended))
 }
 
 /// Ends a round at its far end: what it measured and saw.

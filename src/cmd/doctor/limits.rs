@@ -13,6 +13,15 @@ use std::path::PathBuf;
 /// pages.
 const RUNS_TAKE: u64 = 2 << 30;
 
+/// The control group's quota of CPU time, and how often it was used up while watched.
+pub(super) fn quota(host: &Host, throttled: Option<u64>) -> Said {
+    let Some(quota) = host.limits.cpu_quota else { return Fine("none".to_owned()) };
+    let throttled = throttled.filter(|periods| *periods > 0);
+    let throttled = throttled.map(|periods| format!(", throttled {periods} times while watched"));
+    let throttled = throttled.unwrap_or_default();
+    Disturbs(format!("{} µs per {} µs{throttled}", quota.quota_us, quota.period_us))
+}
+
 /// Limits of the own groups, with the disk's name where it is known.
 pub(super) fn io(host: &Host) -> Said {
     let disk = |device: &str| {

@@ -118,14 +118,13 @@ pub(super) fn title(run: &Run) -> String {
     // A footer knows the last segment alone.
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
     let earlier: f64 = (0..segments).map(|segment| run.segment_s(segment)).sum();
-    let elapsed = run.footer.as_ref().map(|footer| {
+    let elapsed = run.footer.as_ref().map_or_else(String::new, |footer| {
         let seconds = (earlier + footer.elapsed_s).round() as u64;
         match seconds / 60 {
             0 => format!(" · {seconds} s"),
             minutes => format!(" · {minutes} min {} s", seconds % 60),
         }
     });
-    let elapsed = elapsed.unwrap_or_default();
     format!("plumb {}{elapsed} · {}", run.header.options.preset, machine::in_a_line(run))
 }
 
