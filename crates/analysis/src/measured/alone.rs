@@ -19,7 +19,7 @@ pub(super) fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) ->
     }
     if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
         let lack = match alone.ci {
-            None => "; no interval: five rounds or five stretches are needed",
+            None => "; no interval: five rounds are needed",
             Some(_) => "",
         };
         alone.notes.push(format!(
