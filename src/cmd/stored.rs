@@ -274,6 +274,7 @@ fn row(figure: &Figure) -> Option<Row> {
         about: About { unit: metric.unit, better: metric.better, kind: metric.kind },
         value,
         ci: figure.ci,
+        cycles: figure.core_cycles(),
         rounds: used_rounds(figure),
     })
 }

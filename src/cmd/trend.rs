@@ -54,8 +54,16 @@ error, or no figure of a rule; 3 failure; 5 undecided: no figure of a rule has n
 /// A key with its metric's unit, direction and class.
 type Found = (Key, About);
 
-/// The value and interval of a figure by the name of the run.
-type Points = BTreeMap<String, (f64, Option<(f64, f64)>)>;
+/// A figure of one run.
+struct Point {
+    value: f64,
+    ci: Option<(f64, f64)>,
+    /// Its cycles, of a figure of the core.
+    cycles: Option<f64>,
+}
+
+/// A figure by the name of the run.
+type Points = BTreeMap<String, Point>;
 
 /// What the stored runs have.
 struct Known {
@@ -75,7 +83,8 @@ impl Known {
                 let is_wanted = wanted.admits(&row.key);
                 let points = figures.entry((row.key, row.about)).or_default();
                 if is_wanted {
-                    points.insert(name.clone(), (row.value, row.ci));
+                    let point = Point { value: row.value, ci: row.ci, cycles: row.cycles };
+                    points.insert(name.clone(), point);
                 }
             }
             runs.push((name, content.facts));
@@ -173,15 +182,22 @@ fn run_of((name, facts): &(String, Facts)) -> TrendRun {
 
 /// A figure over the runs that have it.
 fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
-    let point = |(run, (name, _)): (usize, &&(String, Facts))| {
-        points.get(name).map(|&(value, ci)| RunPoint { run, value, ci })
+    let found = || {
+        let point = |(run, (name, _)): (usize, &&(String, Facts))| Some((run, points.get(name)?));
+        runs.iter().enumerate().filter_map(point)
     };
-    Over {
+    let over = Over {
         key: key.clone(),
         unit: about.unit,
         better: about.better,
         kind: about.kind,
-        points: runs.iter().enumerate().filter_map(point).collect(),
+        points: found()
+            .map(|(run, point)| RunPoint { run, value: point.value, ci: point.ci })
+            .collect(),
+    };
+    match found().map(|(_, point)| point.cycles).collect::<Option<Vec<f64>>>() {
+        Some(cycles) => over.in_cycles(&cycles),
+        None => over,
     }
 }
 

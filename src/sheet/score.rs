@@ -209,6 +209,7 @@ impl<'a> Judged<'a> {
             unit: self.figure.metric.unit,
             value: self.figure.value,
             range: self.range,
+            beside: None,
             is_impossible: false,
         }
     }

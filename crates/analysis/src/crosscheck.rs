@@ -16,7 +16,7 @@ mod tests;
 use record::crosscheck::{Goal, Load, Pair, Pairing, PairingEnd, Rival, Row};
 use record::event::Ending;
 use record::run::Run;
-use stats::interval::{Interval, median_order};
+use stats::interval::{CONFIDENCE, Interval, median_order};
 use stats::quantile::median;
 use std::ops::RangeInclusive;
 
@@ -259,7 +259,7 @@ fn compared<'run>(
         .filter(|(ours, theirs)| ours.is_finite() && theirs.is_finite() && *theirs > 0.0)
         .collect();
     let ratios: Vec<f64> = both.iter().map(|(ours, theirs)| ours / theirs).collect();
-    let interval = median_order(&ratios);
+    let interval = median_order(&ratios).filter(|interval| interval.confidence >= CONFIDENCE);
     let ratio = median(&ratios);
     Compared {
         pairing,

@@ -1,6 +1,7 @@
 //! The samples of one round, or of all rounds used, as one distribution.
 
 use super::index::RoundSamples;
+use record::event::Samples;
 use stats::modes::modes;
 use stats::moments::Moments;
 use stats::outlier::outliers;
@@ -65,7 +66,7 @@ impl Distribution {
         for round in rounds {
             if round.histograms.is_empty() {
                 for samples in &round.samples {
-                    let values = round.condition.values(samples);
+                    let values = round.condition.values(samples, Samples::values);
                     let before = listed.len();
                     listed.extend(values.iter().filter(|x| x.is_finite()));
                     dropped += values.len() - (listed.len() - before);

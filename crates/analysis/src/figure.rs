@@ -9,6 +9,7 @@ use record::metric::Metric;
 use record::note::Notes;
 use record::unit::Unit;
 use serde::Serialize;
+pub use stats::alone::Basis;
 use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
@@ -39,6 +40,8 @@ pub struct Figure {
     pub condition: Option<Condition>,
     /// The same figure from all samples, where this one is of a core alone.
     pub as_found: Option<Box<Figure>>,
+    /// The alone samples that the estimate rests on, where it is of a core alone.
+    pub alone: Option<Basis>,
     /// Share of the classified samples in which others used the core.
     pub shared: Option<f64>,
     /// The estimate.
@@ -92,17 +95,25 @@ pub enum Interval {
 pub struct Judged {
     /// The prediction.
     pub prediction: Prediction,
+    /// What was to be expected beside the neighbour that used the core meanwhile: the verdict is by
+    /// this range, the score by the predicted one.
+    pub beside: Option<Range>,
     /// `None` without a range or without a value.
     pub verdict: Option<Verdict>,
 }
 
 impl Judged {
+    /// The range by which the figure is judged.
+    pub fn range(&self) -> Option<Range> {
+        self.beside.or(self.prediction.range)
+    }
+
     /// The verdict as people read it beside the printed value.
     pub fn shown_verdict(&self, value: Option<f64>) -> Option<&'static str> {
         let verdict = self.verdict?;
         let is_outside = |range: Range| value.is_some_and(|value| !range.holds(value));
         match verdict {
-            Verdict::Within if self.prediction.range.is_some_and(is_outside) => Some(OVERLAPS),
+            Verdict::Within if self.range().is_some_and(is_outside) => Some(OVERLAPS),
             verdict => Some(verdict.text()),
         }
     }
@@ -119,7 +130,9 @@ pub struct RoundPoint {
     pub value: f64,
     /// Whether counters say that the round was disturbed.
     pub disturbed: bool,
-    /// Core clock over the case's window, in Hz.
+    /// The same in cycles; `None` for what is no time, and without a clock.
+    pub cycles: Option<f64>,
+    /// Core clock at its samples, in Hz.
     pub core_hz: Option<f64>,
 }
 
@@ -229,6 +242,7 @@ impl Figure {
             bound: None,
             condition: None,
             as_found: None,
+            alone: None,
             shared: None,
             value: None,
             ci: None,
@@ -277,6 +291,11 @@ impl Figure {
     /// The first half of the experiment's id.
     pub fn family(&self) -> &str {
         self.experiment.split('.').next().unwrap_or_default()
+    }
+
+    /// Cycles of a figure of the core, which scales with its clock; `None` of others.
+    pub fn core_cycles(&self) -> Option<f64> {
+        self.cycles.filter(|_| matches!(self.family(), "clock" | "cpu"))
     }
 
     /// Rounds that the value uses.

@@ -128,6 +128,10 @@ pub fn no_probe(why: Unusable) -> &'static str {
         Unusable::NotWhole => {
             "operations per cycle are not a whole number: the core is emulated or unknown"
         }
+        Unusable::OtherThanDesign => {
+            "operations per cycle are not those of the processor's design: its name or plumb's \
+             table is wrong"
+        }
     }
 }
 

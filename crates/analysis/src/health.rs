@@ -3,10 +3,10 @@
 use super::gather::ends;
 use super::moved::moved;
 use record::event::{Round, RoundStatus};
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 use record::run::Run;
 use stats::width::Seen;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A summary over all rounds of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,7 +61,12 @@ pub fn health(run: &Run) -> Health {
 /// What the width probe read in the samples of first visits, by what it knows in the end.
 pub(super) fn seen(run: &Run) -> Seen {
     let last = run.segments.last().map_or(0, |segment| segment.n);
-    let first = run.samples.iter().filter(|samples| samples.visit == 0);
+    let waited = run.rounds.iter().filter(|round| round.waited_s.is_some());
+    let waited: BTreeSet<(&str, u32)> =
+        waited.map(|round| (round.series.as_str(), round.n)).gather();
+    let first = run.samples.iter().filter(|samples| {
+        samples.visit == 0 && !waited.contains(&(samples.series.as_str(), samples.round))
+    });
     let readings = first.flat_map(|samples| samples.width.iter().copied());
     run.width_level(last).map_or_else(Seen::default, |level| Seen::of(readings, level))
 }

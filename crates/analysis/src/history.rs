@@ -1,6 +1,6 @@
 //! What earlier runs of a machine said, for how much it differs from run to run.
 
-use super::figure::{Figure, Interval};
+use super::figure::{Figure, Interval, RoundPoint};
 use record::key::Key;
 use std::collections::BTreeMap;
 
@@ -38,10 +38,13 @@ pub fn used_rounds(figure: &Figure) -> Vec<f64> {
     if figure.interval != Interval::Rounds {
         return figure.value.into_iter().collect();
     }
+    used(figure).map(|round| round.value).collect()
+}
+
+/// The rounds on which a figure's value rests.
+pub fn used(figure: &Figure) -> impl Iterator<Item = &RoundPoint> {
     let with_disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
-    let used = |disturbed: bool| with_disturbed || !disturbed;
-    let rounds = figure.rounds.iter().filter(|round| used(round.disturbed));
-    rounds.map(|round| round.value).collect()
+    figure.rounds.iter().filter(move |round| with_disturbed || !round.disturbed)
 }
 
 #[cfg(test)]
@@ -60,6 +63,7 @@ mod tests {
             segment: 0,
             value: f64::from(n),
             disturbed,
+            cycles: None,
             core_hz: None,
         };
         figure.rounds = vec![point(1, false), point(2, true), point(3, false)];

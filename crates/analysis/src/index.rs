@@ -3,7 +3,6 @@
 use record::event::{Histogram, PlannedSeries, Round, RoundStatus, Samples};
 use record::key::CaseId;
 use record::run::Run;
-use stats::quantile::median;
 use stats::rounds::Condition;
 use stats::width::is_alone;
 use std::collections::HashMap;
@@ -58,12 +57,18 @@ impl RoundSamples<'_> {
             .or_else(|| self.core_hz().filter(|_| name == "core_hz"))
     }
 
-    /// Core clock over the case's window, in Hz: of the visits whose samples count.
+    /// Core clock, in Hz: at the samples that count, or over the windows of their visits.
     pub fn core_hz(&self) -> Option<f64> {
-        let counts = |samples: &&&Samples| !self.condition.values(samples).is_empty();
-        let clocks = self.samples.iter().filter(counts);
-        let clocks: Vec<f64> = clocks.filter_map(|samples| samples.core_hz).collect();
-        median(&clocks)
+        self.condition.median(&self.samples, Samples::clocks)
+    }
+
+    /// The median of its samples that count, which are times in ns, in cycles. Events that are counted
+    /// in histograms have one clock.
+    pub fn cycles(&self) -> Option<f64> {
+        match self.histograms.is_empty() {
+            true => self.condition.median(&self.samples, Samples::cycles),
+            false => self.value().zip(self.core_hz()).map(|(ns, hz)| ns * hz / 1e9),
+        }
     }
 
     /// The median of its samples that count.

@@ -26,6 +26,7 @@ mod measured;
 pub mod misses;
 pub mod moved;
 pub mod names;
+pub mod neighbour;
 mod notes;
 pub mod quality;
 #[cfg(any(test, feature = "fixtures"))]

@@ -1,11 +1,15 @@
 //! Figures of measured cases: from rounds to an estimate with all that stands beside it.
 
+mod alone;
+
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
 use super::figure::{Condition, Figure, Interval, Judged, LADDER, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
+use super::neighbour::expectation;
 use super::notes;
 use super::verdict::{Verdict, judge};
+use alone::{alone_rounds, beside_found, set_cycles};
 use record::event::{
     Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
@@ -13,12 +17,11 @@ use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
 use record::order::Gather;
 use record::run::Run;
-use record::unit::Unit;
+use stats::alone::Alone;
 use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use stats::estimate::{Estimate, RoundValue, estimate};
-use stats::interval::{Interval as Ends, median_order};
+use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
-use stats::rounds::{self, LEAST_ROUNDS, is_printed_alone};
 use std::collections::BTreeMap;
 
 /// Letters of a reason.
@@ -68,6 +71,8 @@ fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
 struct Rounds<'run> {
     samples: Vec<(RoundSamples<'run>, f64)>,
     without_value: usize,
+    /// The way to the value of the core alone; `None` as found.
+    alone: Option<Alone>,
 }
 
 impl<'run> Rounds<'run> {
@@ -78,7 +83,7 @@ impl<'run> Rounds<'run> {
             disturbed: minds && round.disturbed(),
         };
         let values: Vec<RoundValue> = self.samples.iter().map(value).collect();
-        let mut estimate = estimate(&values, metric.better)?;
+        let mut estimate = estimate(&values, metric.better)?.pooled(self.alone);
         estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
         if metric.over == Over::Greatest {
             // The greatest of further rounds is unknown.
@@ -101,9 +106,14 @@ fn of_metric(
     metric: &Metric,
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
-    let alone = with_values(alone(run, &rounds));
+    let alone = alone_rounds(run, metric, &rounds);
+    let mut all = rounds.iter().flat_map(|round| &round.samples);
+    let is_probed = all.any(|samples| !samples.width.is_empty());
+    // Rounds that waited for a core are not as found.
+    let is_found = |round: &RoundSamples| round.round.waited_s.is_none() || !is_probed;
+    let rounds: Vec<RoundSamples> = rounds.into_iter().filter(is_found).collect();
     let probed = probed(run, &rounds);
-    let found = with_values(rounds);
+    let found = with_values(rounds, None);
     let is_event = is_event(&found.samples);
     let resolution = match metric.unit.is_time() && is_event {
         true => run.header.calibration.resolution_ns,
@@ -118,20 +128,25 @@ fn of_metric(
         figure.at.extend(resolved(&found.samples));
         figure.condition = probed.map(|_| condition);
         figure.shared = probed;
-        figure.rounds = points(&printed.samples);
+        // While a device works the core sleeps, at no clock of its own.
+        let has_cycles = metric.unit.is_time() && metric.kind != Kind::Io;
+        figure.rounds = points(&printed.samples, has_cycles);
         figure.stats = stats.as_ref().map(|stats| beside(stats, &estimate));
         set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
-        // While a device works the core sleeps, at no clock of its own.
-        if metric.kind != Kind::Io {
-            set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+        if has_cycles {
+            set_cycles(&mut figure, printed, estimate.used_disturbed);
         }
         settle_predictions(run, &mut figure, metric, &printed.samples);
         Some(figure)
     };
     let as_found = under(&found, Condition::AsFound)?;
-    let mut figure = match is_printed_alone(metric.over, alone.samples.len()) {
-        true => Figure { as_found: Some(Box::new(as_found)), ..under(&alone, Condition::Alone)? },
-        false => as_found,
+    let mut figure = match &alone {
+        Some(alone) => {
+            let figure = under(alone, Condition::Alone)?;
+            let with_disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
+            beside_found(figure, as_found, alone.basis(with_disturbed))
+        }
+        None => as_found,
     };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
@@ -144,16 +159,6 @@ fn of_metric(
     figure.notes.extend(extra);
     figure.notes.extend(figure.told.iter().cloned());
     Some(figure)
-}
-
-/// The rounds by the samples of a core that was alone, as far as its level is known.
-fn alone<'run>(run: &Run, rounds: &[RoundSamples<'run>]) -> Vec<RoundSamples<'run>> {
-    let alone = |round: &RoundSamples<'run>| {
-        let level = run.width_level(round.round.segment)?;
-        let alone = round.under(rounds::Condition::Alone(level));
-        alone.value().is_some().then_some(alone)
-    };
-    rounds.iter().filter_map(alone).collect()
 }
 
 /// Share of the classified samples in which others used the core; `None` without any.
@@ -187,7 +192,7 @@ pub fn blank(run: &Run, experiment: &PlannedExperiment, case: &CaseId, metric: &
     figure
 }
 
-fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
+fn with_values(rounds: Vec<RoundSamples>, alone: Option<Alone>) -> Rounds {
     let count = rounds.len();
     let samples: Vec<(RoundSamples, f64)> = rounds
         .into_iter()
@@ -196,7 +201,7 @@ fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
             Some((round, value))
         })
         .collect();
-    Rounds { without_value: count - samples.len(), samples }
+    Rounds { without_value: count - samples.len(), samples, alone }
 }
 
 fn is_event(rounds: &[(RoundSamples, f64)]) -> bool {
@@ -223,7 +228,7 @@ fn resolved(rounds: &[(RoundSamples, f64)]) -> BTreeMap<String, Value> {
     seen.into_iter().map(|(name, values)| (name, joined(values))).gather()
 }
 
-fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
+fn points(rounds: &[(RoundSamples, f64)], is_time: bool) -> Vec<RoundPoint> {
     rounds
         .iter()
         .map(|(round, value)| RoundPoint {
@@ -231,6 +236,7 @@ fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
             segment: round.round.segment,
             value: *value,
             disturbed: round.disturbed(),
+            cycles: round.cycles().filter(|_| is_time),
             core_hz: round.core_hz(),
         })
         .collect()
@@ -356,8 +362,20 @@ fn set_estimate(
     figure.value = Some(estimate.value);
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
-            if estimate.used < LEAST_ROUNDS {
-                figure.notes.push(format!("no interval: {} rounds, six are needed", estimate.used));
+            match estimate.interval {
+                None if figure.condition != Some(Condition::Alone) => {
+                    figure.notes.push(format!(
+                        "no interval: {} rounds, {LEAST_VALUES} are needed",
+                        estimate.used
+                    ));
+                }
+                Some(ends) if ends.confidence < CONFIDENCE => {
+                    let confidence = 100.0 * ends.confidence;
+                    figure.notes.push(format!(
+                        "the interval of {LEAST_VALUES} values has {confidence:.2} % confidence"
+                    ));
+                }
+                _ => {}
             }
             estimate.interval
         }
@@ -403,22 +421,6 @@ fn of_blocks(
     (None, None, Some(note.to_owned()))
 }
 
-/// Cycles are the median of value times core clock over the rounds that the value rests on; none
-/// where one of these has no clock, because both would then be of other samples.
-fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
-    if !unit.is_time() {
-        return;
-    }
-    let used = figure.rounds.iter();
-    let used = used.filter(|round| with_disturbed || !round.disturbed);
-    let cycles: Option<Vec<f64>> =
-        used.map(|round| Some(round.value * round.core_hz? / 1e9)).collect();
-    figure.cycles = cycles.and_then(|cycles| median(&cycles));
-    if figure.cycles.is_none() {
-        figure.no_cycles = Some("the core clock was unknown or moved in a valid round".to_owned());
-    }
-}
-
 /// Attaches predictions, verdicts and the bound; a figure beyond its bound is failed.
 pub fn settle_predictions(
     run: &Run,
@@ -442,16 +444,19 @@ pub fn settle_predictions(
         .map(|rule| bound::check(rule, rounds));
     let impossible = bound.as_ref().is_some_and(BoundCheck::is_impossible);
     let (value, ci) = (figure.value, figure.ci);
-    let judged = |prediction: Prediction| Judged {
-        verdict: match (value, ci, &prediction.range) {
+    let shared = figure.shared.filter(|_| figure.condition == Some(Condition::AsFound));
+    let judged = |prediction: Prediction| {
+        let range = prediction.range.filter(|range| range.predicts(metric.unit));
+        let beside = range.and_then(|range| expectation(range, metric, shared?));
+        let verdict = match (value, ci, range) {
             (Some(_), ..) if impossible => Some(Verdict::Impossible),
-            (Some(_), Some(ci), Some(range)) => Some(judge(ci, range, metric.unit, metric.better)),
-            (Some(_), _, range) if range.is_none_or(|range| !range.predicts(metric.unit)) => {
-                Some(Verdict::Unpredicted)
+            (Some(_), _, None) => Some(Verdict::Unpredicted),
+            (Some(_), Some(ci), Some(range)) => {
+                Some(judge(ci, &beside.unwrap_or(range), metric.unit, metric.better))
             }
             _ => None,
-        },
-        prediction,
+        };
+        Judged { prediction, beside, verdict }
     };
     figure.prior = prior.map(judged);
     figure.derived = derived.map(judged);

@@ -100,7 +100,7 @@ pub fn is_worse(miss: &Miss) -> bool {
 pub fn of(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
     let judged = judged(figure, kind)?;
     let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Within)?;
-    let (range, value) = (judged.prediction.range?, figure.value?);
+    let (range, value) = (judged.range()?, figure.value?);
     let reaches_in = figure.ci.is_some_and(|ci| range.overlaps(ci));
     Some(Miss {
         figure,

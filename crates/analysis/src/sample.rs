@@ -360,6 +360,7 @@ fn round(series: &str, n: u32, status: RoundStatus, disturbed: &[&str]) -> Event
         at_s: f64::from(n),
         window_ns: 5e8,
         status,
+        waited_s: None,
         cpus: vec![1],
         environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
         disturbed: disturbed.iter().map(|reason| (*reason).to_owned()).collect(),

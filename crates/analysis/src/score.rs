@@ -45,6 +45,8 @@ pub struct Scored<'a> {
     pub value: f64,
     /// What was predicted.
     pub range: Option<Range>,
+    /// What was to be expected beside the neighbour that used the core meanwhile.
+    pub beside: Option<Range>,
     /// Whether no correct figure is like this: it is outside, whatever was predicted.
     pub is_impossible: bool,
 }
@@ -57,6 +59,11 @@ impl Scored<'_> {
 
     fn is_inside(&self) -> bool {
         !self.is_impossible && self.range.is_some_and(|range| range.holds(self.value))
+    }
+
+    fn is_expected(&self) -> bool {
+        let range = self.beside.or(self.range);
+        !self.is_impossible && range.is_some_and(|range| range.holds(self.value))
     }
 
     /// The factor by which the value misses the range; 1 inside.
@@ -93,6 +100,9 @@ pub struct Tally {
     pub inside: usize,
     /// Of these, inside their range, however wide.
     pub in_range: usize,
+    /// Of these, inside a range that says something, or inside what was to be expected of it beside
+    /// a neighbour.
+    pub expected: usize,
     /// Of these, without a range that says something: misses.
     pub unpredicted: usize,
     /// Median of the ranges' high over low, where both are positive.
@@ -145,6 +155,7 @@ fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
         unit: figure.unit(),
         value: figure.value.filter(|_| counts)?,
         range: judged.prediction.range,
+        beside: judged.beside,
         is_impossible,
     })
 }
@@ -195,6 +206,7 @@ pub fn tally(all: &[Scored]) -> Tally {
         figures: all.len(),
         inside: count(|one| one.predicted().is_some() && one.is_inside()),
         in_range: count(|one| one.is_inside()),
+        expected: count(|one| one.predicted().is_some() && one.is_expected()),
         unpredicted: count(|one| one.predicted().is_none()),
         median_width: median(&widths),
         with_width: widths.len(),
@@ -222,6 +234,7 @@ mod tests {
                     Some(Range { low: 10.0, likely: 15.0, high: 20.0 }),
                     String::new(),
                 ),
+                beside: None,
                 verdict: Some(verdict),
             });
             figure
@@ -240,7 +253,7 @@ mod tests {
         let scored = |range: Option<(f64, f64)>| {
             let range = range.map(|(low, high)| Range { low, likely: (low * high).sqrt(), high });
             let (family, unit) = ("os", Unit::Ns);
-            Scored { family, unit, value: 100.0, range, is_impossible: false }
+            Scored { family, unit, value: 100.0, range, beside: None, is_impossible: false }
         };
         let score = |range| scored(range).scores().expect("a value above zero").0;
         let nothing = scored(None).scores().expect("as above").1;

@@ -163,7 +163,7 @@ fn a_killed_run_says_what_is_missing() {
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
-    assert!(rung.notes.iter().any(|note| note.contains("six are needed")));
+    assert!(rung.notes.iter().any(|note| note.contains("5 are needed")));
     let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
     assert_eq!(absent.outcome, Ending::Skipped);
     let findings = findings(&run, &figures);
@@ -346,7 +346,23 @@ fn void_rounds_are_no_rounds() {
     });
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
-    assert_eq!((rung.rounds.len(), rung.ci), (5, None));
+    assert_eq!((rung.rounds.len(), rung.confidence), (5, Some(0.9375)));
+    assert!(rung.notes.iter().any(|note| note.contains("93.75 %")));
+    assert!(rung.prior.as_ref().is_some_and(|judged| judged.verdict.is_some()));
+}
+
+#[test]
+fn a_clock_that_moves_between_samples_costs_no_cycles() {
+    let mut run = sample::run();
+    for samples in &mut run.samples {
+        let count = samples.values().len();
+        samples.core_mhz = (0..count).map(|at| if at % 3 == 0 { 2200 } else { 3150 }).collect();
+        let values = samples.core_mhz.iter().map(|mhz| 330.0 / (f64::from(*mhz) / 1e3));
+        samples.raw = Raw::Batch { k: 1, values: values.collect() };
+    }
+    let figures = figures(&run);
+    let cycles = call(&figures, "getppid").cycles.expect("each sample has a clock");
+    assert!((cycles - 330.0).abs() < 1e-9, "{cycles}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Figures over the runs of one machine, with the shifts of their level.
 
+use crate::compare::CLOCK;
+use crate::gather::ends;
 use record::order::Gather;
 use stats::compare::multiple::benjamini_hochberg;
 use stats::quantile::median;
@@ -36,6 +38,24 @@ pub struct Over {
     pub kind: Kind,
     /// Its values, in the order of the runs; runs that lack it are left out.
     pub points: Vec<RunPoint>,
+}
+
+impl Over {
+    /// The same figure of the core in cycles, one for each point, where the clocks of its runs differ.
+    #[must_use]
+    pub fn in_cycles(mut self, cycles: &[f64]) -> Over {
+        let factors = self.points.iter().zip(cycles).map(|(point, cycles)| cycles / point.value);
+        let factors: Vec<f64> = factors.collect();
+        let (low, high) = ends(factors.iter().copied());
+        if high / low - 1.0 > CLOCK {
+            self.unit = Unit::Cycle;
+            for (point, factor) in self.points.iter_mut().zip(factors) {
+                point.value *= factor;
+                point.ci = point.ci.map(|(low, high)| (low * factor, high * factor));
+            }
+        }
+        self
+    }
 }
 
 /// A figure of one run.
@@ -162,9 +182,14 @@ impl Trend {
 impl Trends {
     /// How the figures were searched, in a sentence or two.
     pub fn method(&self) -> String {
+        let is_in_cycles = |trend: &Trend| trend.over.unit == Unit::Cycle;
+        let in_cycles = match self.trends.iter().any(is_in_cycles) {
+            true => " Figures of the core whose clocks differ between runs are in cycles.",
+            false => "",
+        };
         let tested = self.trends.iter().filter(|trend| trend.p.is_some()).count();
         if tested == 0 {
-            return format!("The search for shifts needs {LEAST_RUNS} runs.");
+            return format!("The search for shifts needs {LEAST_RUNS} runs.{in_cycles}");
         }
         let kept = match self.trends.len() {
             1 => "false shifts in at most 5 of 100 such trends",
@@ -173,7 +198,8 @@ impl Trends {
         format!(
             "Shifts of level: the largest rank-sum statistic over all divisions, compared with \
              random orders of the same runs; {kept}, if runs of an unchanged machine are \
-             exchangeable. Shifts of less than 1.5 % (hardware) or 4 % (os, io) are left out."
+             exchangeable. Shifts of less than 1.5 % (hardware) or 4 % (os, io) are left \
+             out.{in_cycles}"
         )
     }
 }
@@ -220,6 +246,25 @@ mod tests {
 
     fn shifted(found: &Trends) -> Vec<usize> {
         (0..found.trends.len()).filter(|index| !found.trends[*index].shifts.is_empty()).collect()
+    }
+
+    #[test]
+    fn figures_of_the_core_are_in_cycles_where_clocks_differ() {
+        let figure = |ghz: f64| {
+            let mut figure = over(1, &mut Draw::new(1), 1.0);
+            for (at, point) in figure.points.iter_mut().enumerate() {
+                let value = 60.0 / if at < 12 { 3.0 } else { ghz };
+                (point.value, point.ci) = (value, Some((0.9 * value, 1.1 * value)));
+            }
+            figure.in_cycles(&[60.0; 24])
+        };
+        assert_eq!(figure(3.01).unit, Unit::Ns);
+        let found = figure(2.2);
+        assert_eq!(found.unit, Unit::Cycle);
+        assert!(found.points.iter().all(|point| (point.value - 60.0).abs() < 1e-9));
+        assert!(found.points.iter().all(|point| (point.ci.unwrap().1 - 66.0).abs() < 1e-9));
+        let found = trends(runs(24), vec![found]);
+        assert!(shifted(&found).is_empty() && found.method().contains("are in cycles"));
     }
 
     #[test]

@@ -382,6 +382,15 @@ pub const fn range(low: f64, likely: f64, high: f64) -> Range {
     Range { low, likely, high }
 }
 
+/// A range cut off at an upper limit.
+pub fn at_most(range: Range, limit: f64) -> Range {
+    Range {
+        low: range.low.min(limit),
+        likely: range.likely.min(limit),
+        high: range.high.min(limit),
+    }
+}
+
 /// An interval times an exact number.
 pub fn scaled(of: Range, factor: f64) -> Range {
     range(of.low * factor, of.likely * factor, of.high * factor)

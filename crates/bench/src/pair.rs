@@ -4,6 +4,7 @@ use crate::experiment::{Domain, Field, Param, Role, Site, Skip};
 use host::Distance;
 use record::case::{Case, Series};
 use record::key::{CaseId, Value};
+use std::collections::BTreeMap;
 
 crate::symbols! {
     /// A distance class, nearest first.
@@ -55,16 +56,16 @@ impl From<Option<Distance>> for Class {
 /// the quietest partner of the class.
 pub fn present(site: &Site) -> Vec<Pair> {
     let Some(&first) = site.cpus.first() else { return Vec::new() };
-    let of = |other: usize| match first == other {
-        true => Class::Same,
-        false => site.host.cpu.distance(first, other).into(),
-    };
-    let pair = |&class: &Class| {
-        let partner = *site.cpus.iter().find(|other| of(**other) == class)?;
-        let cpus = [first, partner];
-        Some(Pair { class, cpus })
-    };
-    Class::ALL.iter().filter_map(pair).collect()
+    let mut partners: BTreeMap<Class, usize> = BTreeMap::new();
+    for &partner in &site.cpus {
+        let class = match partner == first {
+            true => Class::Same,
+            false => site.host.cpu.distance(first, partner).into(),
+        };
+        partners.entry(class).or_insert(partner);
+    }
+    let pair = |(class, partner)| Pair { class, cpus: [first, partner] };
+    partners.into_iter().map(pair).collect()
 }
 
 /// The classes that the site's CPUs have, nearest first.

@@ -4,6 +4,7 @@ use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::net::{Echoes, LoopbackFault, ToldLink, loopback};
+use super::plausible::is_plausible;
 use super::{Root, parse_cpus, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
@@ -102,7 +103,8 @@ impl Outside {
             cpuid_by_cpu: ids.map(|id| (id, leaves(&format!("cpuid/{id}")))).gather(),
             allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
-            page_bytes: number("page_bytes"),
+            page_bytes: number("page_bytes")
+                .filter(|bytes| is_plausible("page_bytes", *bytes as f64)),
             coarse_clock_ns: number("coarse_clock_ns"),
             told_slice_ns: number("told_slice_ns"),
             counter_hz: number("counter_hz"),

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::given::{FACTS, Unit};
 
 /// Least and greatest value, in base units, of what `--set` does not have.
-const QUANTITIES: [(&str, f64, f64); 10] = [
+const QUANTITIES: [(&str, f64, f64); 11] = [
     // The fastest part sold is the Ryzen 9 9950X (5.7 GHz).
     ("cpu.max_hz of AMD", 1e8, 6e9),
     // NVIDIA Grace goes down to 81 MHz.
@@ -19,6 +19,8 @@ const QUANTITIES: [(&str, f64, f64); 10] = [
     ("idle.latency", 0.0, 1e8),
     ("memory.total", 16.0 * 1_048_576.0, 1e17),
     ("memory.available", 0.0, 1e17),
+    // In bytes. Linux has base pages of 4 KiB to 256 KiB (PowerPC 44x).
+    ("page_bytes", 4096.0, 262_144.0),
     ("cache.level", 1.0, 4.0),
     // kernel/sched/core.c takes periods of 1 ms to 1 s, and no quota below 1 ms.
     ("group.period_us", 1e3, 1e6),
@@ -28,7 +30,7 @@ const QUANTITIES: [(&str, f64, f64); 10] = [
 /// The fastest processor sold has 6.2 GHz (Core i9-14900KS). A kernel that states much more has a
 /// wrong scale: Linux 5.11 gave a Ryzen 9 5950X 7.3 GHz (mended by Linux commit 3743d55b289c). An
 /// overclocked core can be stated with `--set`.
-const SOLD_HZ: f64 = 6.5e9;
+pub const SOLD_HZ: f64 = 6.5e9;
 
 /// Whether some machine has this value, in the base unit, of a row of [`FACTS`] or of the
 /// quantities that only machines state.

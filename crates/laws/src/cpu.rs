@@ -12,13 +12,13 @@ mod linpack;
 pub mod peak;
 mod published;
 
-use super::{Facts, Law, inverse, range, scaled, sum};
+use super::{Facts, Law, at_most, inverse, range, scaled, sum};
 use crate::os::learnt::corrected;
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, core_costs};
 use host::cpu::{CpuClass, Frequency};
-use host::plausible::is_plausible;
+use host::plausible::{SOLD_HZ, is_plausible};
 use host::{Arch, Core, LogicalCpu};
 pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
 use published::Published;
@@ -31,8 +31,7 @@ const TAKEN_PER_CYCLE_MAX: f64 = 4.0;
 
 /// What the measuring CPU is: its design and its own scaling.
 fn measuring_cpu(site: &Site) -> Option<&LogicalCpu> {
-    let id = site.cpus.first()?;
-    site.host.cpu.cpus.iter().find(|cpu| cpu.id == *id)
+    site.host.cpu.cpu(*site.cpus.first()?)
 }
 
 /// The design of the measuring CPU's core.
@@ -72,7 +71,7 @@ pub fn core_clock(site: &Site) -> Law {
     let law = match (published_core_clock(site), stated_core_clock(site), is_guest(site)) {
         (Some((clock, from)), ..) => Law::hardware(clock, format!("core clock of {from}")),
         (None, Some((hz, Bearing(factors, before, after), from)), _) => Law::hardware(
-            scaled(factors, hz),
+            at_most(scaled(factors, hz), hz.max(SOLD_HZ)),
             format!("core clock {before}{} ({from}){after}", ghz(hz)),
         ),
         (None, None, true) => {

@@ -14,5 +14,6 @@ pub mod noise;
 pub mod os;
 
 pub use bench::law::{
-    Facts, Law, Share, around, difference, end_by_end, inverse, product, range, scaled, sum,
+    Facts, Law, Share, around, at_most, difference, end_by_end, inverse, product, range, scaled,
+    sum,
 };

@@ -310,13 +310,10 @@ const USABLE: f64 = 0.9;
 fn nodes_of_last(site: &Site) -> f64 {
     let host = &site.host;
     let cpu = site.cpus.first().copied().unwrap_or(0);
-    let is_served = |other: usize| {
-        host.cache.last(cpu).is_some_and(|last| {
-            last.shared_by.iter().any(|group| group.contains(&cpu) && group.contains(&other))
-        })
-    };
-    let served = host.cpu.cpus.iter().filter(|other| is_served(other.id));
-    served.filter_map(|other| other.node).collect::<BTreeSet<_>>().len().max(1) as f64
+    let groups = host.cache.last(cpu).into_iter().flat_map(|last| &last.shared_by);
+    let served = groups.filter(|group| group.contains(&cpu)).flatten();
+    let nodes = served.filter_map(|other| host.cpu.cpu(*other)?.node);
+    nodes.collect::<BTreeSet<_>>().len().max(1) as f64
 }
 
 fn behind_mesh(site: &Site) -> bool {

@@ -96,7 +96,11 @@ pub struct Samples {
     /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified.
     /// Empty where nothing was probed.
     pub width: Vec<f64>,
-    /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.
+    /// Core clock at each value, in MHz, by the chains beside its probes; 0 where they gave none.
+    /// Empty where nothing was probed, and in records before this field.
+    pub core_mhz: Vec<u32>,
+    /// Core clock over the case's window, in Hz: the median of `core_mhz` where it moved. Null with
+    /// the reason in `notes` where neither is known.
     pub core_hz: Option<f64>,
     /// Same-round quantities that bounds may use, by name with the unit last.
     pub quantities: BTreeMap<String, f64>,
@@ -128,11 +132,42 @@ impl Samples {
             raw,
             step: None,
             width: Vec::new(),
+            core_mhz: Vec::new(),
             core_hz: None,
             quantities: BTreeMap::new(),
             at: BTreeMap::new(),
             notes: Notes::default(),
         }
+    }
+
+    /// The values, in the metric's unit.
+    pub fn values(&self) -> Cow<'_, [f64]> {
+        self.raw.values()
+    }
+
+    /// The core clock at each value, in Hz; that of the case where it was not taken at each. NaN
+    /// where there is none.
+    pub fn clocks(&self) -> Cow<'_, [f64]> {
+        let of_case = self.core_hz.unwrap_or(f64::NAN);
+        let clock = |at: usize| match self.core_mhz.get(at) {
+            Some(0) => f64::NAN,
+            Some(mhz) => f64::from(*mhz) * 1e6,
+            None => of_case,
+        };
+        (0..self.values().len()).map(clock).collect()
+    }
+
+    /// The values, which are in ns, in cycles of the core. NaN where there is no clock.
+    pub fn cycles(&self) -> Cow<'_, [f64]> {
+        let clocks = self.clocks();
+        self.values().iter().zip(&*clocks).map(|(ns, hz)| ns * hz / 1e9).collect()
+    }
+
+    /// Forgets the core clock: it is not that of what was timed.
+    pub fn forget_clock(&mut self) {
+        self.core_mhz.clear();
+        self.core_hz = None;
+        self.quantities.remove("core_hz");
     }
 
     /// Sets quantities by name, those that have a value.
@@ -219,6 +254,8 @@ struct Line {
     voids: Option<u32>,
     #[serde(default)]
     width: Vec<f64>,
+    #[serde(default)]
+    core_mhz: Vec<u32>,
     core_hz: Option<f64>,
     #[serde(default)]
     quantities: BTreeMap<String, f64>,
@@ -280,6 +317,9 @@ impl Serialize for Samples {
         if !self.width.is_empty() {
             line.serialize_entry("width", &self.width)?;
         }
+        if !self.core_mhz.is_empty() {
+            line.serialize_entry("core_mhz", &self.core_mhz)?;
+        }
         line.serialize_entry("core_hz", &self.core_hz)?;
         if !self.quantities.is_empty() {
             line.serialize_entry("quantities", &self.quantities)?;
@@ -323,6 +363,7 @@ impl<'de> Deserialize<'de> for Samples {
             visit: line.visit,
             step: line.step,
             width: line.width,
+            core_mhz: line.core_mhz,
             core_hz: line.core_hz,
             quantities: line.quantities,
             at: line.at,
@@ -385,6 +426,23 @@ mod tests {
 
     fn clock() -> Calibration {
         Calibration { counter_hz: 2.5e9, resolution_ns: 10.0, ..Calibration::default() }
+    }
+
+    #[test]
+    fn cycles_are_by_the_clock_at_each_value_or_that_of_the_case() {
+        for (core_mhz, core_hz, cycles) in [
+            (vec![3000, 2000, 0], Some(1e9), [30.0, 20.0, f64::NAN]),
+            (vec![], Some(1e9), [10.0; 3]),
+            (vec![], None, [f64::NAN; 3]),
+        ] {
+            let raw = Raw::Batch { k: 4, values: vec![10.0; 3] };
+            let samples =
+                Samples { core_mhz, core_hz, ..Samples::new("s", 1, CaseId::new(), "m", raw) };
+            let found = samples.cycles();
+            assert!(found.iter().zip(cycles).all(|(a, b)| a.to_bits() == b.to_bits()), "{found:?}");
+            let line = serde_json::to_string(&samples).unwrap();
+            assert_eq!(serde_json::from_str::<Samples>(&line).unwrap(), samples);
+        }
     }
 
     fn check(values: &[f64], in_order: bool, step: Option<f64>, listed: &str) -> Samples {

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub struct Width {
     /// Operations per cycle of a core that is alone; null if that is unknown.
     pub level: Option<f64>,
+    /// Whether the level is only what the core's design is known to do, because no reading has shown
+    /// the core alone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub from_design: bool,
     /// Why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<Unusable>,
@@ -34,6 +38,12 @@ pub enum Unusable {
     NeverAlone,
     /// Their edge is not at a whole number of operations per cycle: an emulated or unknown core.
     NotWhole,
+    /// Their edge is at another whole number than the core's design is known to have.
+    OtherThanDesign,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What *alone* looks like, learnt from rounds after the calibration.

@@ -100,6 +100,8 @@ pub(super) struct FlatCompared {
     ci: Option<(f64, f64)>,
     /// Two-sided p before any correction; null without a test.
     p: Option<f64>,
+    /// Whether `ratio` is of cycles: a figure of the core whose clocks differ.
+    in_cycles: bool,
     /// The difference between two runs of an unchanged machine.
     band: FlatBand,
     /// `finding`, `quiet` or `untested`.
@@ -261,6 +263,7 @@ fn of_figure(one: &Compared) -> FlatCompared {
         difference: one.difference(),
         ci: one.interval(),
         p: one.p,
+        in_cycles: one.in_cycles,
         band: FlatBand {
             share: one.band.share,
             source: one.band.source.text(),

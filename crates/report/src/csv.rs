@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 const COLUMNS: &str = "experiment case at metric unit better kind outcome reason needed \
     value ci_low=ci/0 ci_high=ci/1 confidence interval condition shared \
     as_found=as_found/value as_found_low=as_found/ci/0 as_found_high=as_found/ci/1 \
-    as_found_confidence=as_found/confidence as_found_used=as_found/used cycles \
+    as_found_confidence=as_found/confidence as_found_used=as_found/used \
+    alone_rounds=alone/rounds alone_samples=alone/samples alone_stretches=alone/stretches cycles \
     predicted_low=prediction/low predicted_likely=prediction/likely \
-    predicted_high=prediction/high predicted_because=prediction/because \
+    predicted_high=prediction/high beside_low=prediction/beside/low \
+    beside_likely=prediction/beside/likely beside_high=prediction/beside/high predicted_because=prediction/because \
     hardware_low=prediction/shares/hardware/low \
     hardware_likely=prediction/shares/hardware/likely \
     hardware_high=prediction/shares/hardware/high \
@@ -21,7 +23,9 @@ const COLUMNS: &str = "experiment case at metric unit better kind outcome reason
     software_likely=prediction/shares/software/likely \
     software_high=prediction/shares/software/high verdict \
     derived_low=derived_prediction/low derived_likely=derived_prediction/likely \
-    derived_high=derived_prediction/high derived_because=derived_prediction/because \
+    derived_high=derived_prediction/high derived_beside_low=derived_prediction/beside/low \
+    derived_beside_likely=derived_prediction/beside/likely \
+    derived_beside_high=derived_prediction/beside/high derived_because=derived_prediction/because \
     derived_hardware_low=derived_prediction/shares/hardware/low \
     derived_hardware_likely=derived_prediction/shares/hardware/likely \
     derived_hardware_high=derived_prediction/shares/hardware/high \
@@ -185,6 +189,7 @@ mod tests {
                 .iter()
                 .any(|part| at.contains(&format!("prediction/{part}")))
                 && !at.ends_with("prediction/shares")
+                && !at.ends_with("prediction/beside")
                 && !["/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
                     .contains(&at.as_str())
         });

@@ -4,7 +4,7 @@
 mod crosscheck;
 
 use analysis::causes;
-use analysis::figure::{Condition as Sampled, Figure, Interval, Judged, Stats};
+use analysis::figure::{Basis, Condition as Sampled, Figure, Interval, Judged, Stats};
 use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::keys;
@@ -134,10 +134,25 @@ struct FlatMetric {
     as_found: Option<FlatEstimate>,
     /// Share of the classified samples in which others used the core.
     shared: Option<f64>,
+    /// The samples that `value` uses, where `condition` is `alone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone: Option<FlatBasis>,
     /// The value in core cycles; null for figures that are not times or have no known core clock.
     cycles: Option<f64>,
     /// The distribution; null for derived figures.
     stats: Option<Stats>,
+}
+
+/// Samples of a core alone.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatBasis {
+    /// Rounds that have some.
+    rounds: usize,
+    /// Their number.
+    samples: usize,
+    /// Stretches: consecutive ones of one visit.
+    stretches: usize,
 }
 
 /// An estimate of the same figure from other samples.
@@ -164,6 +179,9 @@ struct FlatPrediction {
     likely: Option<f64>,
     /// Upper end.
     high: Option<f64>,
+    /// What was to be expected beside the neighbour that used the core meanwhile: the verdict is by
+    /// this range. Null for a figure of a core alone.
+    beside: Option<record::event::Range>,
     /// The reason, with its inputs.
     because: String,
     /// The shares of base hardware and software; null if they cannot be separated.
@@ -231,6 +249,8 @@ struct FlatTally {
     figures: usize,
     /// Share of them inside a predicted interval; unpredicted ones are misses.
     inside: Option<f64>,
+    /// The same by what was to be expected beside a neighbour on the core, for figures as found.
+    expected: Option<f64>,
     /// Median of high over low.
     median_width: Option<f64>,
     /// Figures without a predicted interval, or with one that is wider than a factor of 10.
@@ -337,6 +357,11 @@ fn of_figure(figure: Figure) -> FlatFigure {
             })
         }),
         shared: figure.shared,
+        alone: figure.alone.map(|Basis { rounds, samples, stretches }| FlatBasis {
+            rounds,
+            samples,
+            stretches,
+        }),
         cycles: figure.cycles,
         stats: figure.stats,
     });
@@ -359,6 +384,7 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
         low: range.map(|range| range.low),
         likely: range.map(|range| range.likely),
         high: range.map(|range| range.high),
+        beside: judged.beside,
         because: judged.prediction.because,
         shares: judged.prediction.shares,
         conditions: judged.prediction.conditions,
@@ -403,6 +429,7 @@ fn of_tally(tally: Tallied) -> FlatTally {
     FlatTally {
         figures: tally.figures,
         inside: tally.inside_share(),
+        expected: tally.share(tally.expected),
         median_width: tally.median_width,
         unpredicted: tally.unpredicted,
         bias: tally.bias,

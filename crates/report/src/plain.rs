@@ -26,7 +26,7 @@ pub fn summary(summary: &Summary) -> Summary {
     text(&mut plain.title);
     plain.experiments = plain.experiments.as_ref().map(document);
     texts(plain.quality.iter_mut().chain(&mut plain.look_at).map(|cell| &mut cell.text));
-    texts(&mut plain.score);
+    texts(plain.score.iter_mut().chain(&mut plain.shared));
     for row in &mut plain.rows {
         let Row { heading, measured, interval, predicted, because, verdict, notes, .. } = row;
         texts([heading, measured, interval, predicted, &mut verdict.text]);

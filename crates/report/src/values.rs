@@ -1,6 +1,6 @@
 //! Values as people read them: scaled, with as many digits as their interval supports.
 
-use analysis::figure::{Condition, Figure, Interval};
+use analysis::figure::{Basis, Condition, Figure, Interval};
 use record::key::Value;
 use record::quantity::{digits, render};
 use record::unit::Unit;
@@ -38,7 +38,7 @@ pub fn told_of_marks(figures: &[&Figure]) -> String {
 }
 
 /// Mark of a value that rests on samples in which others used the core.
-const SHARED_MARK: &str = "§";
+pub const SHARED_MARK: &str = "§";
 
 /// The value from all samples of a figure that is printed as of a core alone, where it is another
 /// one.
@@ -85,6 +85,21 @@ pub fn told_of_core(figures: &[&Figure]) -> String {
     }
 }
 
+/// `others used the core 72 % of the time: 31 figures had too few quiet moments and rest on all
+/// samples …`; `None` where no figure is marked.
+pub fn of_mark(figures: &[Figure], share: f64) -> Option<String> {
+    let marked = figures.iter().filter(|figure| !mark(figure).is_empty()).count();
+    let rest = if marked == 1 { "rests" } else { "rest" };
+    (marked > 0).then(|| {
+        format!(
+            "others used the core {} of the time: {} had too few quiet moments and {rest} on all \
+             samples; a longer --budget or a quieter hour narrows this",
+            percent(share),
+            counted(marked, "figure")
+        )
+    })
+}
+
 /// A figure's value with its interval.
 pub fn of_figure(figure: &Figure) -> Option<Shown> {
     let metric = figure.metric.as_ref()?;
@@ -111,6 +126,12 @@ pub fn mean(figure: &Figure) -> Option<String> {
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;
     Some(format!("{} / {}", stats.used, stats.samples))
+}
+
+/// What a figure of a core alone rests on: rounds, samples and stretches: `8 / 310 / 24`.
+pub fn basis(figure: &Figure) -> Option<String> {
+    let Basis { rounds, samples, stretches } = figure.alone?;
+    Some(format!("{rounds} / {samples} / {stretches}"))
 }
 
 /// A frequency to the megahertz, as usual for clocks.
@@ -210,6 +231,26 @@ pub fn parameter(value: &Value, unit: Option<Unit>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{cycles, rounded};
+    use analysis::figure::Condition;
+    use analysis::{figures, sample};
+
+    #[test]
+    fn the_mark_is_explained_with_the_figures_that_have_it() {
+        for (marked, expected) in [
+            (0, None),
+            (1, Some("others used the core 72 % of the time: 1 figure had")),
+            (2, Some("2 figures had too few quiet moments and rest on all samples; a longer")),
+        ] {
+            let mut figures = figures(&sample::run());
+            for figure in figures.iter_mut().take(marked) {
+                figure.condition = Some(Condition::AsFound);
+                figure.shared = Some(0.9);
+            }
+            let told = super::of_mark(&figures, 0.72);
+            assert_eq!(told.is_some(), expected.is_some());
+            assert!(told.is_none_or(|told| expected.is_some_and(|part| told.contains(part))));
+        }
+    }
 
     #[test]
     fn estimated_cycles_have_tenths() {

@@ -72,6 +72,18 @@ impl Rules<'_> {
     }
 }
 
+/// What the width probe says of the cores that may measure, before a further look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CoreState {
+    /// Nothing: there is no probe.
+    #[default]
+    Unknown,
+    /// One is alone.
+    Alone,
+    /// Others use all of them.
+    Shared,
+}
+
 /// What a series asks of the budget.
 #[derive(Clone, Debug, Default)]
 pub struct Claim<'run> {
@@ -87,6 +99,8 @@ pub struct Claim<'run> {
     pub least: u32,
     /// Whether the next rounds are of cases that lack rounds of a core that was alone.
     pub lacks_alone: bool,
+    /// Whether its samples have readings of the width probe: it can have a value of the core alone.
+    pub is_probed: bool,
     /// Share of its cases that the next rounds measure.
     pub share: f64,
     /// Stated cost of a round of all its cases.
@@ -129,11 +143,11 @@ impl<'run> Budget<'run> {
 
     /// What is next on the way to the first looks of a stage, or where all stages had theirs, of
     /// what is wanted beyond. Empty where nothing is wanted, or nothing fits.
-    pub fn next(&self, stage: Option<usize>) -> Vec<Turn> {
+    pub fn next(&self, stage: Option<usize>, core: CoreState) -> Vec<Turn> {
         match stage {
             _ if self.left.is_zero() => Vec::new(),
             Some(stage) => self.first_looks(stage),
-            None => self.further_looks(),
+            None => self.further_looks(core),
         }
     }
 
@@ -163,8 +177,9 @@ impl<'run> Budget<'run> {
 
     /// Of those without their least rounds, the widest with the fewest that time is left for. Once
     /// all have theirs, the widest of all share half of that time, so that what they came to
-    /// decides who has the rest.
-    fn further_looks(&self) -> Vec<Turn> {
+    /// decides who has the rest. Where a core is alone, what lacks samples of that comes before all;
+    /// where others use it, what is only ever as found.
+    fn further_looks(&self, core: CoreState) -> Vec<Turn> {
         let level = |at: usize| {
             let rounds = self.claims[at].rounds;
             if rounds < self.claims[at].least { rounds } else { u32::MAX }
@@ -173,12 +188,20 @@ impl<'run> Budget<'run> {
         let wants = |at: &usize| !self.claims[*at].once && self.wants(*at, most(*at));
         let fits = |at: &usize| wants(at) && self.to_next(*at) <= self.left;
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
+        let rank = |at: usize| {
+            let claim = &self.claims[at];
+            match core {
+                CoreState::Unknown => false,
+                CoreState::Alone => !claim.lacks_alone,
+                CoreState::Shared => claim.is_probed,
+            }
+        };
         // At equal rounds, the cases of the quick preset have the greater least.
         let order = |at: usize| match level(at) {
-            u32::MAX => (u32::MAX, false, 0),
+            u32::MAX => (true, rank(at), u32::MAX, false, 0),
             rounds => {
                 let claim = &self.claims[at];
-                (rounds, !claim.lacks_alone, u32::MAX - claim.least)
+                (false, rank(at), rounds, !claim.lacks_alone, u32::MAX - claim.least)
             }
         };
         open.order_by(|a, b| order(*a).cmp(&order(*b)).then(self.wider(*a, *b)));
@@ -191,7 +214,8 @@ impl<'run> Budget<'run> {
         let mut chosen = vec![widest];
         for &at in others {
             let alone = self.claims[widest].alone || self.claims[at].alone;
-            if !alone && level(at) == level(widest) && self.to_next(at) <= shared {
+            let is_like = level(at) == level(widest) && rank(at) == rank(widest);
+            if !alone && is_like && self.to_next(at) <= shared {
                 shared -= self.to_next(at);
                 chosen.push(at);
             }

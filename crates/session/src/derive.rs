@@ -6,10 +6,9 @@ use record::key::{Key, PLACEMENT, Value};
 use record::metric::{Better, Over};
 use record::order::Gather;
 use record::run::Run;
-use stats::estimate::{RoundValue, estimate};
 use stats::interval::Interval;
 use stats::resample;
-use stats::rounds::{Valued, values};
+use stats::rounds::{Rounds, values};
 use std::collections::BTreeMap;
 
 /// The rounds of the figures of one series, as the resampler takes them.
@@ -28,7 +27,7 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
         let id = experiment.card().id;
         for ((case, metric), rounds) in values(run, id, label) {
             let over = run.metric(id, &metric).map(|metric| metric.over);
-            if let Some(found) = estimate_of(&rounds.values, over.unwrap_or_default()) {
+            if let Some(found) = estimate_of(&rounds, over.unwrap_or_default()) {
                 known.insert(Key::new(id, &case, &metric), found);
             }
         }
@@ -58,9 +57,8 @@ fn experiments(measured: &[Measured]) -> Vec<&'static dyn AnyExperiment> {
     all
 }
 
-fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
-    let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
-    let estimate = estimate(&rounds, Better::None)?;
+fn estimate_of(rounds: &Rounds, over: Over) -> Option<f64> {
+    let estimate = rounds.estimate(Better::None)?;
     Some(match over {
         Over::Greatest => estimate.max,
         Over::Undisturbed | Over::All => estimate.value,

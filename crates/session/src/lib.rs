@@ -16,6 +16,7 @@ pub mod machine;
 pub mod params;
 pub mod passes;
 pub mod plan;
+mod quiet;
 pub mod resume;
 pub mod round;
 pub mod select;

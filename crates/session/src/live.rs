@@ -2,13 +2,13 @@
 
 use crate::budget::{Claim, Enough, Rules};
 use crate::plan::Work;
+use crate::quiet::Look;
 use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
 use record::metric::Better;
 use record::order::Gather;
 use record::run::Run;
-use stats::estimate::{RoundValue, estimate};
 use stats::interval::relative_half_width;
 use stats::rounds::{Rounds, values};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,10 @@ pub struct Live<'run> {
     counts: BTreeMap<CaseId, u32>,
     /// Cases that lacked rounds of a core that was alone at the last look.
     lacking: BTreeSet<CaseId>,
+    /// Whether its samples have readings of the width probe, at the last look.
+    pub is_probed: bool,
+    /// What the session saw of the core before the round that comes next, if it asked.
+    pub look: Option<Look>,
     rules: Rules<'run>,
     /// Number of the last round tried.
     pub tried: u32,
@@ -93,6 +97,8 @@ impl<'run> Live<'run> {
             tally: 0,
             counts: BTreeMap::new(),
             lacking: BTreeSet::new(),
+            is_probed: false,
+            look: None,
             rules,
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
@@ -204,6 +210,7 @@ impl<'run> Live<'run> {
             rounds: self.rounds(),
             least: self.least(),
             lacks_alone: self.part() == Part::Lacking,
+            is_probed: self.is_probed,
             share: self.share(),
             width: self.width,
             ended: self.finished.is_some() || self.failed(),
@@ -281,8 +288,9 @@ impl<'run> Live<'run> {
     /// Judges its figures: which cases lack rounds of a core alone, the widest interval, and whether
     /// it has enough rounds.
     fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
-        let lacking = figures.iter().filter(|(_, figure)| figure.nearly_alone());
+        let lacking = figures.iter().filter(|(_, figure)| figure.lacks_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
+        self.is_probed = figures.values().any(|figure| figure.is_probed);
         self.width = self.relative_half_width(figures);
         let rounds = self.rounds();
         if rounds < self.least() {
@@ -301,8 +309,7 @@ impl<'run> Live<'run> {
         let part = self.part();
         let next = figures.iter().filter(|((case, _), _)| self.is_of(case, part));
         let widths = next.map(|(_, figure)| {
-            let rounds: Vec<RoundValue> = figure.values.iter().map(RoundValue::from).collect();
-            let estimate = estimate(&rounds, Better::None)?;
+            let estimate = figure.estimate(Better::None)?;
             Some(relative_half_width(&estimate.interval?, estimate.value))
         });
         let widths: Option<Vec<f64>> = widths.collect();

@@ -1,18 +1,19 @@
 //! Passes over the series under way, as the budget gives them turns, and their rounds.
 
-use crate::budget::{Budget, Claim, Rules, Turn};
+use crate::budget::{Budget, Claim, CoreState, Rules, Turn};
 use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
 use crate::machine::Machine;
 use crate::plan::{Planned, Work};
+use crate::quiet::{self, Look};
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
 use bench::link::Done;
 use bench::measure::clock_step;
 use record::event::{Event, Learnt, Round, RoundStatus, Unusable, Width};
 use record::order::Gather;
-use stats::width::{self, TOO_FAST};
+use stats::width;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -35,15 +36,19 @@ impl<'run> Session<'run> {
     /// is left that anything wants; false if a signal ended it.
     pub(super) fn looks(&mut self, stage: Option<usize>, lives: &mut [Live<'run>]) -> Result<bool> {
         loop {
+            let core = match stage {
+                Some(_) => CoreState::Unknown,
+                None => self.look_at_core(None).map_or(CoreState::Unknown, |look| look.state),
+            };
             let claims = self.claims(stage, lives);
-            let mut turns = self.budget(&claims).next(stage);
+            let mut turns = self.budget(&claims).next(stage, core);
             for turn in &mut turns {
                 turn.target += lives[turn.at].tally - claims[turn.at].rounds;
             }
             if turns.is_empty() {
                 return Ok(true);
             }
-            if !self.pass(stage, lives, &turns)? {
+            if !self.pass(stage, lives, &turns, core)? {
                 return Ok(false);
             }
             for turn in &turns {
@@ -53,14 +58,30 @@ impl<'run> Session<'run> {
         }
     }
 
-    /// Rounds in random order until no series is behind its target, or the time is over; false if a
-    /// signal ended it. A void round is tried again.
+    /// The state of the core before a further look. A series that has figures of a core alone waits
+    /// for one. First looks never ask: they say how much of the time the core is shared.
+    fn look_at_core(&self, live: Option<&Live<'run>>) -> Option<Look> {
+        let (setup, calibration) = (self.setup, &self.calibration);
+        match live {
+            _ if setup.options.preset == "rehearsal" => None,
+            Some(live) if live.is_probed => {
+                quiet::wait(&setup.site, calibration, self.time_left(), self.stop)
+            }
+            _ => quiet::look(&setup.site, calibration),
+        }
+    }
+
+    /// Rounds in random order until no series is behind its target, the time is over, or a core is
+    /// not as it was when the turns were given; false if a signal ended it. A void round is tried
+    /// again.
     fn pass(
         &mut self,
         stage: Option<usize>,
         lives: &mut [Live<'run>],
         turns: &[Turn],
+        core: CoreState,
     ) -> Result<bool> {
+        let mut is_first = true;
         loop {
             let behind = turns.iter().filter(|turn| lives[turn.at].wants(turn.target));
             let mut behind: Vec<usize> = behind.map(|turn| turn.at).collect();
@@ -72,6 +93,15 @@ impl<'run> Session<'run> {
                 if self.time_left().is_zero() {
                     return Ok(true);
                 }
+                let look = match stage {
+                    Some(_) => None,
+                    None => self.look_at_core(Some(&lives[at])),
+                };
+                if !is_first && look.is_some_and(|look| look.state != core) {
+                    return Ok(true);
+                }
+                is_first = false;
+                lives[at].look = look.filter(|_| lives[at].is_probed);
                 let claims = self.claims(stage, lives);
                 let left = self.budget(&claims).expected();
                 if !self.one(&mut lives[at], left)? {
@@ -118,6 +148,7 @@ impl<'run> Session<'run> {
             at_s: self.started.elapsed().as_secs_f64(),
             window_ns: ended.window_ns,
             status,
+            waited_s: live.look.map(|look| look.waited.as_secs_f64()),
             disturbed,
             others: others.into_iter().collect(),
             cpus: ended.cpus,
@@ -136,23 +167,22 @@ impl<'run> Session<'run> {
     }
 
     /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is
-    /// not known (the core was never alone during the calibration) or does not hold (a core that
-    /// was always shared has a level too, a lower one). Later rounds and all figures use it.
+    /// not known or only from the core's design (the core was never alone during the calibration),
+    /// or does not hold (a core that was always shared has a level too, a lower one). Later rounds and all figures use it.
     fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
         let Some(known) = self.calibration.width else { return Ok(()) };
-        match (known.level, known.unusable) {
-            (Some(level), _) => readings.retain(|read| *read > TOO_FAST * level),
-            (None, Some(Unusable::NeverAlone)) => {}
-            _ => return Ok(()),
-        }
+        let Some(least) = width::teaching(known) else { return Ok(()) };
+        readings.retain(|read| *read > least);
         if readings.is_empty() {
             return Ok(());
         }
         self.readings.extend(readings);
         let step = clock_step(self.calibration.resolution_ns);
         let learnt = width::learn(&mut self.readings, step);
-        let units = round::units(self.setup);
-        if !learnt.level.is_some_and(|level| width::is_whole_core(level, units)) {
+        let learnt = width::by_design(learnt, round::units(self.setup));
+        let is_seen = learnt.level.is_some() && !learnt.from_design;
+        let is_other = learnt.unusable == Some(Unusable::OtherThanDesign);
+        if !is_seen && (!is_other || learnt.unusable == known.unusable) {
             return Ok(());
         }
         let width = Width { readings: known.readings + learnt.readings, ..learnt };

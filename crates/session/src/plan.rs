@@ -95,7 +95,9 @@ impl Planned {
 /// Default measuring time of a preset.
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
-        Preset::Rehearsal | Preset::Quick => 60,
+        Preset::Rehearsal => 60,
+        // A busy machine has its first looks within it, too.
+        Preset::Quick => 72,
         Preset::Standard => 360,
         Preset::Thorough => 4200,
     })

@@ -1,5 +1,6 @@
 //! One round: a fresh worker, for a two-ended experiment one at each end.
 
+use crate::budget::CoreState;
 use crate::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::live::Live;
@@ -8,15 +9,17 @@ use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use bench::measure::whole_core;
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Event, FailedCase};
 use record::key::CaseId;
 use stats::disturbed::{Deltas, judge};
+use stats::width::by_design;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// Part of the time of a case that it has while others use the core.
+const SHORTER: u64 = 4;
 /// A round may take this much longer than stated before it is given up.
 const PATIENCE: u32 = 10;
 /// And this long at least.
@@ -53,7 +56,7 @@ fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     worker.order(&ToWorker::Calibrate(order))?;
     match worker.next(Instant::now() + PATIENCE_LEAST + window * windows * 2, stop)? {
         FromWorker::Calibrated(mut calibration) => {
-            calibration.width = calibration.width.map(|width| whole_core(width, units(setup)));
+            calibration.width = calibration.width.map(|width| by_design(width, units(setup)));
             Ok(calibration)
         }
         FromWorker::Failed(chain) => bail!(chain.join(": ")),
@@ -77,6 +80,23 @@ fn first_cpu(setup: &Setup) -> Result<usize> {
     setup.site.cpus.first().copied().context("no CPU is allowed")
 }
 
+/// Whether the session saw before the round that others use the core.
+fn is_beside(live: &Live<'_>) -> bool {
+    live.look.is_some_and(|look| look.state == CoreState::Shared)
+}
+
+/// The CPUs of a round, one first whose core is alone; where the plan placed the cases, as it did.
+fn cpus(planned: &[usize], live: &Live<'_>) -> Vec<usize> {
+    let is_placed = live.series.cases.iter().any(|case| case.at.contains_key("cpu"));
+    let mut cpus = planned.to_vec();
+    if let Some(look) = live.look.filter(|_| !is_placed)
+        && let Some(place) = cpus.iter().position(|cpu| *cpu == look.cpu)
+    {
+        cpus[..=place].rotate_right(1);
+    }
+    cpus
+}
+
 /// Measures one round: its events, and what the workers saw of their environment. Errors: the round
 /// is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
@@ -95,12 +115,12 @@ pub fn measure(
         series: live.in_order(n, seed),
         round: n,
         seed,
-        cpus: site.cpus.clone(),
+        cpus: cpus(&site.cpus, live),
         calibration: calibration.clone(),
         dir: dir.clone(),
         far: None,
         far_address: site.peer.as_ref().map(|peer| peer.address),
-        case_ns: setup.site.case_ns,
+        case_ns: setup.site.case_ns / if is_beside(live) { SHORTER } else { 1 },
         rehearsal: setup.options.preset == "rehearsal",
     };
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);

@@ -113,7 +113,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, Usage> {
         )));
     }
     for id in &asked {
-        let why = match host.cpu.cpus.iter().find(|cpu| cpu.id == *id) {
+        let why = match host.cpu.cpu(*id) {
             None => "does not exist".to_owned(),
             Some(cpu) if !cpu.online => "is offline".to_owned(),
             Some(cpu) if !cpu.allowed && host.kernel.isolated.contains(id) => {

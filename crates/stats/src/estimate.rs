@@ -1,5 +1,6 @@
 //! The one estimator: the median of round values with its exact interval.
 
+use super::alone::Alone;
 use super::interval::{Interval, median_order};
 use super::moments::Moments;
 use super::quantile::median;
@@ -23,7 +24,7 @@ pub struct RoundValue {
 pub struct Estimate {
     /// Median of the rounds used.
     pub value: f64,
-    /// Exact interval of that median; `None` below six rounds.
+    /// Exact interval of that median; `None` below five rounds.
     pub interval: Option<Interval>,
     /// How many rounds there are.
     pub rounds: usize,
@@ -82,6 +83,18 @@ pub fn estimate(rounds: &[RoundValue], better: Better) -> Option<Estimate> {
             Better::None => None,
         },
     })
+}
+
+impl Estimate {
+    /// The same rounds with the value and the interval over the samples of all of them, where the
+    /// core was alone in too few.
+    #[must_use]
+    pub fn pooled(self, alone: Option<Alone>) -> Estimate {
+        match alone {
+            Some(Alone::Pooled(value, interval)) => Estimate { value, interval, ..self },
+            Some(Alone::Rounds) | None => self,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,12 @@
 use super::quantile::{order_statistic, sorted};
 use statrs::function::factorial::ln_binomial;
 
-/// The least confidence that an interval must have to be reported.
+/// The least confidence of an interval over six or more values.
 pub const CONFIDENCE: f64 = 0.95;
+
+/// The fewest values that have an interval: from the least to the greatest, with a confidence of
+/// 93.75 %.
+pub const LEAST_VALUES: usize = 5;
 
 /// A closed interval with the probability that it covers the true value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +54,7 @@ pub fn relative_half_width(interval: &Interval, value: f64) -> f64 {
 }
 
 /// The tightest symmetric pair of order statistics that covers the median with at least
-/// [`CONFIDENCE`]; `None` below six values, where no pair does.
+/// [`CONFIDENCE`], or of [`LEAST_VALUES`] both ends; `None` below.
 pub fn median_order(values: &[f64]) -> Option<Interval> {
     let count = values.len();
     let (rank, confidence) = median_ranks(count)?;
@@ -70,7 +74,8 @@ pub fn median_ranks(count: usize) -> Option<(usize, f64)> {
     for rank in 1..=count / 2 {
         tail += binomial(count, rank - 1, 0.5);
         let confidence = 1.0 - 2.0 * tail;
-        if confidence < CONFIDENCE {
+        let is_widest = rank == 1 && count >= LEAST_VALUES;
+        if confidence < CONFIDENCE && !is_widest {
             break;
         }
         best = Some((rank, confidence));
@@ -92,6 +97,7 @@ mod tests {
     #[test]
     fn confidences_are_the_exact_binomial_ones() {
         let exact = [
+            (5, 1, 1.0 - 2.0 / 32.0),
             (6, 1, 1.0 - 2.0 / 64.0),
             (7, 1, 1.0 - 2.0 / 128.0),
             (9, 2, 1.0 - 20.0 / 512.0),
@@ -108,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn below_six_there_is_none() {
-        for count in 0..6 {
+    fn below_five_there_is_none() {
+        for count in 0..5 {
             assert_eq!(median_ranks(count), None);
             assert_eq!(median_order(&vec![1.0; count]), None);
         }

@@ -5,6 +5,7 @@
 //! All values must be finite; units are the caller's.
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod autocorrelation;
 pub mod blocks;
 pub mod compare;

@@ -1,25 +1,33 @@
 //! Simulated rounds beside a neighbour that comes and goes (METHOD §2a): the values of the core
 //! alone must stay where they are, and their intervals must cover.
 
+use super::alone::{Alone, ProbedRound, alone};
 use super::draw::Draw;
-use super::estimate::{RoundValue, estimate};
-use super::rounds::Condition;
-use super::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, WAIT_NS};
+use super::interval::median_order;
+use super::quantile::median;
+use super::rounds::{Condition, LEAST_ROUNDS};
 use record::event::{Raw, Samples};
 use record::key::CaseId;
-use record::metric::Better;
 
-/// The time that an operation takes on a core alone, in ns, and how much longer beside a neighbour.
+/// The time that an operation takes on a core alone, in ns, and how much longer beside a neighbour:
+/// the median of cpu figures of a guest whose core others used 72 % of the time
+/// (docs/notes/2026-11-29-shared-core.md), which has the next two deviations as well.
 const ALONE_NS: f64 = 160.0;
-const SHARED_RATIO: f64 = 1.37;
-/// Length of a quartet, in ms, and quartets of a visit.
+const SHARED_RATIO: f64 = 1.33;
+/// Length of a quartet, in ms, and quartets of a round.
 const QUARTET_MS: f64 = 0.3;
 const QUARTETS: usize = 40;
 /// Additions per cycle of the core.
 const LEVEL: f64 = 4.0;
-/// Standard deviation between rounds (placement), and of a sample, relative.
-const BETWEEN: f64 = 0.004;
-const WITHIN: f64 = 0.01;
+/// Standard deviation between rounds (placement, a clock that moves), and of a sample, relative.
+const BETWEEN: f64 = 0.008;
+const WITHIN: f64 = 0.012;
+/// Time from one round of a case to the next, in ms.
+const BETWEEN_ROUNDS_MS: f64 = 5_000.0;
+/// Simulated figures beside one kind of neighbour, and those that need a value or an interval for a
+/// statement about them.
+const FIGURES: usize = 800;
+const LEAST_KNOWN: usize = 100;
 
 /// A neighbour that is there for exponential times of a mean, and away for others.
 struct Neighbour {
@@ -81,100 +89,107 @@ fn quartet(neighbour: &mut Neighbour, true_ns: f64, was_here: &mut bool) -> (f64
     (value, width)
 }
 
-/// The quartets of a visit again: each begins when the neighbour is away, and the visit ends where
-/// it stays.
-fn again(neighbour: &mut Neighbour, true_ns: f64) -> Vec<(f64, f64)> {
-    /// Between two looks whether it is away.
-    const LOOK_MS: f64 = 0.02;
-    let mut left_ms = VISITS_TIME / f64::from(VISITS) * QUARTET_MS * QUARTETS as f64;
-    let mut quartets = Vec::new();
-    let mut here = neighbour.here;
-    while left_ms > 0.0 {
-        let mut waited_ms = 0.0;
-        while here && waited_ms < WAIT_NS / 1e6 {
-            here = neighbour.pass(LOOK_MS).1;
-            waited_ms += LOOK_MS;
+/// Waits for the core as the session does: until a look of a millisecond finds it alone, for at most
+/// a second. Returns the quartets that the round then has: fewer beside a neighbour.
+fn wait(neighbour: &mut Neighbour) -> usize {
+    const LOOK_MS: f64 = 1.0;
+    const PAUSE_MS: f64 = 10.0;
+    const WAIT_MS: f64 = 1_000.0;
+    const SHORTER: usize = 4;
+    let mut waited_ms = 0.0;
+    while waited_ms < WAIT_MS {
+        if neighbour.pass(LOOK_MS).0 < 0.1 {
+            return QUARTETS;
         }
-        if here {
-            break;
-        }
-        quartets.push(quartet(neighbour, true_ns, &mut here));
-        left_ms -= waited_ms + QUARTET_MS;
+        neighbour.pass(PAUSE_MS);
+        waited_ms += LOOK_MS + PAUSE_MS;
     }
-    quartets
+    QUARTETS / SHORTER
 }
 
-fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
-    let (values, width) = quartets.into_iter().unzip();
+/// What a round of so many quartets gives: its probed samples, and its value as found.
+fn round(neighbour: &mut Neighbour, true_ns: f64, quartets: usize) -> (ProbedRound, f64) {
+    // A worker starts and warms up.
+    let (_, mut here) = neighbour.pass(20.0);
+    let (values, width) = (0..quartets).map(|_| quartet(neighbour, true_ns, &mut here)).unzip();
     let raw = Raw::Batch { k: 1, values };
-    Samples { visit, width, ..Samples::new("s", 1, CaseId::new(), "m", raw) }
+    let samples = Samples { width, ..Samples::new("s", 1, CaseId::new(), "m", raw) };
+    let found = Condition::AsFound.round_value(&[&samples], &[]);
+    (ProbedRound::new([&samples], LEVEL, Samples::values), found.expect("a round has samples"))
 }
 
-/// The round's value alone and as found, visited again as a worker does.
-fn round(neighbour: &mut Neighbour, true_ns: f64) -> (Option<f64>, f64) {
-    let mut visits = Vec::new();
-    let (mut alone, mut in_vain) = (0, 0);
-    for visit in 0..=VISITS {
-        // Other cases are measured in between.
-        let (_, mut here) = neighbour.pass(60.0);
-        let quartets: Vec<(f64, f64)> = match visit {
-            0 => (0..QUARTETS).map(|_| quartet(neighbour, true_ns, &mut here)).collect(),
-            _ => again(neighbour, true_ns),
+/// What simulated figures beside one kind of neighbour had.
+#[derive(Default)]
+struct Tally {
+    by_rounds: usize,
+    intervals: usize,
+    covered: usize,
+    /// Relative errors of their values.
+    errors: Vec<f64>,
+}
+
+impl Tally {
+    fn count(&mut self, rounds: &[ProbedRound]) {
+        let Some(way) = alone(rounds) else { return };
+        let (value, interval) = match way {
+            Alone::Pooled(value, interval) => (value, interval),
+            Alone::Rounds => {
+                let values = rounds.iter().filter_map(|round| round.value(way.least_of_round()));
+                let values: Vec<f64> = values.collect();
+                self.by_rounds += 1;
+                (median(&values).expect("rounds have values"), median_order(&values))
+            }
         };
-        let is_alone = |one: &&(f64, f64)| super::width::is_alone(one.1, LEVEL);
-        let won = quartets.iter().filter(is_alone).count();
-        visits.push(samples(visit, quartets));
-        alone += won;
-        in_vain = if won > 0 || visit == 0 { 0 } else { in_vain + 1 };
-        if alone >= LEAST_ALONE || in_vain == IN_VAIN {
-            break;
-        }
+        self.errors.push(value / ALONE_NS - 1.0);
+        self.intervals += usize::from(interval.is_some());
+        self.covered += usize::from(interval.is_some_and(|ends| ends.contains(ALONE_NS)));
     }
-    let all: Vec<&Samples> = visits.iter().collect();
-    let found = Condition::AsFound.round_value(&all, &[]);
-    (Condition::Alone(LEVEL).round_value(&all, &[]), found.expect("every visit has samples"))
 }
 
-/// Share of figures of `rounds` rounds whose interval covers the true value, the median error of
-/// their values, and the share of rounds that had a value; for the core alone.
-fn simulate(share: f64, here_ms: f64, rounds: usize, figures: u64) -> (f64, f64, f64) {
-    let (mut covered, mut estimated, mut errors, mut valued) = (0, 0, Vec::new(), 0);
-    for seed in 0..figures {
-        let mut neighbour = Neighbour::new(share, here_ms, seed * 7919 + 1);
-        let values: Vec<RoundValue> = (0..rounds)
-            .filter_map(|_| {
-                let between = 1.0 + BETWEEN * neighbour.draw.normal();
-                let (alone, _) = round(&mut neighbour, ALONE_NS * between);
-                neighbour.pass(1_000.0);
-                Some(RoundValue { value: alone?, disturbed: false })
-            })
-            .collect();
-        valued += values.len();
-        if values.len() < 6 {
-            continue;
-        }
-        let estimate = estimate(&values, Better::Lower).expect("six rounds");
-        let interval = estimate.interval.expect("six rounds have one");
-        estimated += 1;
-        covered += usize::from(interval.low <= ALONE_NS && ALONE_NS <= interval.high);
-        errors.push((estimate.value / ALONE_NS - 1.0).abs());
+fn simulate(share: f64, here_ms: f64, rounds: usize) -> Tally {
+    let mut tally = Tally::default();
+    for seed in 0..FIGURES {
+        let mut neighbour = Neighbour::new(share, here_ms, seed as u64 * 7919 + 1);
+        let mut next = |n: usize| {
+            let between = 1.0 + BETWEEN * neighbour.draw.normal();
+            neighbour.pass(BETWEEN_ROUNDS_MS);
+            // First looks take the core as it is.
+            let quartets = if n < LEAST_ROUNDS { QUARTETS } else { wait(&mut neighbour) };
+            round(&mut neighbour, ALONE_NS * between, quartets).0
+        };
+        let probed: Vec<ProbedRound> = (0..rounds).map(&mut next).collect();
+        tally.count(&probed);
     }
-    let error = super::quantile::median(&errors).unwrap_or(f64::NAN);
-    let all = figures as f64 * rounds as f64;
-    (covered as f64 / f64::from(estimated.max(1)), error, valued as f64 / all)
+    tally
 }
 
 #[test]
-fn intervals_of_the_core_alone_cover_beside_a_neighbour_that_comes_and_goes() {
-    println!("share there  stretch/ms  rounds valued  covered  median error");
-    for here_ms in [2.0, 30.0, 400.0, 3_000.0] {
-        for share in [0.05, 0.3, 0.5, 0.8, 0.95] {
-            let (covered, error, valued) = simulate(share, here_ms, 12, 200);
-            println!("{share:>11} {here_ms:>11} {valued:>14.2} {covered:>8.3} {error:>13.5}");
-            // 12 rounds: 96.1 %; 200 figures are sure to 3 points. Few figures, no statement.
-            if valued > 0.6 {
-                assert!(covered >= 0.92, "{share} {here_ms}: {covered}");
-                assert!(error < 0.004, "{share} {here_ms}: {error}");
+fn values_of_the_core_alone_hold_and_their_intervals_cover_beside_any_neighbour() {
+    println!("| rounds | comes for | share | value | by rounds | interval | covers | bias |");
+    println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
+    for rounds in [6, 9] {
+        for here_ms in [0.1, 10.0, 1_000.0, 20_000.0] {
+            for share in [0.1, 0.5, 0.72, 0.9] {
+                let found = simulate(share, here_ms, rounds);
+                let of_all = |count: usize| 100.0 * count as f64 / FIGURES as f64;
+                let covers = found.covered as f64 / found.intervals as f64;
+                let bias = median(&found.errors).unwrap_or(f64::NAN);
+                println!(
+                    "| {rounds} | {here_ms} ms | {share} | {:.0} % | {:.0} % | {:.0} % | {:.1} % | \
+                     {:+.2} % |",
+                    of_all(found.errors.len()),
+                    of_all(found.by_rounds),
+                    of_all(found.intervals),
+                    100.0 * covers,
+                    100.0 * bias
+                );
+                // Of fewer figures neither is known well enough.
+                if found.errors.len() >= LEAST_KNOWN {
+                    assert!(bias.abs() <= 0.005, "{rounds} {here_ms} {share}: {bias}");
+                }
+                if found.intervals >= LEAST_KNOWN {
+                    assert!(covers >= 0.92, "{rounds} {here_ms} {share}: {covers}");
+                }
             }
         }
     }
@@ -182,16 +197,15 @@ fn intervals_of_the_core_alone_cover_beside_a_neighbour_that_comes_and_goes() {
 
 #[test]
 fn what_a_program_got_follows_the_neighbour_and_the_core_alone_does_not() {
-    let value = |share: f64| {
+    let values = |share: f64| {
         let mut neighbour = Neighbour::new(share, 30.0, 5);
-        let rounds: Vec<(Option<f64>, f64)> =
-            (0..40).map(|_| round(&mut neighbour, ALONE_NS)).collect();
-        let alone: Vec<f64> = rounds.iter().filter_map(|round| round.0).collect();
-        let found: Vec<f64> = rounds.iter().map(|round| round.1).collect();
-        let median = super::quantile::median;
+        let rounds: Vec<(ProbedRound, f64)> =
+            (0..40).map(|_| round(&mut neighbour, ALONE_NS, QUARTETS)).collect();
+        let alone: Vec<f64> = rounds.iter().filter_map(|(round, _)| round.value(1)).collect();
+        let found: Vec<f64> = rounds.iter().map(|(_, found)| *found).collect();
         (median(&alone).expect("some"), median(&found).expect("all"))
     };
-    let (quiet, busy) = (value(0.05), value(0.7));
+    let (quiet, busy) = (values(0.05), values(0.7));
     assert!((busy.0 / quiet.0 - 1.0).abs() < 0.01, "{quiet:?} {busy:?}");
     assert!(busy.1 / quiet.1 > 1.2, "{quiet:?} {busy:?}");
 }

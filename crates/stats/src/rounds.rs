@@ -3,19 +3,23 @@
 //! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples with
 //! an exclusive core, and *as found*, from all samples of a round's first visit.
 
-use crate::estimate::RoundValue;
+use crate::alone::{Alone, Basis, ProbedRound, alone};
+use crate::estimate::{Estimate, RoundValue, estimate};
 use crate::quantile;
-use crate::width::{LEAST_ALONE, is_alone};
+use crate::width::is_alone;
 use record::event::{Histogram, Repeat, Samples};
 use record::key::CaseId;
-use record::metric::Over;
+use record::metric::{Better, Over};
 use record::order::Gather;
 use record::run::Run;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Rounds with enough alone samples from which on a figure is printed as alone.
+/// Rounds from which on their values have an interval of 95 %.
 pub const LEAST_ROUNDS: usize = 6;
+
+/// What is read of samples: [`Samples::values`] or [`Samples::cycles`].
+pub type Quantity = fn(&Samples) -> Cow<'_, [f64]>;
 
 /// Which samples a value rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,13 +32,13 @@ pub enum Condition {
 
 impl Condition {
     /// The values of some samples that count.
-    pub fn values(self, samples: &Samples) -> Cow<'_, [f64]> {
+    pub fn values(self, samples: &Samples, quantity: Quantity) -> Cow<'_, [f64]> {
         match self {
             Condition::AsFound if samples.visit > 0 => Cow::default(),
-            Condition::AsFound => samples.raw.values(),
+            Condition::AsFound => quantity(samples),
             Condition::Alone(_) if samples.width.is_empty() => Cow::default(),
             Condition::Alone(level) => {
-                let values = samples.raw.values();
+                let values = quantity(samples);
                 let read = values.iter().zip(&samples.width);
                 let alone = read.filter(|(_, width)| is_alone(**width, level));
                 alone.map(|(value, _)| *value).collect()
@@ -44,30 +48,23 @@ impl Condition {
 
     /// The value of a round: the median of its samples that count, or where its events are counted
     /// in histograms, of those (nearest rank): samples beside them are an excerpt. `None` where it
-    /// has none, too few of a core that was alone, or where the median is among the events that are
-    /// only known to be long.
+    /// has none, or where the median is among the events that are only known to be long.
     pub fn round_value(self, samples: &[&Samples], histograms: &[&Histogram]) -> Option<f64> {
         match self {
             Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
-            _ => {
-                let mut finite: Vec<f64> = Vec::new();
-                for samples in samples {
-                    finite.extend(self.values(samples).iter().filter(|value| value.is_finite()));
-                }
-                let least = match self {
-                    Condition::Alone(_) => LEAST_ALONE,
-                    Condition::AsFound => 1,
-                };
-                (finite.len() >= least).then(|| quantile::median(&finite))?
-            }
+            _ => self.median(samples, Samples::values),
         }
     }
-}
 
-/// The condition in which a metric is printed that has a value in so many rounds with enough
-/// samples of a core that was alone.
-pub fn is_printed_alone(over: Over, rounds_alone: usize) -> bool {
-    over == Over::Undisturbed && rounds_alone >= LEAST_ROUNDS
+    /// The median of the samples that count; `None` without any.
+    pub fn median(self, samples: &[&Samples], quantity: Quantity) -> Option<f64> {
+        let mut finite: Vec<f64> = Vec::new();
+        for samples in samples {
+            let values = self.values(samples, quantity);
+            finite.extend(values.iter().filter(|value| value.is_finite()));
+        }
+        quantile::median(&finite)
+    }
 }
 
 /// One figure's value in one round (or one block of a `Once` or `Sweep`), in the condition in which
@@ -93,16 +90,35 @@ impl From<&Valued> for RoundValue {
 pub struct Rounds {
     /// Their values, in order, in the condition in which the figure is printed.
     pub values: Vec<Valued>,
-    /// How many of them have enough samples of a core that was alone.
-    pub alone: usize,
+    /// The way to the value of the core alone; `None` where the figure is printed as found.
+    pub alone: Option<Alone>,
+    /// The alone samples that there are.
+    pub basis: Basis,
+    /// Whether samples have readings of the width probe.
+    pub is_probed: bool,
 }
 
 impl Rounds {
-    /// Whether a few more rounds would give a value of the core alone: at least half of those that
-    /// it needs are there, and not all.
-    pub fn nearly_alone(&self) -> bool {
-        (LEAST_ROUNDS / 2..LEAST_ROUNDS).contains(&self.alone)
+    /// The estimate; `None` without rounds.
+    pub fn estimate(&self, better: Better) -> Option<Estimate> {
+        let rounds: Vec<RoundValue> = self.values.iter().map(RoundValue::from).collect();
+        estimate(&rounds, better).map(|found| found.pooled(self.alone))
     }
+
+    /// Whether more alone samples would give a value of the core alone that is not there, or make
+    /// one by rounds of a pooled one.
+    pub fn lacks_alone(&self) -> bool {
+        self.basis.samples > 0 && self.alone != Some(Alone::Rounds)
+    }
+}
+
+/// What is known of a round.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    is_disturbed: bool,
+    /// Whether it was chosen by the state of the core: it is not as found.
+    has_waited: bool,
+    level: Option<f64>,
 }
 
 /// The samples and histograms of one figure in one round.
@@ -114,11 +130,15 @@ type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Rounds> {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
-    let disturbed: BTreeMap<u32, (bool, Option<f64>)> = run
+    let disturbed: BTreeMap<u32, Around> = run
         .rounds_of(label)
         .map(|round| {
-            let level = run.width_level(round.segment);
-            (round.n, (!round.disturbed.is_empty(), level))
+            let around = Around {
+                is_disturbed: !round.disturbed.is_empty(),
+                has_waited: round.waited_s.is_some(),
+                level: run.width_level(round.segment),
+            };
+            (round.n, around)
         })
         .collect();
     let mut figures: BTreeMap<(&CaseId, &str), BTreeMap<u32, OfRound>> = BTreeMap::new();
@@ -148,38 +168,36 @@ pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, Str
         .gather()
 }
 
-fn of_rounds(
-    rounds: &BTreeMap<u32, OfRound>,
-    known: &BTreeMap<u32, (bool, Option<f64>)>,
-    over: Over,
-) -> Rounds {
-    let of = |n: u32| known.get(&n).copied().unwrap_or_default();
-    let valued = |alone: bool| -> Vec<Valued> {
-        let value = |(n, (samples, histograms)): (&u32, &OfRound)| {
-            let (disturbed, level) = of(*n);
-            let condition = if alone { Condition::Alone(level?) } else { Condition::AsFound };
-            Some(Valued {
-                round: *n,
-                value: condition.round_value(samples, histograms)?,
-                disturbed: disturbed && over == Over::Undisturbed,
-            })
-        };
-        rounds.iter().filter_map(value).collect()
+fn of_rounds(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, over: Over) -> Rounds {
+    let around = |n: u32| known.get(&n).copied().unwrap_or_default();
+    let minds = over == Over::Undisturbed;
+    let probed = |(n, (samples, _)): (&u32, &OfRound)| {
+        let round = |level| ProbedRound::new(samples.iter().copied(), level, Samples::values);
+        around(*n).level.map(round)
     };
-    let values = if over == Over::Undisturbed { valued(true) } else { Vec::new() };
-    match values.len() {
-        alone if is_printed_alone(over, alone) => Rounds { values, alone },
-        alone => Rounds { values: valued(false), alone },
-    }
+    let probed: Vec<ProbedRound> = rounds.iter().filter_map(probed).filter(|_| minds).collect();
+    let way = alone(&probed);
+    let mut all = rounds.values().flat_map(|(samples, _)| samples);
+    let is_probed = all.any(|samples| !samples.width.is_empty());
+    let valued = |(n, (samples, histograms)): (&u32, &OfRound)| {
+        let Around { is_disturbed, has_waited, level } = around(*n);
+        let value = match way {
+            Some(way) => {
+                let round = ProbedRound::new(samples.iter().copied(), level?, Samples::values);
+                round.value(way.least_of_round())
+            }
+            None if has_waited && is_probed => None,
+            None => Condition::AsFound.round_value(samples, histograms),
+        };
+        Some(Valued { round: *n, value: value?, disturbed: is_disturbed && minds })
+    };
+    let values = rounds.iter().filter_map(valued).collect();
+    Rounds { values, alone: way, basis: Basis::new(&probed), is_probed }
 }
 
-fn of_blocks(
-    rounds: &BTreeMap<u32, OfRound>,
-    known: &BTreeMap<u32, (bool, Option<f64>)>,
-    over: Over,
-) -> Rounds {
+fn of_blocks(rounds: &BTreeMap<u32, OfRound>, known: &BTreeMap<u32, Around>, over: Over) -> Rounds {
     let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
-        let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
+        let disturbed = known.get(n).is_some_and(|around| around.is_disturbed);
         let values = samples.iter().flat_map(|samples| samples.raw.samples());
         values.map(move |value| (value, disturbed)).collect::<Vec<_>>()
     };
@@ -189,7 +207,7 @@ fn of_blocks(
         value,
         disturbed: disturbed && over == Over::Undisturbed,
     });
-    Rounds { values: valued.collect(), alone: 0 }
+    Rounds { values: valued.collect(), ..Rounds::default() }
 }
 
 /// The median of events that are counted in histograms (nearest rank).

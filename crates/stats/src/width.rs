@@ -10,18 +10,6 @@ use record::event::{Unusable, Width};
 
 /// A reading is *alone* from this share of the level on.
 pub const ALONE: f64 = 1.0 / 1.05;
-/// Alone samples that a round needs for a value of its own.
-pub const LEAST_ALONE: usize = 20;
-/// A case that lacks samples of a core that is alone is visited again so often at most …
-pub const VISITS: u32 = 8;
-/// … for so many times the time of its first visit …
-pub const VISITS_TIME: f64 = 2.0;
-/// … and not after so many turns of visits that brought none.
-pub const IN_VAIN: u32 = 2;
-/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends
-/// within this or goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared
-/// ones between them 1 ms.
-pub const WAIT_NS: f64 = 2e6;
 /// Relative half width of the mode at the level, and as a multiple of the clock's step: a row's
 /// length is one of two whole numbers of steps, and a chain's too.
 const MODE: f64 = 0.01;
@@ -49,9 +37,33 @@ pub fn is_alone(reading: f64, level: f64) -> bool {
 /// alone.
 const OF_UNITS: f64 = 0.75;
 
-/// Whether a level can be that of a core alone whose design has so many units, where that is known.
-pub fn is_whole_core(level: f64, units: Option<f64>) -> bool {
-    units.is_none_or(|units| level >= OF_UNITS * units)
+/// What was learnt, beside the units that the core's design is known to have: a level of half a core
+/// gives way to them, and one of another number to nothing.
+pub fn by_design(learnt: Width, units: Option<f64>) -> Width {
+    let Some(units) = units else { return learnt };
+    let is_shared = match learnt.level {
+        Some(level) => level < OF_UNITS * units,
+        None => learnt.unusable == Some(Unusable::NeverAlone),
+    };
+    if is_shared {
+        return Width { level: Some(units), from_design: true, unusable: None, ..learnt };
+    }
+    match learnt.level {
+        Some(level) if (level / units - 1.0).abs() > WHOLE => {
+            Width { level: None, unusable: Some(Unusable::OtherThanDesign), ..learnt }
+        }
+        _ => learnt,
+    }
+}
+
+/// Which later readings may teach a level, of one that is known so far: all where no reading has shown
+/// the core alone, else those that are too fast for it. None where readings say nothing.
+pub fn teaching(known: Width) -> Option<f64> {
+    match (known.level, known.unusable) {
+        (Some(level), _) if !known.from_design => Some(TOO_FAST * level),
+        (None, Some(Unusable::ClockTooCoarse) | None) => None,
+        _ => Some(0.0),
+    }
 }
 
 /// A reading this much above the level is of another level.
@@ -148,7 +160,7 @@ fn down_to(readings: &[f64], limit: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE, Seen, is_alone, is_whole_core, learn};
+    use super::{ALONE, Seen, TOO_FAST, by_design, is_alone, learn, teaching};
     use crate::draw::Draw;
     use record::event::{Unusable, Width};
 
@@ -202,10 +214,39 @@ mod tests {
     }
 
     #[test]
-    fn half_a_core_is_no_core() {
-        assert!(is_whole_core(2.0, None) && is_whole_core(4.0, Some(4.0)));
-        assert!(is_whole_core(4.0, Some(5.0)) && !is_whole_core(2.0, Some(4.0)));
-        assert!(!is_whole_core(3.0, Some(6.0)));
+    fn the_design_stands_in_for_a_level_that_no_reading_shows_and_against_another_one() {
+        let level = |level: f64| Width { level: Some(level), ..Width::default() };
+        let design = |units| Width { from_design: true, ..level(units) };
+        let none = |why| Width { unusable: Some(why), ..Width::default() };
+        for (learnt, units, found) in [
+            (level(2.0), None, level(2.0)),
+            (level(3.99), Some(4.0), level(3.99)),
+            (level(2.0), Some(4.0), design(4.0)),
+            (level(4.0), Some(6.0), design(6.0)),
+            (none(Unusable::NeverAlone), Some(4.0), design(4.0)),
+            (none(Unusable::NeverAlone), None, none(Unusable::NeverAlone)),
+            (none(Unusable::NotWhole), Some(4.0), none(Unusable::NotWhole)),
+            (level(5.0), Some(6.0), none(Unusable::OtherThanDesign)),
+            (level(6.0), Some(4.0), none(Unusable::OtherThanDesign)),
+        ] {
+            assert_eq!(by_design(learnt, units), found, "{learnt:?} {units:?}");
+        }
+    }
+
+    #[test]
+    fn which_readings_of_rounds_teach_a_level() {
+        let level = Width { level: Some(4.0), ..Width::default() };
+        let none = |why| Width { unusable: Some(why), ..Width::default() };
+        for (known, from) in [
+            (level, Some(TOO_FAST * 4.0)),
+            (Width { from_design: true, ..level }, Some(0.0)),
+            (none(Unusable::NeverAlone), Some(0.0)),
+            (none(Unusable::NotWhole), Some(0.0)),
+            (none(Unusable::OtherThanDesign), Some(0.0)),
+            (none(Unusable::ClockTooCoarse), None),
+        ] {
+            assert_eq!(teaching(known), from, "{known:?}");
+        }
     }
 
     #[test]

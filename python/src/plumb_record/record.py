@@ -45,7 +45,9 @@ class Samples:
     visit: int
     #: Operations a cycle at the slower of the probes around each sample, 0 if unknown; empty without probes.
     width: List[float]
-    #: The core's clock while the case ran, in Hz; None if it moved.
+    #: The core's clock at each sample, in MHz, 0 if unknown; empty without probes and in older records.
+    core_mhz: List[int]
+    #: The core's clock while the case ran, in Hz, or the median of ``core_mhz`` if it moved; None if unknown.
     core_hz: Optional[float]
     quantities: Mapping[str, float]
 
@@ -311,6 +313,7 @@ def _samples(event: Json) -> Samples:
         of=event["of"],
         visit=event.get("visit", 0),
         width=event.get("width", []),
+        core_mhz=event.get("core_mhz", []),
         core_hz=event.get("core_hz"),
         quantities=event.get("quantities", {}),
     )

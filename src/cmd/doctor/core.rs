@@ -2,7 +2,7 @@
 
 use super::Said::{self, Disturbs, Fine, Unknown};
 use bench::link::CalibrateOrder;
-use bench::measure::{self, whole_core};
+use bench::measure::{self, by_design};
 use record::event::{Unusable, Width};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(super) fn widths(cpu: usize, units: Option<f64>, time: Duration) -> Vec<Widt
             let order = CalibrateOrder { cpu, windows: 10, window_ns: PROBED_NS };
             match measure::calibrate(&order) {
                 Ok(calibration) => {
-                    found.extend(calibration.width.map(|width| whole_core(width, units)));
+                    found.extend(calibration.width.map(|width| by_design(width, units)));
                 }
                 Err(_) => break,
             }
@@ -60,6 +60,7 @@ mod tests {
         let width = |level: Option<f64>, unusable: Option<Unusable>, alone: f64| Width {
             level,
             unusable,
+            from_design: false,
             additions_per_cycle: level,
             readings: 6000,
             at_level: 0,

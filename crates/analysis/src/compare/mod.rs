@@ -26,7 +26,7 @@ pub use nearest::Near;
 use record::order::InOrder;
 
 use super::figure::{Figure, Interval};
-use super::history::{History, used_rounds};
+use super::history::{History, used, used_rounds};
 use super::verdict::is_speed;
 use record::metric::{Better, Metric};
 use record::run::Run;
@@ -89,6 +89,8 @@ pub struct Compared<'a> {
     pub p: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
+    /// Whether cycles were compared: a figure of the core whose clocks differ.
+    pub in_cycles: bool,
     /// The difference between two runs of an unchanged machine.
     pub band: Band,
     /// What stands beside a finding: recorded conditions that may explain it.
@@ -347,6 +349,7 @@ fn judged<'a>(
 struct Prepared {
     base: Point,
     new: Point,
+    in_cycles: bool,
     tested: Result<Pair, Untested>,
 }
 
@@ -368,18 +371,33 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
     } else {
         None
     };
+    let cycles = in_cycles(joined).filter(|_| of_rounds && untested.is_none());
+    let in_cycles = cycles.is_some();
     let pair = Pair {
-        evidence: match of_rounds {
-            true => {
+        evidence: match (of_rounds, cycles) {
+            (true, Some([base, new])) => Evidence::Rounds { base, new },
+            (true, None) => {
                 Evidence::Rounds { base: used_rounds(joined.base), new: used_rounds(joined.new) }
             }
-            false => Evidence::Intervals { base, new },
+            (false, _) => Evidence::Intervals { base, new },
         },
         family,
         between: band.between,
         band: band.share,
     };
-    Prepared { base, new, tested: untested.map_or(Ok(pair), Err) }
+    Prepared { base, new, in_cycles, tested: untested.map_or(Ok(pair), Err) }
+}
+
+/// Relative difference of core clocks from which on figures of the core are compared in cycles.
+pub(crate) const CLOCK: f64 = 0.01;
+
+/// The round values of both in cycles, of a figure of the core whose clocks differ.
+fn in_cycles(joined: &join::Joined) -> Option<[Vec<f64>; 2]> {
+    let clock = |figure: &Figure| Some(figure.core_cycles()? / figure.value?);
+    let ratio = clock(joined.new)? / clock(joined.base)?;
+    let cycles = |figure| used(figure).map(|round| round.cycles).collect::<Option<Vec<f64>>>();
+    let both = [cycles(joined.base)?, cycles(joined.new)?];
+    ((ratio - 1.0).abs() > CLOCK).then_some(both)
 }
 
 /// A position's grid cell has no confidence of its own: it counts as an interval of 95 %.
@@ -420,6 +438,7 @@ fn compared<'a>(
         change,
         p,
         outcome,
+        in_cycles: prepared.in_cycles,
         band,
         reasons: Vec::new(),
     }

@@ -1,7 +1,7 @@
 //! What either run recorded beside a figure that changed, where that differs. These are candidates
 //! only: nothing here says what did it.
 
-use super::{Compared, join};
+use super::{CLOCK, Compared, join};
 use crate::figure::{Figure, Stats};
 use crate::names::around;
 use crate::{causes, health, moved};
@@ -9,9 +9,6 @@ use record::key::Value;
 use record::quantity::digits;
 use record::run::Run;
 use stats::quantile::median;
-
-/// Smallest reported difference of core clocks, as a share.
-const CLOCK: f64 = 0.01;
 
 /// The parts of `at` that are reported here.
 const MOST_RESOLVED: usize = 3;
@@ -97,8 +94,12 @@ fn clock(one: &Compared) -> Option<String> {
     }
     let cycles = one.base.cycles.zip(one.new.cycles);
     let same = cycles.is_some_and(|(base, new)| (new / base - 1.0).abs() <= one.band.share);
-    let same = if same { ", the same in cycles" } else { "" };
-    Some(format!("core clock {} → {} GHz{same}", digits(base / 1e9), digits(new / 1e9)))
+    let note = match (one.in_cycles, same) {
+        (true, _) => ", compared in cycles",
+        (false, true) => ", the same in cycles",
+        (false, false) => "",
+    };
+    Some(format!("core clock {} → {} GHz{note}", digits(base / 1e9), digits(new / 1e9)))
 }
 
 /// Disturbed rounds in one of the runs, by what.

@@ -113,6 +113,7 @@ fn round(experiment: usize, n: u32) -> Round {
         at_s: 0.0,
         window_ns: 1e8,
         status: RoundStatus::Ok,
+        waited_s: None,
         cpus: vec![1],
         environment: BTreeMap::new(),
         disturbed: vec![],

@@ -401,6 +401,31 @@ fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
 }
 
 #[test]
+fn figures_of_the_core_are_compared_in_cycles_where_the_clocks_differ() {
+    let all = figures(&sample::run());
+    let measured = all.iter().find(|figure| figure.experiment == "os.syscall").unwrap();
+    let figure = |experiment: &str, ghz: f64| {
+        let mut figure = Figure { experiment: experiment.into(), ..measured.clone() };
+        figure.cycles = Some(330.0);
+        figure.value = Some(330.0 / ghz);
+        for round in &mut figure.rounds {
+            (round.cycles, round.value) = (figure.cycles, 330.0 / ghz);
+        }
+        figure
+    };
+    let metric = measured.metric.as_ref().unwrap();
+    for (experiment, ghz, expected) in
+        [("cpu.call", 2.2, true), ("cpu.call", 3.01, false), ("os.syscall", 2.2, false)]
+    {
+        let (base, new) = (figure(experiment, 3.0), figure(experiment, ghz));
+        let joined = super::join::Joined { base: &base, new: &new, metric, at: 0 };
+        let cycles = super::in_cycles(&joined);
+        assert_eq!(cycles.is_some(), expected, "{experiment} at {ghz} GHz");
+        assert!(cycles.is_none_or(|[base, new]| base == new));
+    }
+}
+
+#[test]
 fn what_differs_around_runs_is_told_the_most_telling_first() {
     let base = sample::run();
     let new = with_header(|header| {

@@ -130,7 +130,16 @@ fn clocks(run: &Run) -> Vec<Finding> {
 
 /// The core has no usable width probe, or its level drifted.
 fn probe(run: &Run) -> Vec<Finding> {
-    let unusable = run.width(0).and_then(|width| width.unusable).map(|why| {
+    let known = run.width(0);
+    let from_design = known.filter(|width| width.from_design).map(|width| {
+        let text = format!(
+            "no reading of the width probe shows the core alone: its level ({} operations a cycle) \
+             is that of the processor's design",
+            digits(width.level.unwrap_or_default())
+        );
+        warning("no_width_probe", text)
+    });
+    let unusable = known.and_then(|width| width.unusable).map(|why| {
         let text = format!(
             "no usable width probe: {}; figures may include time that others used the core",
             no_probe(why)
@@ -145,7 +154,7 @@ fn probe(run: &Run) -> Vec<Finding> {
         );
         warning("width_probe_drift", text)
     });
-    [unusable, fast].into_iter().flatten().collect()
+    [from_design, unusable, fast].into_iter().flatten().collect()
 }
 
 /// Rounds that do not count.

@@ -107,7 +107,11 @@ mod tests {
             _ => Verdict::Within,
         };
         let metric = Metric::new("latency", "", Unit::Ns, Better::Lower, Kind::Os);
-        let prior = Judged { prediction: Prediction::new(Some(range), ""), verdict: Some(verdict) };
+        let prior = Judged {
+            prediction: Prediction::new(Some(range), ""),
+            beside: None,
+            verdict: Some(verdict),
+        };
         let value = Some(100.0 * factor);
         Figure { value, metric: Some(metric), prior: Some(prior), ..figure }
     }

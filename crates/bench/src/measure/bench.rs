@@ -10,7 +10,7 @@ use super::surroundings::Surroundings;
 use super::values::{Of, Values};
 use super::voice::Voice;
 use super::warp::{self, Offset};
-use super::width::{Probe, Watch};
+use super::width::{Probe, Watch, clock_step, core_mhz};
 use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
@@ -19,10 +19,12 @@ use record::event::{Histogram, Samples, Trace};
 use record::note::{Note, Notes};
 use stats::quantile::median;
 use stats::trend;
-use stats::width::{LEAST_ALONE, Seen};
+use stats::width::Seen;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+/// Alone samples from which on they alone show where the warm-up ends.
+const WARM_UP_ALONE: usize = 20;
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
 /// Values among which the warm-up's change point is searched, at most.
@@ -86,12 +88,7 @@ impl Bench {
         let around = Surroundings::enter(&order)?;
         Ok(Bench {
             goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
-            probe: Probe::new(
-                around.clock,
-                &around.core,
-                order.calibration.resolution_ns,
-                order.level_alone(),
-            ),
+            probe: Probe::new(around.clock, &around.core, &order.calibration, order.level_alone()),
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),
@@ -118,8 +115,8 @@ impl Bench {
         }
         let book = self.book;
         if let Some(level) = level {
-            let first = book.samples.iter().filter(|samples| samples.visit == 0);
-            let seen = Seen::of(first.flat_map(|samples| samples.width.iter().copied()), level);
+            let readings = book.samples.iter().flat_map(|samples| samples.width.iter().copied());
+            let seen = Seen::of(readings, level);
             done.environment.extend(seen.named());
         }
         done.failed = book.failed;
@@ -181,8 +178,9 @@ impl Bench {
     fn cold_quartets(&self, quartets: &Turns<Quartet>, k: u64) -> usize {
         let least = self.goal.quartets_min;
         let all = samples(&quartets.kept, k);
-        let places = self.alone(&quartets.width);
-        if places.len() < LEAST_ALONE {
+        let width: Vec<f64> = quartets.readings.iter().map(|reading| reading.width).collect();
+        let places = self.alone(&width);
+        if places.len() < WARM_UP_ALONE {
             return cold_samples(&all, least);
         }
         let alone: Vec<f64> = places.iter().map(|at| all[*at]).collect();
@@ -202,7 +200,9 @@ impl Bench {
         metric: &str,
         values: impl Into<Values<'v>>,
     ) -> Result<&mut Samples> {
-        let Values { of, width, is_apart } = values.into();
+        let Values { of, readings, is_apart } = values.into();
+        let step = clock_step(self.order.calibration.resolution_ns);
+        let mut core_mhz = core_mhz(&readings, step);
         let mut notes = Notes::default();
         let of = match of {
             Of::Quartets { k, turns } => {
@@ -219,11 +219,19 @@ impl Bench {
             }
             false => {
                 let around = self.around.after_case(&case.id);
-                around.map_err(|reason| notes.push(Note::no_clock(reason))).ok()
+                let beside = median_hz(&core_mhz);
+                if beside.is_none() {
+                    notes.extend(around.as_ref().err().map(Note::no_clock));
+                }
+                around.ok().or(beside)
             }
         };
+        if is_apart || core_mhz.iter().all(|mhz| *mhz == 0) {
+            core_mhz.clear();
+        }
         let samples = self.book.values(case, metric, of, core_hz)?;
-        samples.width.extend(width.into_iter().map(to_thousandth));
+        samples.width.extend(readings.iter().map(|reading| to_thousandth(reading.width)));
+        samples.core_mhz = core_mhz;
         samples.notes.extend(notes);
         Ok(samples)
     }
@@ -342,6 +350,13 @@ impl Bench {
             }
         }
     }
+}
+
+/// The median of the clocks that were taken, in Hz.
+fn median_hz(core_mhz: &[u32]) -> Option<f64> {
+    let taken = core_mhz.iter().filter(|mhz| **mhz > 0);
+    let taken: Vec<f64> = taken.map(|mhz| f64::from(*mhz) * 1e6).collect();
+    median(&taken)
 }
 
 /// How many leading samples belong to the warm-up. A series that has not settled by its half, or

@@ -21,8 +21,6 @@ pub struct Book {
     round: u32,
     resolution_ns: f64,
     pair_ns: f64,
-    /// Visit of the case that is measured.
-    visit: u32,
     /// Samples so far.
     pub samples: Vec<Samples>,
     /// Distributions so far.
@@ -33,15 +31,6 @@ pub struct Book {
     pub failed: Vec<FailedCase>,
 }
 
-/// Where a visit began.
-#[derive(Debug)]
-pub struct Mark {
-    samples: usize,
-    histograms: usize,
-    traces: usize,
-    failed: usize,
-}
-
 impl Book {
     /// An empty book of a round.
     pub fn new(order: &RoundOrder) -> Self {
@@ -50,7 +39,6 @@ impl Book {
             round: order.round,
             resolution_ns: order.calibration.resolution_ns,
             pair_ns: order.calibration.pair_cost_ns,
-            visit: 0,
             samples: Vec::with_capacity(order.series.cases.len()),
             histograms: Vec::new(),
             traces: Vec::new(),
@@ -63,31 +51,6 @@ impl Book {
         self.samples.retain(|samples| samples.case != *case);
         self.histograms.retain(|histogram| histogram.case != *case);
         self.traces.retain(|trace| trace.case != *case);
-    }
-
-    /// What is written from now on is of this visit.
-    pub fn mark(&mut self, visit: u32) -> Mark {
-        self.visit = visit;
-        Mark {
-            samples: self.samples.len(),
-            histograms: self.histograms.len(),
-            traces: self.traces.len(),
-            failed: self.failed.len(),
-        }
-    }
-
-    /// A visit again ended: of what it wrote only probed samples are kept, and those only where it
-    /// succeeded.
-    pub fn end_visit(&mut self, mark: Mark, succeeded: bool) {
-        self.visit = 0;
-        let mut at = 0;
-        self.samples.retain(|samples| {
-            at += 1;
-            at <= mark.samples || (succeeded && !samples.width.is_empty())
-        });
-        self.histograms.truncate(mark.histograms);
-        self.traces.truncate(mark.traces);
-        self.failed.truncate(mark.failed);
     }
 
     /// Drops what is written of a case, and notes why it failed.
@@ -158,14 +121,11 @@ impl Book {
                 self.add(case, metric, Raw::Batch { k, values }, core_hz)
             }
             Of::Quartets { k, turns } => {
-                let core_hz = core_hz.or(turns.core_hz);
                 let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
                 let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
                 let (n, two_n) = (tenths(n), tenths(two_n));
                 let raw = Raw::Quartets { k, n, two_n, voids: turns.refused };
-                let samples = self.add(case, metric, raw, core_hz)?;
-                samples.width = turns.width.into_iter().map(to_thousandth).collect();
-                Ok(samples)
+                self.add(case, metric, raw, core_hz)
             }
         }
     }
@@ -194,7 +154,7 @@ impl Book {
         }
         self.samples.push(Samples {
             core_hz,
-            visit: self.visit,
+            visit: 0,
             quantities,
             at: case.at.clone(),
             ..Samples::new(&self.series, self.round, case.id.clone(), metric, raw)

@@ -80,7 +80,7 @@ pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
         calibration.counter_error = 0.0;
     }
     let core = core_into(&mut calibration, clock);
-    let probe = Probe::new(clock, &core, calibration.resolution_ns, None);
+    let probe = Probe::new(clock, &core, &calibration, None);
     let patience = Duration::from_nanos(order.window_ns * u64::from(windows)) * PATIENCE;
     calibration.width = Some(width::learn(probe, patience));
     Ok(calibration)

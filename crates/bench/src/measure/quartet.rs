@@ -3,11 +3,9 @@
 //! what drifts linearly goes away in the order.
 
 use super::clock::Clock;
-use super::core_clock::upper_mode;
-use super::width::{Probe, Watch};
+use super::width::{Probe, Reading, Watch};
 use anyhow::{Result, ensure};
 use record::event::Calibration;
-use stats::width::LEAST_ALONE;
 use std::hint::black_box;
 
 /// A batch is at least so many times the clock's cost …
@@ -30,11 +28,6 @@ const QUARTETS_MAX: usize = 100;
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
-/// A case with a probe continues past its time until it has so many quartets: the alone samples
-/// that a round needs, and a fifth more, because neighbours spoil some …
-const QUARTETS_PROBED: usize = LEAST_ALONE + LEAST_ALONE / 5;
-/// … or until this many times its time is over.
-const LONGER: f64 = 2.0;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
 fn least_ns(calibration: &Calibration) -> f64 {
@@ -52,13 +45,8 @@ pub struct Goal {
     pub case_ns: f64,
     /// Quartets at least.
     pub quartets_min: usize,
-    /// Quartets for which a case with a probe may take twice its time.
-    pub quartets_probed: usize,
     /// Quartets at most.
     pub quartets_max: usize,
-    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where
-    /// it does not for long. None: turns begin whoever uses the core.
-    pub alone: Option<f64>,
 }
 
 impl Goal {
@@ -76,9 +64,7 @@ impl Goal {
             least_ns,
             case_ns,
             quartets_min,
-            quartets_probed: if rehearsal { quartets_min } else { QUARTETS_PROBED },
             quartets_max: QUARTETS_MAX,
-            alone: None,
         }
     }
 
@@ -155,11 +141,8 @@ pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
 pub struct Turns<T> {
     /// All but those that failed a check of their own.
     pub kept: Vec<T>,
-    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a
-    /// probe.
-    pub width: Vec<f64>,
-    /// Core clock in the turns, in Hz; none where no two of the probes' chains agree.
-    pub core_hz: Option<f64>,
+    /// Of each, what the probes around it read; empty without a probe.
+    pub readings: Vec<Reading>,
     /// Turns that failed a check of their own.
     pub refused: u32,
     /// Turns wanted at least.
@@ -183,8 +166,7 @@ impl<T> Turns<T> {
     pub fn map<U>(&self, of: impl FnMut(&T) -> U) -> Turns<U> {
         Turns {
             kept: self.kept.iter().map(of).collect(),
-            width: self.width.clone(),
-            core_hz: self.core_hz,
+            readings: self.readings.clone(),
             refused: self.refused,
             wanted: self.wanted,
         }
@@ -192,12 +174,10 @@ impl<T> Turns<T> {
 
     /// Those of several places one after another.
     pub fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
-        let mut all =
-            Turns { kept: Vec::new(), width: Vec::new(), core_hz: None, refused: 0, wanted: 0 };
+        let mut all = Turns { kept: Vec::new(), readings: Vec::new(), refused: 0, wanted: 0 };
         for place in places {
             all.kept.extend(place.kept);
-            all.width.extend(place.width);
-            all.core_hz = all.core_hz.or(place.core_hz);
+            all.readings.extend(place.readings);
             all.refused += place.refused;
             all.wanted += place.wanted;
         }
@@ -207,7 +187,7 @@ impl<T> Turns<T> {
     /// Leaves the first ones out.
     pub fn skip(&mut self, count: usize) {
         self.kept.drain(..count);
-        self.width.drain(..count.min(self.width.len()));
+        self.readings.drain(..count.min(self.readings.len()));
     }
 }
 
@@ -277,49 +257,30 @@ impl Timer {
     ) -> Result<Turns<T>> {
         let goal = &self.goal;
         let mut kept = Vec::with_capacity(goal.quartets_max);
-        let (mut width, mut rates) = match self.probe {
-            Some(_) => {
-                (Vec::with_capacity(goal.quartets_max), Vec::with_capacity(goal.quartets_max))
-            }
-            None => (Vec::new(), Vec::new()),
-        };
+        let mut readings = Vec::with_capacity(self.probe.map_or(0, |_| goal.quartets_max));
         let mut refused = 0_u32;
         let mut watch = Watch::new(self.probe);
         let begin = self.clock.start();
         let mut attempts: usize = 0;
         loop {
-            if goal.alone.is_some_and(|level| !watch.waits_for(level)) {
-                break;
-            }
             watch.begin();
             let taken = turn(&mut watch)?;
             let seen = watch.end();
             match taken {
                 Some(value) => {
                     kept.push(value);
-                    if let Some((additions, cycle_ns)) = seen {
-                        width.push(additions);
-                        rates.push(1e9 / cycle_ns);
-                    }
+                    readings.extend(seen);
                 }
                 None => refused = refused.saturating_add(1),
             }
             attempts += 1;
             let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
             let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
-            let is_probed = self.probe.is_some();
-            if is_over(goal, is_probed, attempts, kept.len(), with_next_ns) {
+            if is_over(goal, attempts, kept.len(), with_next_ns) {
                 break;
             }
         }
-        Ok(Turns {
-            kept,
-            width,
-            core_hz: upper_mode(&mut rates),
-            refused,
-            // Where it waits, it takes what it gets.
-            wanted: goal.alone.map_or(goal.quartets_min, |_| 0),
-        })
+        Ok(Turns { kept, readings, refused, wanted: goal.quartets_min })
     }
 }
 
@@ -335,12 +296,9 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
-/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet. A
-/// repeated visit keeps to its time, because another one may follow.
-fn is_over(goal: &Goal, is_probed: bool, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
-    let goes_on = is_probed && goal.alone.is_none() && kept < goal.quartets_probed;
-    let limit_ns = if goes_on { LONGER * goal.case_ns } else { goal.case_ns };
-    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
+/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
+fn is_over(goal: &Goal, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
+    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > goal.case_ns)
 }
 
 #[cfg(test)]

@@ -55,7 +55,6 @@ pub struct Surroundings {
     pub planned_switches: u64,
     /// Major faults that are none.
     pub planned_major_faults: u64,
-    case_began: u64,
     account: Option<Account>,
     /// What was stolen in the cases in which the thread did not sleep, and their time, in ns.
     stolen: Option<(f64, f64)>,
@@ -106,7 +105,6 @@ impl Surroundings {
             is_free,
             planned_switches: 0,
             planned_major_faults: 0,
-            case_began: begin,
             account: None,
             stolen: None,
             minds_run_delay: false,
@@ -136,18 +134,15 @@ impl Surroundings {
     pub fn begin_case(&mut self) {
         self.used_by_case = BTreeSet::from([self.cpu]);
         self.account = Account::read();
-        self.case_began = self.clock.start();
     }
 
-    /// The visit ended: its length, in ns.
-    pub fn end_case(&mut self) -> f64 {
-        let took_ns = self.clock.between_ns(self.case_began, self.clock.end());
+    /// The visit ended.
+    pub fn end_case(&mut self) {
         let accounts = Account::read().zip(self.account);
         if let Some((stolen_ns, wall_ns)) = accounts.and_then(|(now, then)| now.since(then)) {
             let (sum_ns, windows_ns) = self.stolen.unwrap_or_default();
             self.stolen = Some((sum_ns + stolen_ns, windows_ns + wall_ns));
         }
-        took_ns
     }
 
     /// Whether the case uses no CPU but the first.

@@ -3,7 +3,7 @@
 
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
-use super::{Declared, Values};
+use super::{Declared, Reading, Values};
 use crate::experiment::fixtures::{on_a_thread, rehearsal};
 use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, FromWorker, RoundOrder, ToWorker, frame};
@@ -202,8 +202,10 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
     let (samples, ..) = round_of(|bench, case| {
         let turns = |kept: &[(f64, f64)]| Turns {
             kept: kept.to_vec(),
-            width: vec![3.999_96, 0.0],
-            core_hz: Some(3e9),
+            readings: vec![
+                Reading { width: 3.999_96, cycle_ns: 0.5 },
+                Reading { width: 0.0, cycle_ns: 0.0 },
+            ],
             refused: 3,
             wanted: 2,
         };
@@ -220,32 +222,12 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
         }
     });
     assert_eq!(samples.len(), 1);
-    assert_eq!((samples[0].visit, &samples[0].width[..]), (0, &[4.0, 0.0][..]));
+    assert_eq!(samples[0].width, [4.0, 0.0]);
+    assert_eq!(samples[0].core_mhz, [2000, 0]);
     assert_eq!(
         samples[0].raw,
         Raw::Quartets { k: 10, n: vec![300.0, 310.0], two_n: vec![500.1, 530.0], voids: 3 }
     );
-}
-
-#[test]
-fn turns_wait_for_a_core_that_is_alone_and_end_where_it_never_is() {
-    with_bench(|bench| {
-        let mut timer = bench.timer();
-        let mut turns = |level: f64| {
-            timer.goal.alone = Some(level);
-            let taken = timer.repeat(&mut |watch| {
-                watch.batch(1.0);
-                Ok(Some(()))
-            });
-            let taken = taken.expect("no turn fails");
-            (taken.kept.len(), taken.note())
-        };
-        // No core reads so much; every core reads so little.
-        let never = if bench.timer().probe.is_some() { turns(1e9).0 } else { 0 };
-        let (always, note) = turns(1e-9);
-        assert_eq!((never, note), (0, None));
-        assert!(always > 0);
-    });
 }
 
 #[test]

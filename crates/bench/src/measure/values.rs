@@ -1,15 +1,15 @@
 //! What a round has measured of a figure: events, batches or quartets, and what stands beside them.
 
 use super::quartet::{Quartet, Turns};
-use super::width::Stretch;
+use super::width::{Reading, Stretch};
 use stats::histogram::Histogram as Distribution;
 
 /// Values of one metric of one case, in the metric's unit, for [`super::Bench::record`]. A
 /// `Vec<f64>` becomes single events.
 pub struct Values<'a> {
     pub(super) of: Of<'a>,
-    /// Readings of the width probe, one for each value.
-    pub(super) width: Vec<f64>,
+    /// What the probes around each value read.
+    pub(super) readings: Vec<Reading>,
     /// Of other CPUs than the measuring thread's.
     pub(super) is_apart: bool,
 }
@@ -25,7 +25,7 @@ pub(super) enum Of<'a> {
 
 impl<'a> Values<'a> {
     fn of(of: Of<'a>) -> Self {
-        Values { of, width: Vec::new(), is_apart: false }
+        Values { of, readings: Vec::new(), is_apart: false }
     }
 
     /// Single events. The clock's resolution and the cost of an empty pair stand beside them, for
@@ -68,22 +68,21 @@ impl<'a> Values<'a> {
         match stretches {
             [] => Values::block(whole),
             _ => Values::blocks(stretches.iter().map(|stretch| stretch.rate).collect())
-                .watched(stretches.iter().map(|stretch| stretch.width).collect::<Vec<_>>()),
+                .watched(stretches.iter().map(Stretch::reading).collect()),
         }
     }
 
     /// Quartets in the order `k`, `2 k`, `2 k`, `k`: of each the sum of the two short batches and
-    /// of the two long ones, in ns. Where the core clock around the case is unknown, that of the
-    /// probes' chains stands in its place.
-    pub fn quartets(k: u64, turns: Turns<Quartet>) -> Self {
-        Values::of(Of::Quartets { k, turns })
+    /// of the two long ones, in ns.
+    pub fn quartets(k: u64, mut turns: Turns<Quartet>) -> Self {
+        let readings = std::mem::take(&mut turns.readings);
+        Values::of(Of::Quartets { k, turns }).watched(readings)
     }
 
-    /// With a reading of the width probe for each value ([`super::Watch::end`]); 0 where it could
-    /// not be read.
+    /// With what the probes around each value read ([`super::Watch::end`]).
     #[must_use]
-    pub fn watched(self, width: impl AsRef<[f64]>) -> Self {
-        Values { width: width.as_ref().to_vec(), ..self }
+    pub fn watched(self, readings: Vec<Reading>) -> Self {
+        Values { readings, ..self }
     }
 
     /// Yielded on other CPUs than the round's: the core clock of the measuring thread's is not

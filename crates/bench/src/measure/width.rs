@@ -5,7 +5,7 @@
 use super::clock::Clock;
 use super::core_clock::CoreClock;
 use metal::kernel::{INDEPENDENT_A_TURN, chain_rotate, independent};
-use record::event::{Unusable, Width};
+use record::event::{Calibration, Unusable, Width};
 use stats::width;
 use std::hint::black_box;
 use std::time::Duration;
@@ -26,6 +26,10 @@ const OPERATIONS_A_TURN: f64 = (INDEPENDENT_A_TURN + 1) as f64;
 const BATCH_NS_MAX: f64 = 1e6;
 /// … nor is a turn that is longer in all.
 const TURN_NS_MAX: f64 = 5e6;
+/// Least steps of a chain.
+const LEAST_STEPS: u64 = 64;
+/// How long a look at the state of a core takes, in ns.
+const LOOK_NS: f64 = 1e6;
 /// Readings between two attempts to learn the level, and at least.
 const LESSON: usize = 2000;
 const LEAST_READINGS: usize = 6000;
@@ -40,6 +44,8 @@ pub struct Probe {
     steps: u64,
     /// A step of the clock, as a share of a row.
     step: f64,
+    /// What reading the clock adds to a chain, in ns.
+    pair_ns: f64,
 }
 
 /// A step of the clock as a share of a probe's length.
@@ -53,15 +59,42 @@ impl Probe {
     pub fn new(
         clock: Clock,
         core: &CoreClock,
-        resolution_ns: f64,
+        calibration: &Calibration,
         level: Option<f64>,
     ) -> Option<Self> {
+        Probe::of_steps(clock, |ns| core.rotations(ns), calibration, level.unwrap_or(UNITS))
+    }
+
+    /// For a core of the calibration's clock whose level is known; `None` without a level, or where
+    /// the clock is too coarse.
+    pub fn calibrated(calibration: &Calibration) -> Option<(Self, f64)> {
+        let level = calibration.width?.level?;
+        let steps = |ns: f64| ((ns * calibration.core_hz / 1e9) as u64).max(LEAST_STEPS);
+        Some((Probe::of_steps(Clock::of(calibration), steps, calibration, level)?, level))
+    }
+
+    fn of_steps(
+        clock: Clock,
+        steps: impl Fn(f64) -> u64,
+        calibration: &Calibration,
+        level: f64,
+    ) -> Option<Self> {
+        let Calibration { resolution_ns, pair_cost_ns: pair_ns, .. } = *calibration;
         let length_ns = PROBE_NS.max(STEPS * resolution_ns);
         (length_ns <= PROBE_NS_MAX).then(|| {
-            let steps = core.rotations(length_ns);
             let step = clock_step(resolution_ns);
-            Probe { clock, turns: 0, steps, step }.sized(level.unwrap_or(UNITS))
+            Probe { clock, turns: 0, steps: steps(length_ns), step, pair_ns }.sized(level)
         })
+    }
+
+    /// Whether nobody else uses the core of the calling thread's CPU now: nine in ten readings of a
+    /// millisecond are of a core that is alone.
+    pub fn is_alone(&self, level: f64) -> bool {
+        let count = (LOOK_NS / (3.0 * PROBE_NS)) as usize;
+        let mut readings = Vec::with_capacity(count);
+        self.readings(count, &mut readings);
+        let alone = readings.iter().filter(|reading| width::is_alone(**reading, level)).count();
+        10 * alone >= 9 * count
     }
 
     /// Its rows as long as its chains on a core that does so many operations a cycle.
@@ -162,14 +195,37 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     }
 }
 
-/// What was learnt of a core alone, unless it is of half a core whose design has so many units.
-pub fn whole_core(learnt: Width, units: Option<f64>) -> Width {
-    match learnt.level {
-        Some(level) if !width::is_whole_core(level, units) => {
-            Width { level: None, unusable: Some(Unusable::NeverAlone), ..learnt }
-        }
-        _ => learnt,
-    }
+/// What the probes around a sample read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Operations per cycle at the slowest boundary; 0 where the sample cannot be classified.
+    pub width: f64,
+    /// Time of a cycle, in ns: the mean of the chains before and after the sample, without what the
+    /// clock's reading costs (2 % of a chain). 0 where the clock stood still.
+    pub cycle_ns: f64,
+}
+
+/// Samples before and after one whose chains its clock is averaged over …
+const NEIGHBOURS: usize = 8;
+/// … where they differ by no more than this share, or by so many steps of the clock.
+const SAME_CLOCK: f64 = 0.005;
+const SAME_STEPS: f64 = 1.5;
+
+/// The core clock at each sample, in MHz: a chain is a whole number of the clock's steps, which are up
+/// to a hundredth of it, so that its neighbours' are needed for a better one. An interrupted chain
+/// has none like it nearby. `step` is that of [`clock_step`]; 0 where there is no clock.
+pub fn core_mhz(readings: &[Reading], step: f64) -> Vec<u32> {
+    let share = SAME_CLOCK.max(SAME_STEPS * step);
+    let clock = |at: usize| {
+        let own_ns = readings[at].cycle_ns;
+        let near = at.saturating_sub(NEIGHBOURS)..readings.len().min(at + NEIGHBOURS + 1);
+        let is_same = |ns: &f64| (ns / own_ns - 1.0).abs() <= share;
+        let same = readings[near].iter().map(|one| one.cycle_ns).filter(is_same);
+        let (sum, count) = same.fold((0.0, 0.0), |(sum, count), ns| (sum + ns, count + 1.0));
+        // A float becomes an integer within its range, and 0 where it is no number.
+        (1e3 * count / sum).round() as u32
+    };
+    (0..readings.len()).map(clock).collect()
 }
 
 /// Reads the probe at the batch boundaries of one turn.
@@ -184,9 +240,9 @@ pub struct Watch {
     /// Time of its batches, in ns.
     batches_ns: f64,
     is_long: bool,
-    /// The least of these is the cycle.
+    /// The last chains, in turn. The least of these is the cycle of a reading.
     cycles: [f64; 3],
-    turns: usize,
+    chains: usize,
 }
 
 impl Watch {
@@ -200,34 +256,25 @@ impl Watch {
             batches_ns: 0.0,
             is_long: false,
             cycles: [f64::INFINITY; 3],
-            turns: 0,
+            chains: 0,
         };
         if let Some(probe) = probe {
             // Two of each: the code is cold at first.
             probe.cycle_ns();
             probe.operation_ns();
-            watch.cycles = [probe.cycle_ns(), probe.cycle_ns(), f64::INFINITY];
+            watch.cycle(probe);
+            watch.cycle(probe);
             watch.last_ns = probe.operation_ns();
         }
         watch
     }
 
-    /// Waits until the core reads alone; false where others use it all the time.
-    pub fn waits_for(&mut self, level: f64) -> bool {
-        let Some(probe) = self.probe else { return true };
-        let start = probe.clock.start();
-        for at in 0.. {
-            let read = reading(least(self.cycles), self.last_ns);
-            if read.is_some_and(|read| width::is_alone(read, level)) {
-                return true;
-            }
-            if probe.clock.between_ns(start, probe.clock.end()) > width::WAIT_NS {
-                break;
-            }
-            self.cycles[at % 3] = probe.cycle_ns();
-            self.last_ns = probe.operation_ns();
-        }
-        false
+    /// Takes the time of a cycle, in ns.
+    fn cycle(&mut self, probe: Probe) -> f64 {
+        let cycle_ns = probe.cycle_ns();
+        self.cycles[self.chains % 3] = cycle_ns;
+        self.chains += 1;
+        cycle_ns
     }
 
     /// A turn begins where the last one ended.
@@ -250,16 +297,15 @@ impl Watch {
         batch_ns
     }
 
-    /// The turn ended: operations per cycle at its slowest boundary, 0 where the turn cannot be
-    /// classified, and the time of a cycle, in ns. `None` without a probe.
-    pub fn end(&mut self) -> Option<(f64, f64)> {
+    /// The turn ended. `None` without a probe.
+    pub fn end(&mut self) -> Option<Reading> {
         let probe = self.probe?;
-        self.cycles[(self.turns + 2) % 3] = probe.cycle_ns();
-        self.turns += 1;
-        let cycle_ns = least(self.cycles);
+        let before_ns = self.cycles[(self.chains + 2) % 3];
+        let cycle_ns = f64::midpoint(before_ns, self.cycle(probe));
+        let cycle_ns = (cycle_ns - probe.pair_ns / probe.steps as f64).max(0.0);
         let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
-        let width = reading(cycle_ns, self.slowest_ns).filter(|_| is_classified);
-        Some((width.unwrap_or(0.0), cycle_ns))
+        let width = reading(least(self.cycles), self.slowest_ns).filter(|_| is_classified);
+        Some(Reading { width: width.unwrap_or(0.0), cycle_ns })
     }
 }
 
@@ -273,6 +319,11 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// Its reading; a rate needs no clock.
+    pub fn reading(&self) -> Reading {
+        Reading { width: self.width, ..Reading::default() }
+    }
+
     /// The same as a share of a rate.
     pub fn over(self, rate: f64) -> Self {
         Stretch { rate: self.rate / rate, ..self }
@@ -346,5 +397,26 @@ impl Stretches {
     /// What the thread did.
     pub fn done(self) -> Vec<Stretch> {
         self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reading, core_mhz};
+
+    #[test]
+    fn a_clock_is_averaged_over_chains_that_steps_of_the_time_part_and_no_further() {
+        let readings = |cycles: &[f64]| -> Vec<Reading> {
+            cycles.iter().map(|cycle_ns| Reading { width: 4.0, cycle_ns: *cycle_ns }).collect()
+        };
+        // Steps of 1 %: a cycle of 0.3 ns reads as 0.299 or 0.302.
+        let steps: Vec<f64> = (0..30).map(|at| if at % 3 == 0 { 0.302 } else { 0.299 }).collect();
+        let clocks = core_mhz(&readings(&steps), 0.01);
+        assert!(clocks.iter().all(|mhz| mhz.abs_diff(3333) <= 5), "{clocks:?}");
+        // A clock that moves, and a chain that was interrupted.
+        let moving: Vec<f64> = (0..30).map(|at| if at < 15 { 0.4 } else { 0.5 }).collect();
+        let clocks = core_mhz(&readings(&[&moving[..], &[0.9]].concat()), 0.01);
+        assert_eq!((clocks[14], clocks[15], clocks[30]), (2500, 2000, 1111));
+        assert_eq!(core_mhz(&readings(&[0.0, f64::INFINITY]), 0.01), [0, 0]);
     }
 }

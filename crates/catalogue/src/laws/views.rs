@@ -86,6 +86,7 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
             Some(Range { low: value / 2.0, likely: value, high: value * 2.0 }),
             String::new(),
         ),
+        beside: None,
         verdict: None,
     });
     figure

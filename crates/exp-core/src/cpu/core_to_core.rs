@@ -267,8 +267,7 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
     }
     if measures_elsewhere {
         // What was taken around the case is another CPU's clock.
-        samples.core_hz = None;
-        samples.quantities.remove("core_hz");
+        samples.forget_clock();
     }
     samples.notes.extend(played.note);
     Ok(())

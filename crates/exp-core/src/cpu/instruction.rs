@@ -200,8 +200,8 @@ fn time(
             black_box(bodies.run(instruction, body, n));
         })?;
         samples.at.put("body", body.shown());
-        if is_wide && samples.core_hz.take().is_some() {
-            samples.quantities.remove("core_hz");
+        if is_wide && samples.core_hz.is_some() {
+            samples.forget_clock();
             samples.notes.push(
                 "no cycles: a core may lower its clock for 64-byte arithmetic and raise it again \
                  before plumb can read it; cpu.peak measures it at that width"

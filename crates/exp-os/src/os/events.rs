@@ -1,6 +1,7 @@
 //! Events that are timed one by one, for the time of a case; and what several experiments lack
 //! alike.
 
+use bench::measure::Reading;
 use bench::prelude::*;
 use metal::clock::monotonic_raw_ns;
 
@@ -16,7 +17,7 @@ pub(super) struct Number {
 /// Those that count, with the readings of the width probe.
 pub(super) struct Events<T> {
     pub(super) kept: Vec<T>,
-    width: Vec<f64>,
+    readings: Vec<Reading>,
     /// Those that do not count too.
     pub(super) made: usize,
 }
@@ -32,7 +33,7 @@ impl<T> Events<T> {
         let (least, most) =
             if bench.order().rehearsal { (rehearsal, rehearsal) } else { (least, most) };
         let room = || (Vec::with_capacity(most), Vec::with_capacity(most));
-        let ((mut kept, mut width), mut made) = (room(), 0);
+        let ((mut kept, mut readings), mut made) = (room(), 0);
         let mut probes = bench.timer().watch();
         let until = monotonic_raw_ns() + bench.order().case_ns;
         while made < least || (made < most && monotonic_raw_ns() < until) {
@@ -40,16 +41,15 @@ impl<T> Events<T> {
             let (event, took_ns) = once()?;
             probes.batch(took_ns);
             made += 1;
-            let seen = probes.end().filter(|_| event.is_some());
-            width.extend(seen.map(|(additions, _)| additions));
+            readings.extend(probes.end().filter(|_| event.is_some()));
             kept.extend(event);
         }
-        Ok(Events { kept, width, made })
+        Ok(Events { kept, readings, made })
     }
 
     /// Lengths of the events, in ns.
     pub(super) fn values(&self, ns: impl FnMut(&T) -> f64) -> Values<'static> {
-        Values::events(self.kept.iter().map(ns).collect()).watched(self.width.clone())
+        Values::events(self.kept.iter().map(ns).collect()).watched(self.readings.clone())
     }
 }
 

@@ -327,11 +327,8 @@ impl Cpu {
 
     /// One CPU by number.
     pub fn cpu(&self, id: usize) -> Option<&LogicalCpu> {
-        // Numbers are ascending, and on most machines equal to the position.
-        match self.cpus.get(id) {
-            Some(cpu) if cpu.id == id => Some(cpu),
-            _ => self.cpus.iter().find(|cpu| cpu.id == id),
-        }
+        let place = self.cpus.binary_search_by_key(&id, |cpu| cpu.id);
+        place.ok().map(|place| &self.cpus[place])
     }
 
     /// CPUs that this process may use now, ascending.

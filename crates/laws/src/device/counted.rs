@@ -9,7 +9,7 @@
 //!   depth: one stream with readahead may get a part of that.
 
 use super::{FLASH, Reading};
-use crate::{Law, range};
+use crate::{Law, at_most, range};
 use host::block::{Counted, Disk};
 use record::event::Range;
 
@@ -81,11 +81,6 @@ impl Flushes {
         let Range { low, likely, high } = self.write(of);
         range(low, likely.min(self.mean_ns / LONG_TAIL).max(low), high)
     }
-}
-
-/// A range cut off at an upper limit.
-fn at_most(of: Range, most: f64) -> Range {
-    range(of.low.min(most), of.likely.min(most), of.high.min(most))
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn samples() -> impl Iterator<Item = Value> {
     raw.into_iter().map(move |mut raw| {
         let rest = json!({"event": "samples", "series": "$text", "round": "$u32",
             "case": by_name(), "metric": "$text", "visit": "$u32", "width": numbers,
-            "core_hz": maybe(), "quantities": {"$name": "$number"}, "at": by_name(),
+            "core_mhz": ["$each", "$u32"], "core_hz": maybe(), "quantities": {"$name": "$number"}, "at": by_name(),
             "notes": each(&note)});
         raw.as_object_mut().expect("an object").extend(rest.as_object().expect("one").clone());
         raw

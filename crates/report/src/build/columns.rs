@@ -41,6 +41,7 @@ pub const WHOLE: &[Quantity] = &[
     always("#interval", |figure| Cell::of(values::interval(figure))),
     Quantity { is_in_summary: true, ..MEAN },
     Quantity { is_in_summary: true, ..TRIALS },
+    Quantity { is_in_summary: true, ..BASIS },
     P50,
     P90,
     P99,
@@ -60,12 +61,13 @@ pub const SUMMARY: &[Quantity] = &[
     always("#interval", |figure| Cell::of(values::interval(figure))),
     MEAN,
     TRIALS,
+    BASIS,
     sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
     always("verdict", verdict),
 ];
 
 /// How the samples of a figure spread.
-pub const SPREAD: &[Quantity] = &[MEAN, TRIALS, P50, P90, P99, MAX];
+pub const SPREAD: &[Quantity] = &[CYCLES, BASIS, MEAN, TRIALS, P50, P90, P99, MAX];
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
@@ -85,6 +87,9 @@ const SOFTWARE: Quantity =
 
 const MEAN: Quantity = sometimes("#mean ± sd", |figure| Cell::of(values::mean(figure)));
 const TRIALS: Quantity = sometimes("#trials", |figure| Cell::of(values::trials(figure)));
+const BASIS: Quantity = sometimes("#core alone", |figure| Cell::of(values::basis(figure)));
+const CYCLES: Quantity =
+    sometimes("#cycles", |figure| Cell::of(figure.core_cycles().and(values::of_cycles(figure))));
 const P50: Quantity = sometimes("#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
 const P90: Quantity = sometimes("#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
 const P99: Quantity = sometimes("#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
@@ -118,9 +123,14 @@ pub fn heads(shown: &[Quantity]) -> Vec<Column> {
 
 fn predicted(figure: &Figure) -> Cell {
     match (figure.shown_prediction(), &figure.metric) {
-        (Some(_), Some(metric)) => match figure.shown_range() {
-            Some(range) => Cell::plain(values::range(&range, metric.unit)),
-            None => Cell::toned(UNPREDICTED, Tone::Muted),
+        (Some(judged), Some(metric)) => match (figure.shown_range(), judged.beside) {
+            (Some(range), None) => Cell::plain(values::range(&range, metric.unit)),
+            // What was to be expected beside a neighbour.
+            (Some(range), Some(beside)) => {
+                let [range, beside] = [range, beside].map(|one| values::range(&one, metric.unit));
+                Cell::plain(format!("{range} ({} {beside})", values::SHARED_MARK))
+            }
+            (None, _) => Cell::toned(UNPREDICTED, Tone::Muted),
         },
         _ => Cell::absent(),
     }

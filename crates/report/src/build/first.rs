@@ -3,6 +3,7 @@
 
 use super::summary;
 use crate::document::{Block, Cell, Keys, Place, Row, Section, Table, Tone};
+use crate::values;
 use analysis::figure::Figure;
 use analysis::gather::ends;
 use analysis::keys::{Line, lines};
@@ -16,7 +17,10 @@ const LEAST: f64 = 3.0;
 /// Room at both ends of an axis, as a share of its length.
 const MARGIN: f64 = 0.06;
 
-const HEADINGS: [&str; 5] = ["figure", "#measured", "#interval", "#predicted", "verdict"];
+const HEADINGS: [&str; 6] =
+    ["figure", "#measured", "#interval", "#cycles", "#predicted", "verdict"];
+/// The column that only groups of the core have.
+const CYCLES: usize = 3;
 
 /// The section; without key figures it has the run's quality and score alone.
 pub fn section(run: &Run, figures: &[Figure]) -> Section {
@@ -68,10 +72,13 @@ fn cells(line: &Line) -> Row {
         Some(why) => Cell::toned(format!("not predictable from here, because: {why}"), Tone::Muted),
         None => Cell::plain(row.predicted),
     };
+    let figure = line.figures.first().map(|(_, figure)| *figure);
+    let of_core = figure.filter(|figure| figure.core_cycles().is_some());
     Row::of(vec![
         Cell::plain(row.heading),
         Cell::plain(row.measured),
         Cell::plain(row.interval),
+        Cell::of(of_core.and_then(values::of_cycles)),
         predicted,
         row.verdict,
     ])
@@ -80,9 +87,15 @@ fn cells(line: &Line) -> Row {
 /// The key figures of a group, each along an axis of its own.
 fn card(group: &str, lines: &[Line]) -> Keys {
     let places = lines.iter().map(|line| Axis::of(std::slice::from_ref(line)).place(line));
+    let mut headings = HEADINGS.to_vec();
+    let mut rows: Vec<Row> = lines.iter().map(cells).collect();
+    if rows.iter().all(|row| row.cells[CYCLES] == Cell::absent()) {
+        headings.remove(CYCLES);
+        rows.iter_mut().for_each(|row| drop(row.cells.remove(CYCLES)));
+    }
     Keys {
         title: group.to_owned(),
-        table: Table::new(format!("Key figures: {group}"), &HEADINGS, lines.iter().map(cells)),
+        table: Table::new(format!("Key figures: {group}"), &headings, rows),
         places: places.collect(),
         is_ladder: false,
     }

@@ -8,7 +8,8 @@ use analysis::names::around;
 use record::quantity::render;
 
 const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
-    the prediction; sd is the standard deviation of the samples; trials are rounds / samples";
+    the prediction; sd is the standard deviation of the samples; trials are rounds / samples, \
+    core alone is what a value rests on: rounds / samples / stretches of consecutive ones";
 
 /// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {

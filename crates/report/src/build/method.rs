@@ -44,16 +44,22 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on
     as n against 2n of them in ABBA quartets, so that the cost of loop and clock cancels. Single \
     events are timed directly, and marked where the clock's resolution limits them. A figure is \
     the median of round values; its interval is the exact order-statistic interval of that median \
-    over rounds (none below six rounds), never over samples inside a round. Two other kinds of \
+    over rounds (of five 93.75 %, of more at least 95 %, of fewer none), never over samples \
+    inside a round. Two other kinds of \
     interval are marked: an experiment that runs once has an interval over blocks of its time (†), \
     which does not predict a second run; a figure derived from several cases has one from \
     resampling their rounds (‡). Rounds are flagged as disturbed from kernel counters (throttling, \
     migrations, major faults, involuntary switches, other programs on the CPU, a moved core \
     clock), never because a value looks odd. A probe of 1 µs of independent additions at every \
-    batch boundary shows whether another tenant used the core. If six rounds have 20 samples each \
-    with the core to themselves, the figure uses only these; otherwise it uses all samples (§). \
-    Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, \
-    measured next to each case, not ticks of the counter. Every prediction was recorded before the \
+    batch boundary shows whether another tenant used the core. If six rounds have three samples \
+    each with the core to themselves, or three rounds 20 in all, the figure uses only these; \
+    otherwise it uses all samples (§). The interval is then by rounds if five have three such \
+    samples, otherwise over the medians of stretches (consecutive samples) of at least five \
+    rounds. First looks take the core as it is; before further rounds the session asks the probe, \
+    gives a core that is alone to what lacks such samples, and waits up to a second for one. \
+    Beside the range of a figure with § stands what was to be expected beside that tenant, by \
+    which the verdict is. Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, measured next to each \
+    case, not ticks of the counter. Every prediction was recorded before the \
     first sample of its case.";
 
 fn pair(name: &str, text: impl Into<String>) -> (String, String) {

@@ -43,6 +43,7 @@ fn score_table(figures: &[Figure]) -> Table {
             Cell::plain(family),
             Cell::plain(tally.figures.to_string()),
             Cell::of(tally.inside_share().map(percent)),
+            Cell::of(tally.share(tally.expected).map(percent)),
             Cell::of(tally.share(tally.unpredicted).map(percent)),
             Cell::of(tally.narrower().map(digits)),
             Cell::of(tally.bias.map(digits)),
@@ -58,7 +59,8 @@ fn score_table(figures: &[Figure]) -> Table {
     }
     Table::new(
         "How good the predictions were. No range: figures that are not predictable from here, which \
-         are misses. Narrower: how many times the interval score (width and misses) is better than \
+         are misses. Expected: inside by what was to be expected beside a neighbour on the core, too. \
+         Narrower: how many times the interval score (width and misses) is better than \
          that of the whole range of recorded machines in the family. Bias: measured over best guess, \
          median. High / low: width of the ranges, median",
         &[
@@ -66,6 +68,7 @@ fn score_table(figures: &[Figure]) -> Table {
             "family",
             "#figures",
             "#inside",
+            "#expected",
             "#no range",
             "#narrower",
             "#bias",

@@ -7,6 +7,7 @@ use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
 use analysis::gather::distinct;
+use analysis::health::health;
 use analysis::keys::{Line, lines};
 use analysis::misses;
 use analysis::names::around;
@@ -31,6 +32,8 @@ pub struct Summary {
     pub score: Vec<String>,
     /// Key figures in the order of the reports.
     pub rows: Vec<Row>,
+    /// What the mark of shared samples means, and what can be done; `None` where nothing has it.
+    pub shared: Option<String>,
     /// In place of the table, how far a run came that ended before it had a key figure.
     pub so_far: Option<String>,
     /// The experiments in full, where there are so few that these take the table's place.
@@ -75,10 +78,13 @@ pub fn screen(run: &Run) -> Summary {
     let so_far = so_far(run, &figures, measured).filter(|_| rows.is_empty());
     let is_whole = so_far.is_none() && (measured <= WHOLE || rows.is_empty());
     let look_at = findings(run, &figures);
+    let is_marked = is_whole || rows.iter().any(|row| row.measured.contains(values::SHARED_MARK));
+    let shared = health(run).shared.filter(|_| is_marked);
     Summary {
         title: title(run),
         quality: quality(run).map(|quality| told(&quality)),
         score: scores(&figures),
+        shared: shared.and_then(|share| values::of_mark(&figures, share)),
         rows,
         so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
@@ -144,10 +150,13 @@ pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
         });
         let biased: Vec<String> = biased.collect();
         let bias = around("; measured over best guess: ", &biased.join(", "), "");
+        let expected = all.share(all.expected).filter(|_| all.expected > all.inside);
+        let expected = expected.map(|share| format!(", {} beside a neighbour", percent(share)));
         Some(format!(
-            "{from}: {times}, {} of {} inside ({} not predictable){bias}",
+            "{from}: {times}, {} of {} inside{} ({} not predictable){bias}",
             inside?,
             counted(all.figures, "figure"),
+            expected.unwrap_or_default(),
             unpredicted?
         ))
     };

@@ -4,6 +4,7 @@ use super::{LEAST_WIDTH, Look, MOST_WIDTH, bold, marked, of_section, paint, wrap
 use crate::build::summary::{Row, Summary};
 use crate::document::{Cell, Tone};
 use crate::plain;
+use crate::values::SHARED_MARK;
 
 /// Lines that it has at most.
 pub const LINES: usize = 60;
@@ -53,6 +54,8 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
         head.extend(labelled(label, &Cell::plain(score), look));
     }
     let next = labelled("NEXT", &Cell::plain(next.join(" · ")), look);
+    let of_mark = |told: &String| labelled(SHARED_MARK, &Cell::plain(told), look);
+    let shared = summary.shared.as_ref().map_or_else(Vec::new, of_mark);
     let (table, room) = match &summary.experiments {
         Some(document) => {
             let sections = document.sections.iter();
@@ -63,11 +66,11 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
         }
         None => {
             let table = table(&summary.rows, look);
-            let room = LINES.saturating_sub(head.len() + table.len() + next.len());
+            let room = LINES.saturating_sub(head.len() + table.len() + shared.len() + next.len());
             (table, room)
         }
     };
-    let lines = [head, table, look_at(&summary.look_at, room, look), next].concat();
+    let lines = [head, table, shared, look_at(&summary.look_at, room, look), next].concat();
     let mut text = String::new();
     for line in lines {
         text.push_str(line.trim_end());
@@ -244,6 +247,7 @@ mod tests {
             quality: Some(Cell::toned("fair: the core was shared 22 % of the time", Tone::Warn)),
             score: vec!["before the run: 2.1 times narrower".to_owned(); 2],
             rows: (0..32).map(row).collect(),
+            shared: Some("others used the core ".repeat(7)),
             so_far: None,
             experiments: None,
             look_at: (0..findings).map(|_| Cell::plain("word ".repeat(70))).collect(),

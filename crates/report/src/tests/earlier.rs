@@ -39,6 +39,7 @@ fn probed() -> Run {
     let mut run = earlier();
     run.header.format = record::FORMAT;
     run.header.calibration.width = Some(Width {
+        from_design: false,
         level: Some(LEVEL),
         unusable: None,
         additions_per_cycle: Some(LEVEL),
@@ -131,6 +132,32 @@ fn a_probed_figure_has_both_values_and_says_which_it_prints() {
     let found = after.as_found.as_ref().unwrap();
     assert_eq!(found.condition, Some(Condition::AsFound));
     assert!(found.value.is_some() && found.ci.is_some() && found.cycles.is_some());
+}
+
+#[test]
+fn rounds_that_waited_for_the_core_count_alone_and_not_as_found() {
+    let (all, mut run) = (probed(), probed());
+    for round in run.rounds.iter_mut().filter(|round| round.n > 6) {
+        round.waited_s = Some(0.2);
+    }
+    let (before, after) = (figures(&all), figures(&run));
+    let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));
+    assert_eq!((after.value, after.rounds.len()), (before.value, before.rounds.len()));
+    let rounds = |figure: &Figure| figure.as_found.as_ref().map(|found| found.rounds.len());
+    assert_eq!((rounds(before), rounds(after)), (Some(before.rounds.len()), Some(6)));
+}
+
+#[test]
+fn the_verdict_beside_a_neighbour_is_by_what_was_to_be_expected_there() {
+    let run = probed();
+    let found = figures(&run);
+    let judged = |figure: &Figure| figure.prior.clone().expect("a prediction");
+    let alone = of(&found, "cpu.call");
+    assert_eq!(judged(alone).beside, None);
+    let as_found = judged(alone.as_found.as_ref().expect("both values"));
+    let (prior, beside) = (as_found.prediction.range.unwrap(), as_found.beside.unwrap());
+    assert_eq!(prior, judged(alone).prediction.range.unwrap(), "the prior stays");
+    assert!(beside.low == prior.low && beside.high == 2.1 * prior.high, "{beside:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{Budget, Claim, Rules};
+use super::{Budget, Claim, CoreState, Rules};
 use crate::fixtures::recorded_sites as sites;
 use crate::params::Settings;
 use crate::plan::{Work, default_budget, plan};
@@ -38,7 +38,7 @@ pub(super) fn play(
     for stage in (0..=last).map(Some).chain([None]) {
         loop {
             let left = budget.saturating_sub(elapsed);
-            let turns = Budget::new(claims, rules, left).next(stage);
+            let turns = Budget::new(claims, rules, left).next(stage, CoreState::Unknown);
             if turns.is_empty() {
                 break;
             }
@@ -228,10 +228,38 @@ fn rounds_of_a_core_alone_come_first_among_equals_and_one_at_a_time() {
     let claims = [of(15, false), of(9, true), of(9, false)];
     let budget = |left: u32| Budget::new(&claims, rules(Preset::Standard), SECOND * left);
     let targets = |left| {
-        let turns = budget(left).next(None);
+        let turns = budget(left).next(None, CoreState::Unknown);
         turns.iter().map(|turn| (turn.at, turn.target)).collect::<Vec<_>>()
     };
     assert_eq!(targets(2), [(1, 7)]);
     assert_eq!(targets(4), [(1, 7), (0, 9)]);
     assert_eq!(targets(7), [(1, 7), (0, 9), (2, 9)]);
+}
+
+#[test]
+fn a_core_that_is_alone_is_used_and_one_that_is_shared_is_left_to_what_needs_none() {
+    let of = |rounds, is_probed, lacks_alone| Claim {
+        rounds,
+        is_probed,
+        lacks_alone,
+        observed: Some(SECOND),
+        ..claim("os", 0, SECOND)
+    };
+    let claims = [of(6, false, false), of(7, true, false), of(8, true, true), of(9, false, false)];
+    let next = |core| {
+        let budget = Budget::new(&claims, rules(Preset::Standard), 9 * SECOND);
+        budget.next(None, core).iter().map(|turn| (turn.at, turn.target)).collect::<Vec<_>>()
+    };
+    for (core, turns) in [
+        (CoreState::Unknown, vec![(0, 9)]),
+        (CoreState::Alone, vec![(2, 9)]),
+        (CoreState::Shared, vec![(0, 9)]),
+    ] {
+        assert_eq!(next(core), turns, "{core:?}");
+    }
+    // Nobody waits for ever: what needs a core is next where nothing else wants time.
+    let claims = [of(7, true, false), of(7, true, true)];
+    let budget = Budget::new(&claims, rules(Preset::Standard), 9 * SECOND);
+    let turns = budget.next(None, CoreState::Shared);
+    assert_eq!(turns.iter().map(|turn| turn.at).collect::<Vec<_>>(), [1, 0]);
 }

@@ -2,6 +2,7 @@ use super::{Live, Rounds, Rules, Stop, Work};
 use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
+use stats::alone::{Alone, Basis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ fn round(n: u32, status: RoundStatus, failed: Vec<FailedCase>) -> Round {
         status,
         disturbed: Vec::new(),
         others: Vec::new(),
+        waited_s: None,
         cpus: Vec::new(),
         environment: BTreeMap::new(),
         failed,
@@ -130,7 +132,9 @@ fn cases_that_lack_rounds_alone_get_some_by_themselves_before_others_go_on() {
     (0..6).for_each(|_| ok(&mut live));
     let figures = |alone: [usize; 3]| {
         let of_case = |(bytes, alone)| {
-            let figure = Rounds { values: Vec::new(), alone };
+            let basis = Basis { rounds: alone, samples: 3 * alone, stretches: alone };
+            let figure =
+                Rounds { alone: (alone == 6).then_some(Alone::Rounds), basis, ..Rounds::default() };
             ((size(bytes), "latency".to_owned()), figure)
         };
         [1, 2, 4].into_iter().zip(alone).map(of_case).collect()

@@ -100,6 +100,8 @@ pub struct Row {
     pub value: f64,
     /// Its interval.
     pub ci: Option<(f64, f64)>,
+    /// Its cycles, of a figure of the core.
+    pub cycles: Option<f64>,
     /// The round values on which it rests.
     pub rounds: Vec<f64>,
 }
@@ -257,6 +259,7 @@ impl Reader<'_> {
         let is_finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
         figures.retain_mut(|row| {
             row.ci = row.ci.filter(is_finite);
+            row.cycles = row.cycles.filter(|cycles| cycles.is_finite());
             row.value.is_finite() && row.rounds.iter().all(|value| value.is_finite())
         });
         let head = Head { format: FORMAT, analysis: self.analysis.to_owned(), version, run };

@@ -4,7 +4,7 @@ use super::{
     Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turns, abba, grown, is_over, samples,
 };
 use crate::measure::clock::Clock;
-use crate::measure::width::Watch;
+use crate::measure::width::{Reading, Watch};
 use anyhow::Result;
 
 const GOAL: Goal = Goal {
@@ -12,9 +12,7 @@ const GOAL: Goal = Goal {
     least_ns: 1e3,
     case_ns: 1e6,
     quartets_min: 6,
-    quartets_probed: 24,
     quartets_max: QUARTETS_MAX,
-    alone: None,
 };
 
 fn timer(goal: Goal) -> Timer {
@@ -86,26 +84,16 @@ fn the_next_n_follows_the_length_within_its_limits() {
 
 #[test]
 fn a_case_ends_by_time_and_by_count() {
-    for (is_probed, attempts, kept, with_next_ns, over) in [
-        (false, 6, 6, 0.9e6, false),
-        (false, 6, 6, 1.1e6, true),
-        (false, 5, 5, 9e9, false),
-        (false, 20, 0, 1.1e6, true),
-        (false, QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
-        // One that lacks samples of a core that is alone has twice the time, and no more.
-        (true, 14, 14, 1.1e6, false),
-        (true, 14, 14, 2.1e6, true),
-        (true, 24, 24, 1.1e6, true),
-        (true, 5, 5, 9e9, false),
+    for (attempts, kept, with_next_ns, over) in [
+        (6, 6, 0.9e6, false),
+        (6, 6, 1.1e6, true),
+        (5, 5, 9e9, false),
+        (20, 0, 1.1e6, true),
+        (QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
     ] {
-        assert_eq!(
-            is_over(&GOAL, is_probed, attempts, kept, with_next_ns),
-            over,
-            "{is_probed} {attempts} {kept} {with_next_ns}"
-        );
+        let found = is_over(&GOAL, attempts, kept, with_next_ns);
+        assert_eq!(found, over, "{attempts} {kept} {with_next_ns}");
     }
-    let again = Goal { alone: Some(4.0), ..GOAL };
-    assert!(is_over(&again, true, 14, 14, 1.1e6), "a repeated visit keeps to its time");
 }
 
 #[test]
@@ -138,7 +126,7 @@ fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
     };
     let some = take(4);
     assert_eq!((some.kept.as_slice(), some.refused), (&[4, 5, 6][..], 3));
-    assert!(some.note().is_some() && some.width.is_empty());
+    assert!(some.note().is_some() && some.readings.is_empty());
     let none = take(100);
     assert_eq!(none.refused, 6);
     none.or_fail().expect_err("has none");
@@ -146,17 +134,17 @@ fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
 
 #[test]
 fn turns_of_several_places_stand_one_after_another() {
+    let reading = |n: u32| Reading { width: f64::from(n), cycle_ns: 0.3 };
     let place = |kept: &[u32]| Turns {
         kept: kept.to_vec(),
-        width: kept.iter().map(|n| f64::from(*n)).collect(),
-        core_hz: Some(3e9),
+        readings: kept.iter().map(|n| reading(*n)).collect(),
         refused: 1,
         wanted: 2,
     };
     let mut both = Turns::joined([place(&[1, 2]), place(&[]), place(&[3])]);
     assert_eq!((both.refused, both.wanted), (3, 6));
     both.skip(1);
-    assert_eq!((both.kept.as_slice(), both.width.as_slice()), (&[2, 3][..], &[2.0, 3.0][..]));
+    assert_eq!((both.kept.as_slice(), &*both.readings), (&[2, 3][..], &[2, 3].map(reading)[..]));
     assert_eq!(both.map(|n| n * 2).kept, [4, 6]);
 }
 

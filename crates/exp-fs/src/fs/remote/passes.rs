@@ -1,7 +1,7 @@
 //! Reads of blocks, one after another until the case's time is over, whoever answers them.
 
-use crate::fs::file::BLOCK_BYTES;
 use super::mounted::File;
+use crate::fs::file::BLOCK_BYTES;
 use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::io::Buffers;

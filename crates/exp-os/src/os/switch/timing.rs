@@ -57,7 +57,7 @@ pub(super) fn measure(case: &Case, mut circle: Circle, row: u64, bench: &mut Ben
     samples.notes.extend(broken.map(|broken| broken.to_string()));
     samples.notes.extend(notes);
     bench.record(case, "one_party", Values::quartets(times, turns.map(|both| both.1)))?;
-    bench.record(case, "switch", Values::batches(k, differences).watched(turns.width))?;
+    bench.record(case, "switch", Values::batches(k, differences).watched(turns.readings))?;
     Ok(())
 }
 

@@ -28,6 +28,7 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
         head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
         foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
     }
+    foot.extend(in_cycles(against).map(|told| ("IN CYCLES".to_owned(), told)));
     foot.push(("AROUND".to_owned(), around(&against.conditions)));
     let mut blocks = vec![Block::KeyValues(head).for_all()];
     if !effects.is_empty() {
@@ -120,6 +121,12 @@ fn change(effect: &Effect) -> String {
     let [low, high] = [least, greatest].map(times);
     let range = if low == high { high } else { format!("{low}–{high}") };
     format!("{range}× {}", effect.greatest().word())
+}
+
+fn in_cycles(against: &Against) -> Option<String> {
+    let count = against.figures.iter().filter(|one| one.in_cycles).count();
+    let told = || format!("{} of the core, whose clocks differ", counted(count, "figure"));
+    (count > 0).then(told)
 }
 
 fn cannot_see(against: &Against) -> String {

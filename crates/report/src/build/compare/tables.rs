@@ -225,7 +225,8 @@ fn ratio(one: &Compared) -> Cell {
         return difference(one);
     };
     let interval = one.interval().map(values::ratios).unwrap_or_default();
-    Cell::plain(format!("{}{}", values::ratio(ratio), around(" ", &interval, "")))
+    let unit = if one.in_cycles { " in cycles" } else { "" };
+    Cell::plain(format!("{}{}{unit}", values::ratio(ratio), around(" ", &interval, "")))
 }
 
 fn difference(one: &Compared) -> Cell {

@@ -80,6 +80,7 @@ fn content(text: &str) -> Result<Content, String> {
         about: About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Os },
         value,
         ci: (value > 1.0).then_some((value - 0.5, value + 0.5)),
+        cycles: (value > 2.0).then_some(3.0 * value),
         rounds: vec![value, f64::MIN_POSITIVE, 0.1 + 0.2],
     };
     Ok(Content {
