@@ -69,6 +69,17 @@ pub fn mark(figure: &Figure) -> &'static str {
     if is_marked(figure) { SHARED_MARK } else { "" }
 }
 
+/// The range that was predicted, and what was to be expected beside a neighbour: `110 – 195 ns (§ 110
+/// – 409 ns)`; `None` without a range that says something.
+pub fn predicted(figure: &Figure) -> Option<String> {
+    let (prior, unit) = (range(&figure.shown_range()?, figure.unit()), figure.unit());
+    let beside = figure.shown_prediction().and_then(|judged| judged.beside);
+    Some(match beside {
+        Some(beside) => format!("{prior} ({SHARED_MARK} {})", range(&beside, unit)),
+        None => prior,
+    })
+}
+
 /// A figure's value, marked where others used the core.
 pub fn value(figure: &Figure) -> Option<String> {
     Some(format!("{}{}", of_figure(figure)?.value, mark(figure)))

@@ -123,14 +123,9 @@ pub fn heads(shown: &[Quantity]) -> Vec<Column> {
 
 fn predicted(figure: &Figure) -> Cell {
     match (figure.shown_prediction(), &figure.metric) {
-        (Some(judged), Some(metric)) => match (figure.shown_range(), judged.beside) {
-            (Some(range), None) => Cell::plain(values::range(&range, metric.unit)),
-            // What was to be expected beside a neighbour.
-            (Some(range), Some(beside)) => {
-                let [range, beside] = [range, beside].map(|one| values::range(&one, metric.unit));
-                Cell::plain(format!("{range} ({} {beside})", values::SHARED_MARK))
-            }
-            (None, _) => Cell::toned(UNPREDICTED, Tone::Muted),
+        (Some(_), Some(_)) => match values::predicted(figure) {
+            Some(range) => Cell::plain(range),
+            None => Cell::toned(UNPREDICTED, Tone::Muted),
         },
         _ => Cell::absent(),
     }

@@ -195,20 +195,22 @@ pub(super) fn unit_of(shown: &[Shown<'_>], name: &str) -> Option<Unit> {
 }
 
 /// `64 KiB: 4.06 ns [4.03, 4.09], 13.0 cycles; predicted 2.8 – 6.5 ns: within`.
-pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
+pub(super) fn hover(figure: &Figure, at: &str) -> String {
     let shown = values::of_figure(figure);
     let mut text = match shown {
-        Some(shown) if shown.interval.is_empty() => format!("{at}: {}", shown.value),
-        Some(shown) => format!("{at}: {} {}", shown.value, shown.interval),
+        Some(shown) => {
+            let value = format!("{at}: {}{} {}", shown.value, values::mark(figure), shown.interval);
+            value.trim_end().to_owned()
+        }
         None => at.to_owned(),
     };
     if let Some(cycles) = values::of_cycles(figure) {
         text.push_str(&format!(", {cycles} cycles"));
     }
     if let Some(judged) = figure.shown_prediction()
-        && let Some(range) = &figure.shown_range()
+        && let Some(range) = values::predicted(figure)
     {
-        text.push_str(&format!("; predicted {}", values::range(range, metric.unit)));
+        text.push_str(&format!("; predicted {range}"));
         if let Some(verdict) = judged.shown_verdict(figure.value) {
             text.push_str(&format!(": {verdict}"));
         }

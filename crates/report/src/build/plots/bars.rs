@@ -37,7 +37,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
                     y: spot.value,
                     ends: spot.figure.ci,
                     // The page takes the bar's name from before the colon.
-                    hover: hover(spot.figure, spot.metric, &labels[at]),
+                    hover: hover(spot.figure, &labels[at]),
                 })
             };
             let points: Vec<Point> = own.filter_map(point).collect();

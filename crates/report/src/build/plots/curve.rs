@@ -69,10 +69,5 @@ fn point(spot: &Spot<'_>, over: &Spot<'_>, along: &str, step: &Value) -> Point {
         values::parameter(step, None),
         render(over.value, over.metric.unit)
     );
-    Point {
-        x: over.value,
-        y: spot.value,
-        ends: spot.figure.ci,
-        hover: hover(spot.figure, spot.metric, &at),
-    }
+    Point { x: over.value, y: spot.value, ends: spot.figure.ci, hover: hover(spot.figure, &at) }
 }

@@ -193,12 +193,7 @@ impl Picture<'_, '_> {
                 at = format!("{at} ({text})");
             }
         }
-        Point {
-            x: *x,
-            y: spot.value,
-            ends: spot.figure.ci,
-            hover: hover(spot.figure, spot.metric, &at),
-        }
+        Point { x: *x, y: spot.value, ends: spot.figure.ci, hover: hover(spot.figure, &at) }
     }
 
     /// Sizes along the axis: what the first run found, and for memory what its machine states.
