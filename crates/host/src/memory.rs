@@ -4,7 +4,7 @@ use record::order::InOrder;
 use serde::{Deserialize, Serialize};
 
 use super::dmi::{self, Dimm};
-use super::plausible::Doubts;
+use super::plausible::{Doubts, is_plausible};
 use super::{Outside, Root, text};
 
 /// Main memory.
@@ -127,7 +127,9 @@ fn transparent(root: &Root) -> TransparentHugePages {
         shmem_enabled: root.selected(&format!("{DIR}/shmem_enabled")),
         khugepaged_defrag: root.flag(&format!("{DIR}/khugepaged/defrag")),
         khugepaged_sleep_ms: root.number(&format!("{DIR}/khugepaged/scan_sleep_millisecs")),
-        page_bytes: root.number(&format!("{DIR}/hpage_pmd_size")),
+        page_bytes: root
+            .number(&format!("{DIR}/hpage_pmd_size"))
+            .filter(|bytes: &u64| is_plausible("huge_page_bytes", *bytes as f64)),
     }
 }
 
@@ -136,7 +138,9 @@ fn pools(root: &Root) -> Vec<HugePagePool> {
     let pool = |name: &String| {
         let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         Some(HugePagePool {
-            page_bytes: kib.checked_mul(1024)?,
+            page_bytes: kib
+                .checked_mul(1024)
+                .filter(|bytes| is_plausible("huge_page_bytes", *bytes as f64))?,
             total: root.number(&format!("{DIR}/{name}/nr_hugepages"))?,
             free: root.number(&format!("{DIR}/{name}/free_hugepages"))?,
         })

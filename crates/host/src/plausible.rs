@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::given::{FACTS, Unit};
 
 /// Least and greatest value, in base units, of what `--set` does not have.
-const QUANTITIES: [(&str, f64, f64); 11] = [
+const QUANTITIES: [(&str, f64, f64); 12] = [
     // The fastest part sold is the Ryzen 9 9950X (5.7 GHz).
     ("cpu.max_hz of AMD", 1e8, 6e9),
     // NVIDIA Grace goes down to 81 MHz.
@@ -21,6 +21,8 @@ const QUANTITIES: [(&str, f64, f64); 11] = [
     ("memory.available", 0.0, 1e17),
     // In bytes. Linux has base pages of 4 KiB to 256 KiB (PowerPC 44x).
     ("page_bytes", 4096.0, 262_144.0),
+    // In bytes. Arm has 64 KiB (contiguous pages of 4 KiB), POWER 16 GiB.
+    ("huge_page_bytes", 65_536.0, 17_179_869_184.0),
     ("cache.level", 1.0, 4.0),
     // kernel/sched/core.c takes periods of 1 ms to 1 s, and no quota below 1 ms.
     ("group.period_us", 1e3, 1e6),
