@@ -1,24 +1,32 @@
 //! Lists of CPUs as the kernel writes them: `0-3,8,10-12`.
 
+/// Linux numbers no more CPUs (NR_CPUS_RANGE_END, arch/x86/Kconfig), and fewer nodes.
+const CPUS_MAX: usize = 1 << 13;
+
 /// Parses a CPU list into ascending numbers without repeats. `0-7:2/4` (the kernel's stride form)
-/// is understood; pieces that are no list are left out, as are CPUs from 1,048,576 on.
+/// is understood; pieces that are no list are left out, as are those with CPUs from 8,192 on.
 pub fn parse_cpus(text: &str) -> Vec<usize> {
-    let mut cpus: Vec<usize> = text.trim().split(',').filter_map(parse_piece).flatten().collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
+    parse_list(text, CPUS_MAX)
 }
 
-fn parse_piece(piece: &str) -> Option<Vec<usize>> {
-    // Linux numbers no more CPUs (NR_CPUS_RANGE_END, arch/x86/Kconfig), and fewer nodes.
-    const LIMIT: usize = 1 << 13;
+/// The same of numbers below `limit`.
+pub(crate) fn parse_list(text: &str, limit: usize) -> Vec<usize> {
+    let pieces = text.trim().split(',');
+    let mut numbers: Vec<usize> =
+        pieces.filter_map(|piece| parse_piece(piece, limit)).flatten().collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn parse_piece(piece: &str, limit: usize) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok();
     let (range, stride) = piece.split_once(':').unwrap_or((piece, "1/1"));
     let (low, high) = range.split_once('-').unwrap_or((range, range));
     let (low, high) = (number(low)?, number(high)?);
     let (used, group) = stride.split_once('/')?;
     let (used, group) = (number(used)?, number(group).filter(|group| *group > 0)?);
-    let is_range = low <= high && high < LIMIT;
+    let is_range = low <= high && high < limit;
     is_range.then(|| (low..=high).filter(|cpu| (cpu - low) % group < used).collect())
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::cpulist::parse_cpus;
+use super::cpulist::parse_list;
 use super::text::numbers;
 use super::{Outside, Root};
 
@@ -66,8 +66,10 @@ pub(super) fn read(root: &Root) -> Ports {
     Ports {
         range,
         // The kernel writes them as it writes lists of CPUs.
-        reserved: reserved
-            .map_or(0, |line| parse_cpus(&line).iter().filter(|port| within(port)).count() as u64),
+        reserved: reserved.map_or(0, |line| {
+            let reserved = parse_list(&line, 1 << u16::BITS);
+            reserved.iter().filter(|port| within(port)).count() as u64
+        }),
         time_wait_reuse: root.number(&format!("{DIR}/tcp_tw_reuse")),
         time_wait_max: root.number(&format!("{DIR}/tcp_max_tw_buckets")),
         queue_max: root.number("proc/sys/net/core/somaxconn"),
