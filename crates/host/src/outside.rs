@@ -3,9 +3,10 @@
 use record::order::Gather;
 use std::collections::BTreeMap;
 
+use super::cpulist::{CPUS_MAX, parse_list};
 use super::net::{Echoes, LoopbackFault, ToldLink, loopback};
 use super::plausible::is_plausible;
-use super::{Root, parse_cpus, text};
+use super::{Root, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
 
@@ -101,7 +102,7 @@ impl Outside {
             arch: fact("arch"),
             cpuid: leaves("cpuid.txt"),
             cpuid_by_cpu: ids.map(|id| (id, leaves(&format!("cpuid/{id}")))).gather(),
-            allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
+            allowed: fact("allowed").map(|list| parse_list(&list, CPUS_MAX)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes")
                 .filter(|bytes| is_plausible("page_bytes", *bytes as f64)),
@@ -145,7 +146,8 @@ fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
 }
 
 fn allowed_cpus(status: &str) -> Vec<usize> {
-    text::after(status, "Cpus_allowed_list:").map(parse_cpus).unwrap_or_default()
+    let list = text::after(status, "Cpus_allowed_list:");
+    list.map(|list| parse_list(list, CPUS_MAX)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::Outside;
-use super::cpulist::parse_cpus;
+use super::cpulist::{CPUS_MAX, parse_cpus, parse_list};
 use super::text::{after, words};
 use metal::process::SystemInfo;
 
@@ -130,7 +130,7 @@ impl Root {
 
     /// A file that holds a CPU list (`0-3,8`); an empty file is an empty list.
     pub fn cpus(&self, path: &str) -> Option<Vec<usize>> {
-        self.read(path).map(|text| parse_cpus(&text))
+        self.read(path).map(|text| parse_list(&text, CPUS_MAX))
     }
 
     /// A file that holds words with the selected one in brackets (`always [madvise] never`), or the
