@@ -22,10 +22,10 @@ enum Body {
     Width,
 }
 
-/// How many times longer a body takes beside a neighbour: the median, and the greatest but for one
-/// figure in twenty, over the medians of shared over alone samples of the figures of two runs on a
-/// Zen 3 guest (2026-11-29 10:43 and 10:44; docs/notes/2026-11-29-shared-core.md). Two hardware
-/// threads share a core, so the factor of the width is at most about 2.
+/// How many times longer a body takes beside a neighbour, likely and at most: from the medians of
+/// shared over alone samples in four runs on one Zen 3 guest (2026-11-29; the figures by class are in
+/// docs/notes/2026-11-29-shared-core.md). The empty loop takes 2.1 times as long: two hardware threads
+/// share a core.
 const FACTORS: [(Body, f64, f64); 3] =
     [(Body::Chain, 1.0, 1.2), (Body::Kernel, 1.28, 1.4), (Body::Width, 1.4, 2.1)];
 
