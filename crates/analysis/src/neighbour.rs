@@ -14,11 +14,11 @@ const MOSTLY: f64 = 0.5;
 /// What a timed body needs of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
-    /// A chain of instructions that wait for each other: little of the core's width.
+    /// A chain of instructions that wait for each other needs little of the core's width.
     Chain,
-    /// Work of the kernel: some of it.
+    /// Work of the kernel needs a part of it.
     Kernel,
-    /// Independent instructions, calls, short loops: all of it.
+    /// Independent instructions, calls and short loops need all of it.
     Width,
 }
 

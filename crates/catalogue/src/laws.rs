@@ -239,8 +239,8 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
     }
 }
 
-/// Only a case that [`bench::measure::Bench::each`] knows is visited again when a neighbour left
-/// too few samples.
+/// Only a case that [`bench::measure::Bench::each`] knows is tried once more when it fails, and given
+/// up without its round.
 #[test]
 fn cases_that_are_timed_in_quartets_are_visited() {
     for (family, experiment) in all().into_iter().filter(|(family, _)| !family.hidden) {

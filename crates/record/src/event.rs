@@ -239,9 +239,9 @@ pub struct Round {
     /// How it ended.
     #[serde(flatten)]
     pub status: RoundStatus,
-    /// Where the session asked for the state of the core before the round, and chose the round by
-    /// it: how long it had waited for a core that is alone, in s. Such a round says nothing of the
-    /// time that the core is shared.
+    /// Seconds that the session waited for a core that is alone. It is present only if the session
+    /// asked the probe before the round: such a round does not show how much of the time the core is
+    /// shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_s: Option<f64>,
     /// CPUs that measured.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of these lines.
-pub const FORMAT: u32 = 1;
+const FORMAT: u32 = 1;
 
 /// A figure of a run or of a sweep's node, or a case without one and why.
 #[derive(Clone, Debug, Serialize)]
@@ -57,7 +57,13 @@ pub struct Line {
     pub predicted_likely: Option<f64>,
     /// The same: upper end.
     pub predicted_high: Option<f64>,
-    /// The value against this prediction.
+    /// What was to be expected beside a neighbour that used the core: lower end; null if none did.
+    pub beside_low: Option<f64>,
+    /// The same: best guess.
+    pub beside_likely: Option<f64>,
+    /// The same: upper end.
+    pub beside_high: Option<f64>,
+    /// The value against this prediction, or against what was to be expected beside a neighbour.
     pub verdict: Option<String>,
     /// Rounds that the value uses.
     pub rounds: Option<u64>,
@@ -77,6 +83,45 @@ pub struct Line {
     pub max: Option<f64>,
     /// Caveats.
     pub notes: Vec<String>,
+}
+
+impl Line {
+    /// A case that ended in some way, without a figure yet.
+    pub fn new(origin: Origin, experiment: &str, case: CaseId, outcome: Ending) -> Self {
+        Line {
+            format: FORMAT,
+            origin,
+            experiment: experiment.to_owned(),
+            params: case.to_string(),
+            case,
+            outcome,
+            metric: None,
+            unit: None,
+            better: None,
+            kind: None,
+            reason: None,
+            value: None,
+            ci_low: None,
+            ci_high: None,
+            cycles: None,
+            predicted_low: None,
+            predicted_likely: None,
+            predicted_high: None,
+            beside_low: None,
+            beside_likely: None,
+            beside_high: None,
+            verdict: None,
+            rounds: None,
+            samples: None,
+            mean: None,
+            stddev: None,
+            min: None,
+            p50: None,
+            p99: None,
+            max: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The run or sweep, and the machine in it.
@@ -205,19 +250,14 @@ fn origin(run: &Run) -> Origin {
 fn line(origin: &Origin, figure: Figure) -> Line {
     let range: Option<Range> = figure.prior.as_ref().and_then(|judged| judged.prediction.range);
     let verdict = |judged: &Judged| judged.verdict.map(|verdict| verdict.text().to_owned());
+    let beside = figure.prior.as_ref().and_then(|judged| judged.beside);
     let (metric, stats) = (figure.metric, figure.stats);
     let (ci_low, ci_high) = figure.ci.unzip();
     Line {
-        format: FORMAT,
-        origin: origin.clone(),
-        experiment: figure.experiment,
-        params: figure.case.to_string(),
-        case: figure.case,
         unit: metric.as_ref().map(|metric| metric.unit),
         better: metric.as_ref().map(|metric| metric.better),
         kind: metric.as_ref().map(|metric| metric.kind),
         metric: metric.map(|metric| metric.name.into_owned()),
-        outcome: figure.outcome,
         reason: figure.reason,
         value: figure.value,
         ci_low,
@@ -226,6 +266,9 @@ fn line(origin: &Origin, figure: Figure) -> Line {
         predicted_low: range.map(|range| range.low),
         predicted_likely: range.map(|range| range.likely),
         predicted_high: range.map(|range| range.high),
+        beside_low: beside.map(|range| range.low),
+        beside_likely: beside.map(|range| range.likely),
+        beside_high: beside.map(|range| range.high),
         verdict: figure.prior.as_ref().and_then(verdict),
         rounds: stats.as_ref().map(|stats| stats.used as u64),
         samples: stats.as_ref().map(|stats| stats.samples),
@@ -236,12 +279,13 @@ fn line(origin: &Origin, figure: Figure) -> Line {
         p99: stats.as_ref().map(|stats| stats.p99),
         max: stats.as_ref().map(|stats| stats.max),
         notes: figure.notes.texts(),
+        ..Line::new(origin.clone(), &figure.experiment, figure.case, figure.outcome)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FORMAT, Line, Origin, render, schema, text};
+    use super::{Line, Origin, render, schema, text};
     use analysis::sample;
     use record::event::Ending;
     use record::key::CaseId;
@@ -275,36 +319,9 @@ mod tests {
 
     #[test]
     fn texts_are_one_line_that_any_database_reads() {
-        let line = Line {
-            format: FORMAT,
-            origin: Origin { node: "a\"\\\n\u{0}\u{202e}\\u0041b".to_owned(), ..Origin::default() },
-            experiment: String::new(),
-            params: String::new(),
-            case: CaseId::new(),
-            metric: None,
-            unit: None,
-            better: None,
-            kind: None,
-            outcome: Ending::Skipped,
-            reason: None,
-            value: None,
-            ci_low: None,
-            ci_high: None,
-            cycles: None,
-            predicted_low: None,
-            predicted_likely: None,
-            predicted_high: None,
-            verdict: None,
-            rounds: None,
-            samples: None,
-            mean: None,
-            stddev: None,
-            min: None,
-            p50: None,
-            p99: None,
-            max: None,
-            notes: Vec::new(),
-        };
+        let node = "a\"\\\n\u{0}\u{202e}\\u0041b".to_owned();
+        let origin = Origin { node, ..Origin::default() };
+        let line = Line::new(origin, "", CaseId::new(), Ending::Skipped);
         let read: Value = serde_json::from_str(&text(&line)).unwrap();
         assert_eq!(read["node"], "a\"\\   \\u0041b");
         assert_eq!(text(&line).lines().count(), 1);

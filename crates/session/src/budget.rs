@@ -75,12 +75,12 @@ impl Rules<'_> {
 /// What the width probe says of the cores that may measure, before a further look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CoreState {
-    /// Nothing: there is no probe.
+    /// The machine has no probe, or nobody asked it.
     #[default]
     Unknown,
-    /// One is alone.
+    /// Nobody else uses one of the cores.
     Alone,
-    /// Others use all of them.
+    /// Other tenants use all of the cores.
     Shared,
 }
 

@@ -96,7 +96,7 @@ impl Planned {
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
         Preset::Rehearsal => 60,
-        // A busy machine has its first looks within it, too.
+        // On a busy machine, too, all first looks fit into it.
         Preset::Quick => 72,
         Preset::Standard => 360,
         Preset::Thorough => 4200,

@@ -9,11 +9,11 @@ use record::event::Calibration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A look at a CPU takes a millisecond: no more CPUs than these are asked.
+/// CPUs that are asked at most. Each look takes a millisecond.
 const CPUS_MAX: usize = 8;
-/// The longest wait before one round …
+/// The longest wait before one round.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// … and the pause between two looks.
+/// The pause between two looks while the session waits.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What the probe said before a round, and on which CPU that holds.
@@ -41,7 +41,7 @@ pub fn look(site: &Site, calibration: &Calibration) -> Option<Look> {
     let (probe, level) = Probe::calibrated(calibration)?;
     let began = Instant::now();
     let cpus = alike(site);
-    // A thread of its own is pinned: the session's stays where the kernel puts it.
+    // The probe runs in a new thread, so that the session's thread is not pinned.
     let is_alone = |cpu: usize| {
         let asked = move || pin(cpu).is_ok() && probe.is_alone(level);
         std::thread::spawn(asked).join().unwrap_or(false)
@@ -52,7 +52,8 @@ pub fn look(site: &Site, calibration: &Calibration) -> Option<Look> {
     Some(Look { state, cpu, waited: began.elapsed() })
 }
 
-/// Looks until a core is alone, for a second or a tenth of the time that is left; until `stop`.
+/// Looks until a core is alone. It ends after a second, after a tenth of the time that is left, or
+/// when `stop` is set.
 pub fn wait(
     site: &Site,
     calibration: &Calibration,

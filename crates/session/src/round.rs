@@ -4,6 +4,7 @@ use crate::budget::CoreState;
 use crate::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::live::Live;
+use crate::quiet::Look;
 use crate::setup::Setup;
 use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
@@ -85,11 +86,12 @@ fn is_beside(live: &Live<'_>) -> bool {
     live.look.is_some_and(|look| look.state == CoreState::Shared)
 }
 
-/// The CPUs of a round, one first whose core is alone; where the plan placed the cases, as it did.
-fn cpus(planned: &[usize], live: &Live<'_>) -> Vec<usize> {
-    let is_placed = live.series.cases.iter().any(|case| case.at.contains_key("cpu"));
+/// The CPUs of a round, one first whose core is alone. A case for which the plan resolved something
+/// may name CPUs there: its series stays where it was planned.
+fn cpus(planned: &[usize], cases: &[Case], look: Option<Look>) -> Vec<usize> {
+    let is_resolved = cases.iter().any(|case| !case.at.is_empty());
     let mut cpus = planned.to_vec();
-    if let Some(look) = live.look.filter(|_| !is_placed)
+    if let Some(look) = look.filter(|_| !is_resolved)
         && let Some(place) = cpus.iter().position(|cpu| *cpu == look.cpu)
     {
         cpus[..=place].rotate_right(1);
@@ -115,7 +117,7 @@ pub fn measure(
         series: live.in_order(n, seed),
         round: n,
         seed,
-        cpus: cpus(&site.cpus, live),
+        cpus: cpus(&site.cpus, &live.series.cases, live.look),
         calibration: calibration.clone(),
         dir: dir.clone(),
         far: None,

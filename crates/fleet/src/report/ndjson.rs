@@ -9,7 +9,7 @@ use record::event::Ending;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-use report::ndjson::{FORMAT, Line, Origin, Source, text};
+use report::ndjson::{Line, Origin, Source, text};
 use std::collections::BTreeMap;
 
 /// The label of a node that names its rack, and the one that names its instance type.
@@ -78,33 +78,16 @@ fn line(
     let (ci_low, ci_high) = estimate.ci.unzip();
     let (predicted_low, predicted_high) = predicted.unzip();
     Line {
-        format: FORMAT,
-        origin,
-        experiment: key.experiment.clone(),
-        params: key.case.to_string(),
-        case: key.case.clone(),
         metric: Some(key.metric.clone()),
         unit: Some(unit),
         better: Some(better),
         kind: Some(kind),
-        outcome: Ending::Measured,
-        reason: None,
         value: Some(estimate.value),
         ci_low,
         ci_high,
-        cycles: None,
         predicted_low,
-        predicted_likely: None,
         predicted_high,
-        verdict: None,
         rounds: Some(estimate.rounds.into()),
-        samples: None,
-        mean: None,
-        stddev: None,
-        min: None,
-        p50: None,
-        p99: None,
-        max: None,
-        notes: Vec::new(),
+        ..Line::new(origin, &key.experiment, key.case.clone(), Ending::Measured)
     }
 }

@@ -1,11 +1,15 @@
 //! Ends that are read late, and what happened around either end.
 
-use super::{collect, disturbances};
+use super::{collect, cpus, disturbances};
 use crate::FarWorker;
+use crate::budget::CoreState;
+use crate::quiet::Look;
 use anyhow::Result;
 use bench::link::{Done, FromWorker, ToWorker};
+use record::case::Case;
+use record::key::CaseId;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An end that says the same again and again.
 struct Talker {
@@ -78,4 +82,21 @@ fn what_a_far_end_does_by_itself_and_what_it_does_not_tell_disturbs_nothing() {
         [("far_involuntary_switches", 1e4), ("far_migrations", 3.0), ("far_major_faults", 3.0)];
     assert!(of(&own).is_empty());
     assert!(of(&[("far_window_ns", 0.0), ("far_throttled_ns", 1e9)]).is_empty());
+}
+
+#[test]
+fn a_round_moves_to_a_core_that_is_alone_unless_the_plan_placed_it() {
+    let free = Case::new(CaseId::new().with("call", "getpid"));
+    let mut placed = free.clone();
+    placed.at.insert("loaders".to_owned(), "1-2".into());
+    let look = |cpu| Some(Look { state: CoreState::Alone, cpu, waited: Duration::ZERO });
+    for (cases, look, expected) in [
+        (&[free.clone()][..], look(2), [2, 0, 1]),
+        (&[free.clone()], look(0), [0, 1, 2]),
+        (&[free.clone()], None, [0, 1, 2]),
+        (&[free.clone()], look(7), [0, 1, 2]),
+        (&[free.clone(), placed], look(2), [0, 1, 2]),
+    ] {
+        assert_eq!(cpus(&[0, 1, 2], cases, look), expected);
+    }
 }
