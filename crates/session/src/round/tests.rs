@@ -90,12 +90,13 @@ fn a_round_moves_to_a_core_that_is_alone_unless_the_plan_placed_it() {
     let mut placed = free.clone();
     placed.at.insert("loaders".to_owned(), "1-2".into());
     let look = |cpu| Some(Look { state: CoreState::Alone, cpu, waited: Duration::ZERO });
+    let (here, there) = ([free.clone()], [free, placed]);
     for (cases, look, expected) in [
-        (&[free.clone()][..], look(2), [2, 0, 1]),
-        (&[free.clone()], look(0), [0, 1, 2]),
-        (&[free.clone()], None, [0, 1, 2]),
-        (&[free.clone()], look(7), [0, 1, 2]),
-        (&[free.clone(), placed], look(2), [0, 1, 2]),
+        (&here[..], look(2), [2, 0, 1]),
+        (&here, look(0), [0, 1, 2]),
+        (&here, None, [0, 1, 2]),
+        (&here, look(7), [0, 1, 2]),
+        (&there, look(2), [0, 1, 2]),
     ] {
         assert_eq!(cpus(&[0, 1, 2], cases, look), expected);
     }
