@@ -75,8 +75,11 @@ pub(super) fn read(root: &Root, cpus: &[LogicalCpu]) -> Numa {
     const DIR: &str = "sys/devices/system/node";
     let online = root.cpus(&format!("{DIR}/online")).filter(|nodes| !nodes.is_empty());
     let ids = online.unwrap_or_else(|| root.numbered(DIR, "node"));
-    let nodes =
-        ids.into_iter().map(|id| node(root, cpus, &format!("{DIR}/node{id}"), id)).collect();
+    let is_described = |id: &usize| {
+        root.exists(&format!("{DIR}/node{id}")) || cpus.iter().any(|cpu| cpu.node == Some(*id))
+    };
+    let nodes = ids.into_iter().filter(is_described);
+    let nodes = nodes.map(|id| node(root, cpus, &format!("{DIR}/node{id}"), id)).collect();
     let status = root.read("proc/self/status").unwrap_or_default();
     let allowed = text::after(&status, "Mems_allowed_list:").map(parse_cpus);
     let allowed = allowed.filter(|nodes| !nodes.is_empty());
@@ -103,7 +106,7 @@ fn node(root: &Root, cpus: &[LogicalCpu], dir: &str, id: usize) -> Node {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, room_of};
+    use super::{LogicalCpu, read, room_of};
     use crate::Root;
 
     #[test]
@@ -131,6 +134,18 @@ mod tests {
         check([0, G, G, G], "", "", [1, 1, 2, 3]);
         check([0; 4], rows, "", [0, 1, 2, 3]);
         assert_eq!(read(&Root::tree(""), &[]).memory_node(7), 7);
+    }
+
+    #[test]
+    fn a_node_in_the_list_without_a_description_is_none() {
+        let tree = "== sys/devices/system/node/online\n0-2047\n\
+                    == sys/devices/system/node/node1/meminfo\nNode 1 MemTotal: 9000 kB\n";
+        let nodes = |cpus: &[_]| -> Vec<_> {
+            read(&Root::tree(tree), cpus).nodes.iter().map(|node| node.id).collect()
+        };
+        assert_eq!(nodes(&[]), [1]);
+        let cpu = LogicalCpu { node: Some(7), ..LogicalCpu::default() };
+        assert_eq!(nodes(&[cpu]), [1, 7]);
     }
 
     #[test]
