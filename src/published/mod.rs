@@ -97,13 +97,16 @@ fn find(typed: &str) -> Result<Option<Found>, String> {
     let is_meant = |name: &str| {
         name.strip_prefix(machine).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let mut machines = SHEETS.iter().filter(|(name, _)| is_meant(name));
-    let Some((name, sheet)) = machines.next() else { return Ok(None) };
-    if machines.next().is_some() {
-        let names: Vec<String> =
-            names().into_iter().filter(|name| is_meant(&name[PREFIX.len()..])).collect();
-        return Err(format!("{PREFIX}{machine} means several machines; {}", listed(&names)));
-    }
+    let meant: Vec<_> = SHEETS.iter().filter(|(name, _)| is_meant(name)).collect();
+    let (name, sheet) = match meant[..] {
+        [] => return Ok(None),
+        [one] => one,
+        _ => {
+            let names: Vec<String> =
+                meant.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+            return Err(format!("{PREFIX}{machine} means several machines; {}", listed(&names)));
+        }
+    };
     let all = sheet.figures.iter();
     let figures: Vec<&Figure> =
         all.filter(|figure| table.is_empty() || is_called(&figure.table, table)).collect();

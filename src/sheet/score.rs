@@ -9,7 +9,7 @@ use crate::published::{AS_REPORTED, PREFIX, SHEETS, tests::site as reported_site
 use analysis::score::{Scored, Tally, tally};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
 use bench::widths::{Widths, of_metric};
-use catalogue::{FAMILIES, find};
+use catalogue::FAMILIES;
 use host::Root;
 use laws::cpu::core;
 use record::case::Case;
