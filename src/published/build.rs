@@ -69,7 +69,7 @@ pub(super) fn run(found: &Found) -> Run {
 }
 
 fn header(found: &Found, report: &Report) -> Header {
-    let Found { name, sheet, .. } = found;
+    let Found { machine, name, sheet, .. } = found;
     let mut environment = report.environment.clone();
     let clocks = environment.get("clocks").cloned();
     environment.insert("report".to_owned(), sheet.source.clone());
@@ -87,7 +87,7 @@ fn header(found: &Found, report: &Report) -> Header {
         seed: 0,
         options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: sheet.cpus.clone(),
-        identity: name.clone(),
+        identity: machine.clone(),
         host: serde_json::to_value(&sheet.host).unwrap_or_default(),
         environment,
         peers: Vec::new(),

@@ -14,6 +14,7 @@ pub(crate) mod tests;
 use crate::packed::packed;
 use crate::sheet::{Figure, Sheet};
 use analysis::among::Machine;
+use analysis::gather::distinct;
 use record::order::Gather;
 use record::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +84,9 @@ pub fn selectors(typed: &str) -> Result<Vec<String>, String> {
 
 /// A machine, with all its figures or those of a table.
 struct Found {
-    /// As a run is named.
+    /// The machine's name.
+    machine: String,
+    /// The run's name: with the table, where one is meant.
     name: String,
     sheet: &'static Sheet,
     figures: Vec<&'static Figure>,
@@ -111,15 +114,12 @@ fn find(typed: &str) -> Result<Option<Found>, String> {
     let figures: Vec<&Figure> =
         all.filter(|figure| table.is_empty() || is_called(&figure.table, table)).collect();
     if figures.is_empty() {
-        let mut tables: Vec<String> = sheet.figures.iter().map(|one| one.table.clone()).collect();
-        tables.dedup();
+        let tables = distinct(sheet.figures.iter().map(|one| one.table.clone()));
         return Err(format!("{PREFIX}{name} has no table {table}; {}", listed(&tables)));
     }
-    let name = match table {
-        "" => format!("{PREFIX}{name}"),
-        table => format!("{PREFIX}{name}:{table}"),
-    };
-    Ok(Some(Found { name, sheet, figures }))
+    let machine = format!("{PREFIX}{name}");
+    let name = if table.is_empty() { machine.clone() } else { format!("{machine}:{table}") };
+    Ok(Some(Found { machine, name, sheet, figures }))
 }
 
 fn listed(names: &[String]) -> String {
