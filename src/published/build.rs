@@ -13,6 +13,7 @@ use record::event::{
 use record::key::Value;
 use record::run::Run;
 use record::unit::Unit;
+use record::view::View;
 use session::plan::entry;
 use std::collections::BTreeMap;
 
@@ -125,8 +126,12 @@ fn plan(report: &Report, figures: &[&Figure], ids: &[&String]) -> Plan {
         planned.metrics.iter_mut().for_each(|metric| metric.derived = true);
         planned.manual = manual(report, &id, &figures);
         planned.after.clear();
-        if let Some((first, others)) = report.views.get(&id).and_then(|all| all.split_first()) {
-            (planned.view, planned.views) = (first.clone(), others.to_vec());
+        for view in report.views.get(&id).into_iter().flatten() {
+            match (view, &mut planned.view) {
+                // With the report's own table of a trace.
+                (View::Spans { .. }, of_card @ View::Spans { .. }) => *of_card = view.clone(),
+                _ => planned.views.push(view.clone()),
+            }
         }
         planned
     });

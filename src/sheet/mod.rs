@@ -65,7 +65,8 @@ pub struct Report {
     pub environment: BTreeMap<String, String>,
     /// How an experiment was done.
     pub methods: BTreeMap<String, String>,
-    /// How an experiment is shown, where that is not as its card says.
+    /// How an experiment is shown besides as its card says; a picture over time in place of the
+    /// card's.
     #[serde(default)]
     pub views: BTreeMap<String, Vec<View>>,
     /// Points of its pictures over time.
