@@ -248,19 +248,3 @@ fn the_core_clock_is_that_of_the_traced_cpu() {
     let columns = run.traces("periods")[0]["columns"].to_string();
     assert_eq!(columns.contains("active_cycle"), has_clock, "{columns}");
 }
-
-#[test]
-fn what_is_no_level_and_no_cpu_is_refused_with_what_to_type() {
-    let here = Here::new();
-    for (set, words) in [
-        ("noise.activity.attribution=all", "tracepoints"),
-        ("noise.activity.cpu=fast", "quietest"),
-        ("noise.activity.duration=0", "duration"),
-    ] {
-        let answer = here.ends(2, &[&RUN[..], &["--set", set]].concat());
-        assert!(answer.err.contains(words), "{set}: {answer:?}");
-    }
-    let answer = here.plumb(&[&RUN[..], &["--set", "noise.activity.cpu=8000"]].concat());
-    let told = format!("{}{}", answer.out, answer.err);
-    assert!(told.contains("CPU 8000"), "{answer:?}");
-}
