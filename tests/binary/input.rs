@@ -221,7 +221,8 @@ fn what_is_no_record_is_named_and_kept() {
         (b"\x1f\x8b\x08\x00", "packed by gzip"),
         (b"\x1f\x8b\n\x00", "packed by gzip"),
         (newer.as_bytes(), "newer plumb"),
-        (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
+        (b"{\"event\":\"header\",\"format\":5,\"run\":7}\n", "line 1 is corrupt"),
+        (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "of a development version"),
     ] {
         fs::write(here.path("it.jsonl"), contents).unwrap();
         let answer = here.ends(2, &["run", "--resume", "it.jsonl"]);

@@ -168,7 +168,7 @@ fn runs_are_deleted_pruned_and_exported() {
 #[test]
 fn a_sheet_is_written_instead_of_a_record() {
     let here = Here::new();
-    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/format-3.jsonl");
+    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/quick.jsonl.gz");
     fs::create_dir_all(here.path("store")).unwrap();
     fs::copy(&record, here.stored("2026-11-25T04-16-05-alice")).unwrap();
     here.ends(0, &["runs", "export", "last", "--sheet", "--to", "machine.json"]);
