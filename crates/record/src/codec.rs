@@ -1,11 +1,11 @@
 //! Reading and writing records.
 
-use crate::{FIRST_FORMAT, FORMAT};
 use crate::event::{Event, Header};
 use crate::lines::Lines;
 use crate::run::Run;
 use crate::samples::Trace;
 use crate::seal::{self, Damaged, Seal};
+use crate::{FIRST_FORMAT, FORMAT};
 use serde::Deserialize;
 use serde::de::Error as _;
 use std::borrow::Cow;

@@ -142,25 +142,26 @@ impl<'run> Inputs<'run> {
         for (table, medians) in self.tables.iter().zip(medians) {
             for (key, median) in table.keys.iter().zip(medians) {
                 if let Some(value) = median {
-                    let of = match key.experiment == self.experiment.card().id {
+                    let values = match key.experiment == self.experiment.card().id {
                         true => &mut own,
                         false => &mut known,
                     };
-                    of.insert(key.clone(), *value);
+                    values.insert(key.clone(), *value);
                 }
             }
         }
-        let of = |place: Option<&Value>| {
+        let derived_at = |place: Option<&Value>| {
             let (known, own) = (known.seen_from(place), own.seen_from(place));
             self.experiment.derive(self.site, &known, &own)
         };
-        let mut found = of(None);
+        let mut found = derived_at(None);
         let unplaced = found.len();
         for place in own.places().iter().flatten() {
-            for mut value in of(Some(place)) {
-                let is_told =
-                    |told: &DerivedValue| (&told.case, told.metric) == (&value.case, value.metric);
-                if !found[..unplaced].iter().any(is_told) {
+            for mut value in derived_at(Some(place)) {
+                let is_same = |other: &DerivedValue| {
+                    (&other.case, other.metric) == (&value.case, value.metric)
+                };
+                if !found[..unplaced].iter().any(is_same) {
                     value.case = value.case.with(PLACEMENT, place.clone());
                     found.push(value);
                 }

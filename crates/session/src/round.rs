@@ -372,8 +372,8 @@ pub fn disturbances(ended: &Done) -> Vec<String> {
         run_delay_share: 0.0,
         ..deltas(window_ns, cpus, &ended.environment, OF_FAR)
     };
-    let told = judge(&far);
-    reasons.extend(told.iter().map(|reason| format!("far end: {reason}")));
+    let far_reasons = judge(&far);
+    reasons.extend(far_reasons.iter().map(|reason| format!("far end: {reason}")));
     reasons
 }
 

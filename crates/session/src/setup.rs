@@ -264,8 +264,8 @@ impl Setup {
                 made.push(work);
                 path
             });
-            let told = dir.map_err(|error| format!("{error:#}"));
-            self.elsewhere.insert(below, told);
+            let made = dir.map_err(|error| format!("{error:#}"));
+            self.elsewhere.insert(below, made);
         }
         Ok(made)
     }

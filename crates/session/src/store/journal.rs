@@ -184,12 +184,12 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
         let _ = remove_part(&part);
     }
     let whole = entries(store, ENDING);
-    let told = whole.iter().filter_map(|path| {
+    let messages = whole.iter().filter_map(|path| {
         if stop.load(Ordering::Relaxed) {
             return None;
         }
         match recover_one(path, stop) {
-            Ok(told) => told,
+            Ok(message) => message,
             Err(_) if stop.load(Ordering::Relaxed) => None,
             Err(error) => Some(format!(
                 "cannot clean up after an earlier run: {error:#}; each run tries again until you \
@@ -198,7 +198,7 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
             )),
         }
     });
-    told.collect()
+    messages.collect()
 }
 
 /// Removes an entry that is not whole, unless somebody is writing it.

@@ -405,7 +405,7 @@ enum Locked {
     /// No other plumb writes it until it is closed.
     Held,
     /// A file system without locks cannot show that; it must not forbid to measure.
-    Untold,
+    Unknown,
 }
 
 /// Keeps others from writing a record for as long as it is open. Errors: another plumb is writing
@@ -425,7 +425,7 @@ fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Lock
                 }
                 return Ok(Locked::Held);
             }
-            Err(TryLockError::Error(_)) => return Ok(Locked::Untold),
+            Err(TryLockError::Error(_)) => return Ok(Locked::Unknown),
             Err(TryLockError::WouldBlock) if attempt < TRIES => wait(),
             Err(TryLockError::WouldBlock) => {}
         }

@@ -97,33 +97,6 @@ fn a_handshake_that_was_heard_cannot_be_said_again() {
 }
 
 #[test]
-fn truncated_handshakes_and_random_bytes_end_where_they_end() {
-    let mut rng = fastrand::Rng::with_seed(7);
-    with_agent(|stand, key| {
-        let (_, said) = first_flight(key);
-        for cut in 0..=said.len() {
-            let answered = stand.while_client(|at| exchanged(at, &said[..cut]));
-            let expected = match cut {
-                0..HELLO_BYTES => 0,
-                _ if cut < said.len() => HELLO_BYTES,
-                _ => HELLO_BYTES + 2 + 48,
-            };
-            assert_eq!(answered.len(), expected, "cut at {cut}");
-        }
-        for _ in 0..50 {
-            let mut noise: Vec<u8> = (0..rng.usize(0..5000)).map(|_| rng.u8(..)).collect();
-            if rng.bool() {
-                noise.splice(..0, hello(Role::Session));
-            }
-            let answered = stand.while_client(|at| exchanged(at, &noise));
-            assert!(answered.len() <= HELLO_BYTES, "{answered:?}");
-        }
-        stand.turn_until(|listen| listen.pending() == 0);
-        still_serves(stand, key);
-    });
-}
-
-#[test]
 fn frames_over_the_limit_end_a_connection_before_they_are_held() {
     with_agent(|stand, key| {
         // Before a session is let in, and after.
