@@ -349,7 +349,7 @@ impl<'run> Session<'run> {
                         &work.series.experiment,
                         Some(case.id.clone()),
                         Ending::Skipped,
-                        Some(told_why(&skip)),
+                        Some(skip_reason(&skip)),
                     )?;
                 }
                 Ok(None)
