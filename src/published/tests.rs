@@ -1,7 +1,6 @@
 use super::build::NOT_READ;
 use super::offered::rows;
 use super::{REPORTS, case_of, names, run};
-use analysis::discussion::sentences;
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::findings;
@@ -370,40 +369,4 @@ fn slips_are_told_on_their_figures() {
     told("r1-i5-2557m", "6 % too long");
     told("r2-i5-5257u", "boost to 3.1 GHz");
     told("r4-e6300", "1.198 GHz");
-}
-
-#[test]
-fn figures_are_discussed_once_and_as_a_ratio_to_their_estimate() {
-    let mut estimates = 0;
-    for name in names() {
-        let run = run(&name).expect("is one");
-        let plan = run.plan.as_ref().expect("has a plan");
-        let all = figures(&run);
-        assert_eq!(run.header.options.preset, PUBLISHED);
-        for planned in &plan.experiments {
-            let own = all.iter().filter(|figure| figure.experiment == planned.id);
-            let own: Vec<&Figure> = own.collect();
-            let sentences = sentences(&run, planned, &own);
-            let text = sentences.join(" ");
-            for false_word in [
-                "From these follow",
-                "skipped",
-                "candidate",
-                "no recorded condition",
-                " holds",
-                " hold",
-                "predicted nothing",
-            ] {
-                assert!(!text.contains(false_word), "{name} {}: {text}", planned.id);
-            }
-            estimates += usize::from(text.contains("times the estimate"));
-            // No metric begins two sentences.
-            let first = sentences.first().and_then(|text| text.split([':', ' ']).next());
-            if let Some(first) = first.filter(|first| *first != "Nothing") {
-                let again = format!("Beside it {} ", first.to_lowercase());
-                assert!(!text.contains(&again), "{name} {}: {text}", planned.id);
-            }
-        }
-    }
-    assert!(estimates > 10, "{estimates}");
 }

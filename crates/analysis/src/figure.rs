@@ -62,8 +62,6 @@ pub struct Figure {
     pub rounds: Vec<RoundPoint>,
     /// Caveats.
     pub notes: Notes,
-    /// Those of them that the experiment itself wrote.
-    pub told: Notes,
 }
 
 /// Whether an estimate uses only samples with an exclusive core (METHOD §2a).
@@ -253,7 +251,6 @@ impl Figure {
             stats: None,
             rounds: Vec::new(),
             notes: Notes::default(),
-            told: Notes::default(),
         }
     }
 

@@ -55,8 +55,11 @@ pub fn sort(misses: &mut [Miss]) {
 }
 
 /// The worst misses: certain ones first, then by factor; those without a factor last.
-pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
-    let mut all: Vec<Miss> = figures.iter().filter_map(of_figure).collect();
+pub fn worst<'figures>(
+    figures: impl IntoIterator<Item = &'figures Figure>,
+    most: usize,
+) -> Vec<Miss<'figures>> {
+    let mut all: Vec<Miss> = figures.into_iter().filter_map(of_figure).collect();
     sort(&mut all);
     all.truncate(most);
     all

@@ -19,26 +19,17 @@ pub struct Quantity {
     is_optional: bool,
     /// See [`Column::is_in_summary`].
     is_in_summary: bool,
+    /// See [`Column::hidden_from`].
+    hidden_from: u8,
 }
 
-/// Where room is short.
-pub const SHORT: &[Quantity] = &[
-    always("#predicted", predicted),
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
-    always("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
-    AS_FOUND,
-    SHARED,
-];
-
-/// In an experiment's whole table: the lab report's columns, and the percentiles of events.
+/// In an experiment's table: the lab report's columns, and the percentiles of events.
 pub const WHOLE: &[Quantity] = &[
-    always("#predicted", predicted),
+    PREDICTED,
     Quantity { is_in_summary: true, ..HARDWARE },
     Quantity { is_in_summary: true, ..SOFTWARE },
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
+    MEASURED,
+    INTERVAL,
     Quantity { is_in_summary: true, ..MEAN },
     Quantity { is_in_summary: true, ..TRIALS },
     Quantity { is_in_summary: true, ..BASIS },
@@ -46,61 +37,49 @@ pub const WHOLE: &[Quantity] = &[
     P90,
     P99,
     MAX,
-    sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
-    AS_FOUND,
-    SHARED,
+    CYCLES,
+    VERDICT,
+    sometimes(9, "#as found", |figure| Cell::of(values::as_found(figure))),
+    sometimes(9, "#shared", |figure| Cell::of(values::shared(figure))),
 ];
 
 /// In the summary of all figures: the lab report's columns.
-pub const SUMMARY: &[Quantity] = &[
-    HARDWARE,
-    SOFTWARE,
-    always("#predicted", predicted),
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
-    MEAN,
-    TRIALS,
-    BASIS,
-    sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
-];
-
-/// How the samples of a figure spread.
-pub const SPREAD: &[Quantity] = &[CYCLES, BASIS, MEAN, TRIALS, P50, P90, P99, MAX];
+pub const SUMMARY: &[Quantity] =
+    &[HARDWARE, SOFTWARE, PREDICTED, MEASURED, INTERVAL, MEAN, TRIALS, BASIS, CYCLES, VERDICT];
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
-    sometimes("#printed", |figure| printed(figure, "printed")),
-    sometimes("#also printed", |figure| printed(figure, "printed_also")),
-    sometimes("#deviation", |figure| printed(figure, "deviation_printed")),
-    sometimes("#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
-    sometimes("#estimate", |figure| printed(figure, "estimate_printed")),
-    always("#value", |figure| Cell::of(values::value(figure))),
+    sometimes(0, "#printed", |figure| printed(figure, "printed")),
+    sometimes(2, "#also printed", |figure| printed(figure, "printed_also")),
+    sometimes(1, "#deviation", |figure| printed(figure, "deviation_printed")),
+    sometimes(1, "#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
+    sometimes(0, "#estimate", |figure| printed(figure, "estimate_printed")),
+    Quantity { heading: "#value", ..MEASURED },
 ];
 
-const AS_FOUND: Quantity = sometimes("#as found", |figure| Cell::of(values::as_found(figure)));
-const SHARED: Quantity = sometimes("#shared", |figure| Cell::of(values::shared(figure)));
-const HARDWARE: Quantity = sometimes("#base hardware", |figure| share(figure, |of| of.hardware));
+const PREDICTED: Quantity = always("#predicted", predicted);
+const MEASURED: Quantity = always("#measured", |figure| Cell::of(values::value(figure)));
+const INTERVAL: Quantity =
+    Quantity { hidden_from: 1, ..always("#interval", |figure| Cell::of(values::interval(figure))) };
+const VERDICT: Quantity = always("verdict", verdict);
+const HARDWARE: Quantity = sometimes(6, "#base hardware", |figure| share(figure, |of| of.hardware));
 const SOFTWARE: Quantity =
-    sometimes("#software overhead", |figure| share(figure, |of| of.software));
-
-const MEAN: Quantity = sometimes("#mean ± sd", |figure| Cell::of(values::mean(figure)));
-const TRIALS: Quantity = sometimes("#trials", |figure| Cell::of(values::trials(figure)));
-const BASIS: Quantity = sometimes("#core alone", |figure| Cell::of(values::basis(figure)));
-const CYCLES: Quantity =
-    sometimes("#cycles", |figure| Cell::of(figure.core_cycles().and(values::of_cycles(figure))));
-const P50: Quantity = sometimes("#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
-const P90: Quantity = sometimes("#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
-const P99: Quantity = sometimes("#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
-const MAX: Quantity = sometimes("#max", |figure| percentile(figure, "max", |stats| stats.max));
+    sometimes(6, "#software overhead", |figure| share(figure, |of| of.software));
+const CYCLES: Quantity = sometimes(2, "#cycles", |figure| Cell::of(values::of_cycles(figure)));
+const MEAN: Quantity = sometimes(4, "#mean ± sd", |figure| Cell::of(values::mean(figure)));
+const TRIALS: Quantity = sometimes(5, "#trials", |figure| Cell::of(values::trials(figure)));
+const BASIS: Quantity = sometimes(8, "#core alone", |figure| Cell::of(values::basis(figure)));
+const P50: Quantity = sometimes(7, "#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
+const P90: Quantity = sometimes(7, "#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
+const P99: Quantity = sometimes(3, "#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
+const MAX: Quantity = sometimes(6, "#max", |figure| percentile(figure, "max", |stats| stats.max));
 
 const fn always(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
-    Quantity { heading, cell, is_optional: false, is_in_summary: false }
+    Quantity { heading, cell, is_optional: false, is_in_summary: false, hidden_from: 0 }
 }
 
-const fn sometimes(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
-    Quantity { is_optional: true, ..always(heading, cell) }
+const fn sometimes(hidden_from: u8, heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
+    Quantity { is_optional: true, hidden_from, ..always(heading, cell) }
 }
 
 /// Those of the columns that some figure has, or that no table is without.
@@ -116,7 +95,7 @@ pub fn shown(all: &[Quantity], figures: &[&Figure]) -> Vec<Quantity> {
 pub fn heads(shown: &[Quantity]) -> Vec<Column> {
     let head = |one: &Quantity| {
         let column = Column::list(&[one.heading]).remove(0);
-        Column { is_in_summary: one.is_in_summary, ..column }
+        Column { is_in_summary: one.is_in_summary, hidden_from: one.hidden_from, ..column }
     };
     shown.iter().map(head).collect()
 }
@@ -182,7 +161,7 @@ pub fn verdict(figure: &Figure) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORT, SUMMARY, WHOLE, heads, percentile, share, shown};
+    use super::{SUMMARY, WHOLE, heads, percentile, share, shown};
     use crate::document::Cell;
     use analysis::figure::Figure;
     use analysis::{figures, sample};
@@ -202,7 +181,7 @@ mod tests {
             .collect();
         assert!(!batches.is_empty() && !has(&batches, "p99"));
         assert!(!has(&[], "mean ± sd") && has(&[], "verdict"));
-        for columns in [SHORT, SUMMARY, WHOLE] {
+        for columns in [SUMMARY, WHOLE] {
             assert!(columns.iter().any(|one| one.heading == "verdict"));
         }
     }

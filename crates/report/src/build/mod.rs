@@ -8,7 +8,6 @@ mod conclusions;
 mod crosscheck;
 mod experiment;
 mod first;
-mod groups;
 mod lab_table;
 mod machine;
 mod matrix;
@@ -20,8 +19,6 @@ mod remarks;
 mod spans;
 pub mod summary;
 pub mod trend;
-
-pub use experiment::METHOD;
 
 use super::document::{Document, Section};
 use super::values::{counted, percent};

@@ -39,7 +39,7 @@ pub fn in_order(document: &Document) -> Vec<&Section> {
         None => FIRST.len() + 1,
     };
     let mut sections: Vec<&Section> =
-        document.sections.iter().filter(|section| section.is_on_page()).collect();
+        document.sections.iter().filter(|section| !section.blocks.is_empty()).collect();
     if is_report(&sections) {
         sections.order_by_key(place);
     }
@@ -118,10 +118,8 @@ struct Verdicts {
 impl Verdicts {
     fn of(section: &Section) -> Verdicts {
         let mut found = Verdicts::default();
-        for (audience, block) in &section.blocks {
-            if let Block::Table(table) = block
-                && audience.is_on_page()
-            {
+        for (_, block) in &section.blocks {
+            if let Block::Table(table) = block {
                 found.count(table);
             }
         }

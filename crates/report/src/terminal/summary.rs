@@ -1,6 +1,6 @@
 //! A run on one screen: at most [`LINES`] lines of at most [`COLUMNS`] columns.
 
-use super::{LEAST_WIDTH, Look, MOST_WIDTH, bold, marked, of_section, paint, wrapped};
+use super::{LEAST_WIDTH, Look, bold, letters, marked, of_section, paint, wrapped};
 use crate::build::summary::{Row, Summary};
 use crate::document::{Cell, Tone};
 use crate::plain;
@@ -37,7 +37,7 @@ const LEFT_OUT: [(usize, usize); 2] = [(PREDICTED, 20), (INTERVAL, 14)];
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
     let summary = &plain::summary(summary);
-    let whole = Look { width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH), ..look };
+    let whole = Look { width: look.width.max(LEAST_WIDTH), ..look };
     let look = Look { width: whole.width.min(COLUMNS), ..look };
     let mut head = wrapped(&summary.title, look.width, "");
     if let Some(first) = head.first_mut() {
@@ -172,10 +172,6 @@ fn cut(text: &str, room: usize) -> String {
         true => text.chars().take(room.saturating_sub(1)).chain(NO_ROOM.chars()).collect(),
         false => text.to_owned(),
     }
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().count()
 }
 
 /// How wide each column is; one without a width is left out.
