@@ -3,8 +3,9 @@
 use analysis::distribution::Density;
 use analysis::findings::Severity;
 
-/// A report.
+/// A report; [`Document::new`] makes it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Document {
     /// Title.
     pub title: String,
@@ -303,6 +304,19 @@ pub struct Marker {
     pub label: String,
     /// Found by this run, or stated by the machine.
     pub is_measured: bool,
+}
+
+impl Document {
+    /// A report without control characters in its texts, whatever the record has in them.
+    pub fn new(
+        title: impl Into<String>,
+        summary: impl Into<String>,
+        sections: Vec<Section>,
+    ) -> Document {
+        let mut document = Document { title: title.into(), summary: summary.into(), sections };
+        super::plain::document(&mut document);
+        document
+    }
 }
 
 impl Section {

@@ -1,7 +1,6 @@
 //! A report in Markdown (GitHub's dialect): every table of the page, with what is long folded.
 
 use super::document::{Block, Cell, Document, Marker, Plot, Section, Shape, Table, Tone};
-use super::plain;
 
 mod escape;
 #[cfg(test)]
@@ -15,7 +14,6 @@ const MANY: usize = 12;
 
 /// The text.
 pub fn render(document: &Document) -> String {
-    let document = &plain::document(document);
     let mut text = format!("# {}\n\n{}\n", escaped(&document.title), paragraph(&document.summary));
     for section in &document.sections {
         text.push_str(&format!("\n## {}\n", escaped(&section.heading)));

@@ -1,7 +1,6 @@
 //! A report for the terminal: compact, as wide as the terminal, coloured only where asked.
 
 use super::document::{Audience, Block, Cell, Column, Document, Section, Table, Tone};
-use super::plain;
 
 mod summary;
 
@@ -54,7 +53,6 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 /// The text, ending in a newline. Whatever the document's texts hold, the only control characters
 /// in it are ends of lines and, with colours, [`commands`].
 pub fn render(document: &Document, look: Look) -> String {
-    let document = &plain::document(document);
     let look = Look { width: look.width.max(LEAST_WIDTH), ..look };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
@@ -130,8 +128,12 @@ fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
     lines
 }
 
-/// Letters up to which a cell of words is not wrapped.
-const WORDS: usize = 16;
+/// Letters that a column of words gets before others are hidden.
+const WORDS: usize = 28;
+
+/// Letters of a cell from which on it is a sentence, which reads well in a narrow column of so many.
+const SENTENCE: usize = 40;
+const SENTENCE_WIDTH: usize = 20;
 
 /// Spaces around a column's cells, by its place.
 fn padding(at: usize) -> (u16, u16) {
@@ -156,7 +158,11 @@ fn fitting(table: &Table, width: usize) -> Vec<usize> {
     let needs = |at: usize, column: &Column| {
         let (cell, word) = lengths(table, at);
         let (left, right) = padding(at);
-        let text = if column.is_number { cell } else { word.max(cell.min(WORDS)) };
+        let text = match (column.is_number, cell) {
+            (true, _) => cell,
+            (false, ..SENTENCE) => word.max(cell.min(WORDS)),
+            (false, _) => word.max(SENTENCE_WIDTH),
+        };
         text + usize::from(left + right)
     };
     let columns = table.columns.iter().enumerate();

@@ -32,7 +32,7 @@ pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
         let id = format!("trend-{}", index + 1);
         Section::new(id, trend.over.key.to_string(), of_trend(trends, trend))
     }));
-    Document { title: format!("Trend: {what}"), summary: summary(trends, machine), sections }
+    Document::new(format!("Trend: {what}"), summary(trends, machine), sections)
 }
 
 fn summary(trends: &Trends, machine: &str) -> String {

@@ -170,7 +170,7 @@ mod tests {
     fn experiments_stand_by_family_between_the_results_and_the_run() {
         let ids = ["machine", "cpu.call", "os.pipe", "os.syscall", "figures", "overview"];
         let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
-        let document = Document { title: String::new(), summary: String::new(), sections };
+        let document = Document::new("", "", sections);
         let sections = in_order(&document);
         let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(order, ["overview", "figures", "cpu.call", "os.pipe", "os.syscall", "machine"]);
@@ -180,7 +180,7 @@ mod tests {
         // A comparison is no report: its order is its own, and its tones are no verdicts.
         let ids = ["runs", "os.pipe", "findings"];
         let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
-        let document = Document { title: String::new(), summary: String::new(), sections };
+        let document = Document::new("", "", sections);
         let sections = in_order(&document);
         let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(order, ids);

@@ -13,7 +13,6 @@ mod table;
 mod ticks;
 
 use super::document::{Block, Document, Section};
-use super::plain;
 use analysis::findings::Severity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -62,7 +61,6 @@ impl Print {
 
 /// The page.
 pub fn render(document: &Document, print: Print) -> String {
-    let document = &plain::document(document);
     let shown = contents::in_order(document);
     let mut drawn = Drawn::default();
     let sections: Vec<Markup> =

@@ -169,7 +169,7 @@ fn large(experiments: usize) -> Document {
             blocks: blocks.into_iter().map(|block| (Audience::Everyone, block)).collect(),
         }
     });
-    Document { title: text(1), summary: text(0), sections: sections.collect() }
+    Document::new(text(1), text(0), sections.collect())
 }
 
 #[test]
