@@ -319,6 +319,12 @@ impl Figure {
         self.shown_prediction()?.prediction.says(self.unit())
     }
 
+    /// The value over the best guess; `None` where either is not positive.
+    pub fn ratio(&self) -> Option<f64> {
+        let (value, likely) = (self.value?, self.shown_range()?.likely);
+        (value > 0.0 && likely > 0.0).then(|| value / likely)
+    }
+
     /// Its prediction of a kind.
     pub fn prediction(&self, of: PredictionKind) -> Option<&Judged> {
         match of {

@@ -35,17 +35,6 @@ pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
 
-/// Whether a single number was estimated, as of published machines: it is met or not, and no figure
-/// lies within. (Predictions of plumb's own are single only where something cannot be but nothing.)
-pub fn is_estimate(figure: &Figure) -> bool {
-    let metric = figure.metric.as_ref();
-    let judged = figure.shown_prediction();
-    let range = judged.and_then(|judged| judged.prediction.range);
-    metric.is_some_and(|metric| metric.derived)
-        && figure.ci.is_none()
-        && range.is_some_and(|range| range.low == range.high && range.likely > 0.0)
-}
-
 /// Those that miss by most first, and before all others those that certainly miss.
 pub fn sort(misses: &mut [Miss]) {
     misses.order_by(|a, b| {

@@ -1,12 +1,16 @@
 //! What tables say of a figure, a column each.
 
-use super::summary::UNPREDICTED;
 use crate::document::{Cell, Column, Tone};
 use crate::values;
 use analysis::figure::{Figure, Stats};
+use analysis::misses;
 use analysis::verdict::Verdict;
-use record::event::{Ending, Range, Shares};
+use record::event::{Ending, PredictionKind, Range, Shares};
 use record::key::Value;
+use record::quantity::{digits, render};
+
+/// The verdict where a range says nothing.
+const UNPREDICTED: &str = "not predictable";
 
 /// A column of a table of figures.
 #[derive(Clone, Copy)]
@@ -25,11 +29,13 @@ pub struct Quantity {
 
 /// In an experiment's table: the lab report's columns, and the percentiles of events.
 pub const WHOLE: &[Quantity] = &[
+    ESTIMATE,
     PREDICTED,
     Quantity { is_in_summary: true, ..HARDWARE },
     Quantity { is_in_summary: true, ..SOFTWARE },
     MEASURED,
     INTERVAL,
+    RATIO,
     Quantity { is_in_summary: true, ..MEAN },
     Quantity { is_in_summary: true, ..TRIALS },
     Quantity { is_in_summary: true, ..BASIS },
@@ -44,8 +50,10 @@ pub const WHOLE: &[Quantity] = &[
 ];
 
 /// In the summary of all figures: the lab report's columns.
-pub const SUMMARY: &[Quantity] =
-    &[HARDWARE, SOFTWARE, PREDICTED, MEASURED, INTERVAL, MEAN, TRIALS, BASIS, CYCLES, VERDICT];
+pub const SUMMARY: &[Quantity] = &[
+    HARDWARE, SOFTWARE, ESTIMATE, PREDICTED, MEASURED, INTERVAL, RATIO, MEAN, TRIALS, BASIS,
+    CYCLES, VERDICT,
+];
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
@@ -57,6 +65,10 @@ pub const PRINTED: &[Quantity] = &[
     Quantity { heading: "#value", ..MEASURED },
 ];
 
+const ESTIMATE: Quantity = sometimes(4, "#estimate", |figure| {
+    Cell::of(figure.shown_range().map(|range| render(range.likely, figure.unit())))
+});
+const RATIO: Quantity = sometimes(3, "#ratio", |figure| Cell::of(figure.ratio().map(digits)));
 const PREDICTED: Quantity = always("#predicted", predicted);
 const MEASURED: Quantity = always("#measured", |figure| Cell::of(values::value(figure)));
 const INTERVAL: Quantity =
@@ -137,25 +149,59 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
     }))
 }
 
-/// The verdict, else the outcome.
-pub fn verdict(figure: &Figure) -> Cell {
+/// The verdict with how the rounds were, where they were disturbed.
+fn verdict(figure: &Figure) -> Cell {
+    let judged = judged(figure);
+    match figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed) {
+        true => Cell::toned(format!("{} (disturbed)", judged.text), judged.tone),
+        false => judged,
+    }
+}
+
+/// The verdict by the shown prediction, else the outcome.
+pub fn judged(figure: &Figure) -> Cell {
     let shown = figure.shown_prediction();
-    let told = shown.and_then(|judged| judged.shown_verdict(figure.value)).unwrap_or_default();
-    let judged = shown.and_then(|judged| judged.verdict);
-    let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
-    let (text, tone) = match (figure.outcome, judged) {
-        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
-        (Ending::Failed, _) => ("failed", Tone::Bad),
-        (Ending::Skipped, _) => ("skipped", Tone::Muted),
-        (Ending::Measured, Some(Verdict::Within)) => (told, Tone::Good),
-        (Ending::Measured, Some(Verdict::Unpredicted)) => (UNPREDICTED, Tone::Muted),
-        (Ending::Measured, Some(_)) => (told, Tone::Warn),
-        (Ending::Measured, None) if figure.shown_range().is_some() => ("no interval", Tone::Muted),
-        (Ending::Measured, None) => ("unpredicted", Tone::Muted),
+    let kind = match figure.prior {
+        Some(_) => PredictionKind::Prior,
+        None => PredictionKind::Derived,
     };
-    match disturbed {
-        true => Cell::toned(format!("{text} (disturbed)"), tone),
-        false => Cell::toned(text, tone),
+    let missed = misses::of(figure, kind);
+    match (figure.outcome, shown.and_then(|judged| judged.verdict)) {
+        (_, Some(Verdict::Impossible)) => Cell::toned(Verdict::Impossible.text(), Tone::Bad),
+        (Ending::Failed, _) => Cell::toned("failed", Tone::Bad),
+        (Ending::Skipped, _) => Cell::toned("skipped", Tone::Muted),
+        (Ending::Measured, Some(Verdict::Within)) => {
+            let told = shown.and_then(|judged| judged.shown_verdict(figure.value));
+            Cell::toned(told.unwrap_or_default(), Tone::Good)
+        }
+        (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
+        (Ending::Measured, Some(verdict)) => {
+            let factor = missed.and_then(|miss| miss.factor);
+            Cell::toned(by_factor(factor, verdict), Tone::Warn)
+        }
+        (Ending::Measured, None) if figure.shown_range().is_some() => {
+            Cell::toned("no interval", Tone::Muted)
+        }
+        (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
+    }
+}
+
+/// `1.4× slower`, between the value and the nearer end of the range.
+pub fn by_factor(factor: Option<f64>, verdict: Verdict) -> String {
+    let word = match verdict {
+        Verdict::Within => "within",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Above => "above",
+        Verdict::Below => "below",
+        Verdict::Impossible => return Verdict::Impossible.text().to_owned(),
+        Verdict::Unpredicted => return UNPREDICTED.to_owned(),
+    };
+    match factor {
+        None => word.to_owned(),
+        Some(factor @ ..1.095) => format!("{factor:.2}× {word}"),
+        Some(factor @ ..9.95) => format!("{factor:.1}× {word}"),
+        Some(factor) => format!("{factor:.0}× {word}"),
     }
 }
 

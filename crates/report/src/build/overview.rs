@@ -1,5 +1,6 @@
 //! Sections over all experiments: findings, score.
 
+use super::columns::by_factor;
 use super::plots;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
 use crate::values::{self, percent};
@@ -124,7 +125,6 @@ pub(super) fn worst_misses<'figures>(
         "#predicted",
         "#measured",
         "#interval",
-        "#factor",
         "verdict",
         "candidate causes",
     ];
@@ -148,8 +148,7 @@ pub(super) fn worst_misses<'figures>(
             Cell::plain(values::range(&miss.range, miss.figure.unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
             Cell::of(interval),
-            Cell::of(miss.factor.map(digits)),
-            Cell::toned(miss.verdict.text(), Tone::Warn),
+            Cell::toned(by_factor(miss.factor, miss.verdict), Tone::Warn),
             match causes::of(run, std::slice::from_ref(miss)).as_slice() {
                 _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),
@@ -171,7 +170,7 @@ pub(super) fn worst_misses<'figures>(
         "{which}; the factor lies between the value and the nearer end of the range{certain}"
     );
     let table = Table::new(caption, &headings, rows);
-    Some(table.hiding(&["predicted from", "interval", "factor", "predicted"]))
+    Some(table.hiding(&["predicted from", "interval", "predicted"]))
 }
 
 /// Score with its plot, and the worst misses.
@@ -239,12 +238,12 @@ mod tests {
         };
         let certain = cells(&all);
         assert!(certain[4].starts_with("[1"), "{certain:?}");
-        assert!(certain[7].contains("steal"), "{certain:?}");
+        assert!(certain[6].contains("steal"), "{certain:?}");
         for figure in &mut all {
             figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
         }
         let uncertain = cells(&all);
-        assert_eq!(uncertain[7], super::REACHES_IN);
+        assert_eq!(uncertain[6], super::REACHES_IN);
     }
 
     #[test]

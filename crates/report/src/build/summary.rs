@@ -1,6 +1,6 @@
 //! The answer first: how fast a machine is, whether the figures can be trusted, and what to look at.
 
-use super::machine;
+use super::{columns, machine};
 use crate::document::{Cell, Document, Row, Table, Tone};
 use crate::plain;
 use crate::values::{self, counted, percent};
@@ -14,8 +14,8 @@ use analysis::misses;
 use analysis::names::around;
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::score::{Score, score};
-use analysis::verdict::{OVERLAPS, Verdict};
-use record::event::{End, Ending, PredictionKind, Range};
+use analysis::verdict::OVERLAPS;
+use record::event::{End, PredictionKind, Range};
 use record::note::NoteKind;
 use record::quantity::{digits, scale};
 use record::run::Run;
@@ -48,9 +48,6 @@ pub struct Summary {
 /// Columns of the key figures, the group first.
 pub(crate) const HEADINGS: [&str; 6] =
     ["", "figure", "measured", "interval", "predicted", "verdict"];
-
-/// The verdict where a range says nothing.
-pub(super) const UNPREDICTED: &str = "not predictable";
 
 /// Experiments that are shown whole in place of their key figures, if there are no more.
 const WHOLE: usize = 3;
@@ -376,69 +373,29 @@ fn widest(figures: &[&Figure]) -> String {
     }
 }
 
-/// The verdict of a line: of several figures, the one that missed by most.
+/// The verdict of a line: of several figures, the worst, with its name.
 fn verdict(line: &Line) -> Cell {
-    let is_alone = line.figures.len() == 1;
-    let told = |name: &str, text: String| match is_alone || name.is_empty() {
-        true => text,
-        false => format!("{name} {text}"),
+    let weight = |cell: &Cell| match cell.tone {
+        Tone::Bad => 4,
+        Tone::Warn => 3,
+        Tone::Muted | Tone::Plain => 2,
+        Tone::Good => u32::from(cell.text == OVERLAPS),
     };
-    if let Some((name, _)) = line.figures.iter().find(|(_, figure)| is_failed(figure)) {
-        return Cell::toned(told(name, "failed".to_owned()), Tone::Bad);
-    }
-    let missed = line.figures.iter().filter_map(|(name, figure)| {
-        let kind = match figure.prior {
-            Some(_) => PredictionKind::Prior,
-            None => PredictionKind::Derived,
-        };
-        Some((misses::of(figure, kind)?, *name))
+    let factor = |figure: &Figure| misses::of_figure(figure).and_then(|miss| miss.factor);
+    let all = line.figures.iter().map(|(name, figure)| {
+        let judged = columns::judged(figure);
+        (weight(&judged), factor(figure), *name, judged)
     });
-    let worst = missed.reduce(|worst, other| match other.0.factor > worst.0.factor {
+    let worst = all.reduce(|worst, other| match (other.0, other.1) > (worst.0, worst.1) {
         true => other,
         false => worst,
     });
-    if let Some((miss, name)) = worst {
-        let factor = miss.factor.map_or_else(String::new, |factor| format!("{}× ", times(factor)));
-        let tone = if misses::is_worse(&miss) { Tone::Warn } else { Tone::Plain };
-        return Cell::toned(told(name, format!("{factor}{}", word(miss.verdict))), tone);
-    }
-    // A range that says nothing is a miss, and no verdict about the figure.
-    if let Some((name, _)) = line.figures.iter().find(|(_, one)| one.shown_range().is_none()) {
-        return Cell::toned(told(name, UNPREDICTED.to_owned()), Tone::Muted);
-    }
-    let verdict = |figure: &Figure| figure.shown_prediction()?.shown_verdict(figure.value);
-    let outside = line.figures.iter().find(|(_, figure)| verdict(figure) == Some(OVERLAPS));
-    match line.figures.iter().any(|(_, figure)| misses::is_judged(figure)) {
-        false => Cell::toned("no interval", Tone::Muted),
-        true => {
-            let text = outside.map(|(name, _)| told(name, OVERLAPS.to_owned()));
-            Cell::toned(text.as_deref().unwrap_or(Verdict::Within.text()), Tone::Good)
+    match worst {
+        None => Cell::absent(),
+        Some((weight, _, name, cell)) if weight > 0 && line.figures.len() > 1 => {
+            Cell { text: format!("{name} {}", cell.text).trim_start().to_owned(), ..cell }
         }
-    }
-}
-
-fn is_failed(figure: &Figure) -> bool {
-    figure.outcome == Ending::Failed
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Within => "within",
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Above => "above",
-        Verdict::Below => "below",
-        Verdict::Impossible => "impossible",
-        Verdict::Unpredicted => UNPREDICTED,
-    }
-}
-
-/// A factor as people compare.
-fn times(factor: f64) -> String {
-    match factor {
-        ..1.095 => format!("{factor:.2}"),
-        1.095..9.95 => format!("{factor:.1}"),
-        _ => format!("{factor:.0}"),
+        Some((.., cell)) => cell,
     }
 }
 
@@ -505,7 +462,7 @@ mod tests {
             (figure.value, figure.ci) = (Some(value), Some(ci));
             let judged = figure.prior.as_mut().expect("predicted");
             judged.verdict = Some(judge(ci, &range, metric.unit, metric.better));
-            let in_table = columns::verdict(&figure);
+            let in_table = columns::judged(&figure);
             assert_eq!(in_table.text, expected, "{times}");
             let [.., verdict] = cells(&line(vec![("", &figure)]));
             assert_eq!(verdict, in_table, "{times}");
