@@ -16,8 +16,11 @@ const MANY: usize = 12;
 pub fn render(document: &Document) -> String {
     let mut text = format!("# {}\n\n{}\n", escaped(&document.title), paragraph(&document.summary));
     for section in &document.sections {
-        text.push_str(&format!("\n## {}\n", escaped(&section.heading)));
-        put_section(&mut text, section);
+        let mut own = String::new();
+        put_section(&mut own, section);
+        if !own.is_empty() {
+            text.push_str(&format!("\n## {}\n{own}", escaped(&section.heading)));
+        }
     }
     text
 }
@@ -58,17 +61,18 @@ fn fold<'document>(section: &'document Section, block: &'document Block) -> Opti
         Block::Paragraph(_) | Block::Subheading(_) | Block::Notes(_) | Block::Keys(_) => None,
         Block::Manual(_) => Some("Manual"),
         Block::Folded { summary, .. } => Some(summary),
-        _ if ["environment", "figures"].contains(&section.id.as_str()) => Some(&section.heading),
+        Block::Figures(..) => None,
+        _ if section.id == "environment" => Some(&section.heading),
         Block::Plot(_) | Block::Grid(_) => Some("Tables and plots"),
         Block::Table(_) if is_experiment => Some("Tables and plots"),
-        Block::Table(table) | Block::Figures(table, _) => is_many.then_some(table.caption.as_str()),
+        Block::Table(table) => is_many.then_some(table.caption.as_str()),
         Block::KeyValues(_) => is_many.then_some("More"),
     }
 }
 
 fn length(block: &Block) -> usize {
     match block {
-        Block::Table(table) | Block::Figures(table, _) => table.rows.len(),
+        Block::Table(table) => table.rows.len(),
         Block::KeyValues(pairs) => pairs.len(),
         Block::Notes(notes) => notes.len(),
         _ => 1,
@@ -83,7 +87,9 @@ fn of_block(block: &Block) -> String {
             .iter()
             .map(|(name, value)| format!("- **{}**: {}\n", escaped(name), escaped(value)))
             .collect(),
-        Block::Table(table) | Block::Figures(table, _) => of_table(table),
+        Block::Table(table) => of_table(table),
+        // Each figure stands in the tables of its experiment; here nothing searches and sorts them.
+        Block::Figures(..) => String::new(),
         Block::Keys(keys) => {
             keys.iter().map(|one| of_table(&one.table)).collect::<Vec<_>>().join("\n")
         }

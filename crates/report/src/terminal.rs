@@ -90,7 +90,7 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Paragraph(text) => wrapped(text, look.width, "  "),
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
-        Block::Table(table) | Block::Figures(table, _) => of_table(table, look),
+        Block::Table(table) | Block::Figures(table, _) => of_table(table, look, INDENT),
         Block::Notes(notes) => {
             notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
         }
@@ -128,16 +128,20 @@ fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
     lines
 }
 
-/// Letters that a column of words gets before others are hidden.
+/// Letters that a column of words gets before others are hidden, and one that may be hidden itself.
 const WORDS: usize = 28;
+const WORDS_OF_HIDDEN: usize = 16;
 
 /// Letters of a cell from which on it is a sentence, which reads well in a narrow column of so many.
 const SENTENCE: usize = 40;
 const SENTENCE_WIDTH: usize = 20;
 
+/// Spaces before a table of a section.
+const INDENT: u16 = 2;
+
 /// Spaces around a column's cells, by its place.
-fn padding(at: usize) -> (u16, u16) {
-    (if at == 0 { 2 } else { 1 }, 1)
+fn padding(at: usize, indent: u16) -> (u16, u16) {
+    (if at == 0 { indent } else { 1 }, 1)
 }
 
 /// The longest cell of a column, and its longest word, in letters.
@@ -154,13 +158,14 @@ fn letters(text: &str) -> usize {
 }
 
 /// The places of the columns that a terminal has room for.
-fn fitting(table: &Table, width: usize) -> Vec<usize> {
+fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
     let needs = |at: usize, column: &Column| {
         let (cell, word) = lengths(table, at);
-        let (left, right) = padding(at);
+        let (left, right) = padding(at, indent);
+        let words = if column.hidden_from > 0 { WORDS_OF_HIDDEN } else { WORDS };
         let text = match (column.is_number, cell) {
             (true, _) => cell,
-            (false, ..SENTENCE) => word.max(cell.min(WORDS)),
+            (false, ..SENTENCE) => word.max(cell.min(words)),
             (false, _) => word.max(SENTENCE_WIDTH),
         };
         text + usize::from(left + right)
@@ -180,7 +185,7 @@ fn fitting(table: &Table, width: usize) -> Vec<usize> {
 }
 
 /// The columns that there is room for, as a grid.
-fn grid(table: &Table, shown: &[usize], look: Look) -> Grid {
+fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
@@ -193,7 +198,7 @@ fn grid(table: &Table, shown: &[usize], look: Look) -> Grid {
         let Some(drawn) = grid.column_mut(at) else {
             continue;
         };
-        let (left, right) = padding(at);
+        let (left, right) = padding(at, indent);
         drawn.set_padding((left, right));
         if table.columns[*of_table].is_number {
             drawn.set_cell_alignment(CellAlignment::Right);
@@ -211,10 +216,10 @@ fn grid(table: &Table, shown: &[usize], look: Look) -> Grid {
     grid
 }
 
-fn of_table(table: &Table, look: Look) -> Vec<String> {
-    let shown = fitting(table, look.width);
+fn of_table(table: &Table, look: Look, indent: u16) -> Vec<String> {
+    let shown = fitting(table, look.width, indent);
     let mut lines = wrapped(&table.caption, look.width, "  ");
-    for (at, line) in grid(table, &shown, look).lines().enumerate() {
+    for (at, line) in grid(table, &shown, look, indent).lines().enumerate() {
         let line = paint(line.trim_end(), look);
         lines.push(if at == 0 { bold(&line, look) } else { line });
     }

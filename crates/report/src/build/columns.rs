@@ -3,7 +3,7 @@
 use crate::document::{Cell, Column, Tone};
 use crate::values;
 use analysis::figure::{Figure, Stats};
-use analysis::misses;
+use analysis::misses::{self, Miss};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range, Shares};
 use record::key::Value;
@@ -49,10 +49,26 @@ pub const WHOLE: &[Quantity] = &[
     sometimes(9, "#shared", |figure| Cell::of(values::shared(figure))),
 ];
 
-/// In the summary of all figures: the lab report's columns.
+/// In the summary of all figures, which a page searches and sorts: the lab report's columns, an
+/// estimate with its range in one, and verdicts that are one of a few.
 pub const SUMMARY: &[Quantity] = &[
-    HARDWARE, SOFTWARE, ESTIMATE, PREDICTED, MEASURED, INTERVAL, RATIO, MEAN, TRIALS, BASIS,
-    CYCLES, VERDICT,
+    HARDWARE,
+    SOFTWARE,
+    always("#estimate", |figure| match figure.shown_range() {
+        Some(range) => {
+            let likely = render(range.likely, figure.unit());
+            Cell::plain(format!("{likely} ({})", predicted(figure).text))
+        }
+        None => predicted(figure),
+    }),
+    MEASURED,
+    INTERVAL,
+    RATIO,
+    MEAN,
+    TRIALS,
+    BASIS,
+    CYCLES,
+    always("verdict", |figure| with_rounds(figure, judged_in_a_word(figure))),
 ];
 
 /// What a report prints, in its own units, beside the value in ours.
@@ -73,7 +89,7 @@ const PREDICTED: Quantity = always("#predicted", predicted);
 const MEASURED: Quantity = always("#measured", |figure| Cell::of(values::value(figure)));
 const INTERVAL: Quantity =
     Quantity { hidden_from: 1, ..always("#interval", |figure| Cell::of(values::interval(figure))) };
-const VERDICT: Quantity = always("verdict", verdict);
+const VERDICT: Quantity = always("verdict", |figure| with_rounds(figure, judged(figure)));
 const HARDWARE: Quantity = sometimes(6, "#base hardware", |figure| share(figure, |of| of.hardware));
 const SOFTWARE: Quantity =
     sometimes(6, "#software overhead", |figure| share(figure, |of| of.software));
@@ -149,25 +165,33 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
     }))
 }
 
-/// The verdict with how the rounds were, where they were disturbed.
-fn verdict(figure: &Figure) -> Cell {
-    let judged = judged(figure);
+/// The cell of a verdict, with how the rounds were where they were disturbed.
+fn with_rounds(figure: &Figure, verdict: Cell) -> Cell {
     match figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed) {
-        true => Cell::toned(format!("{} (disturbed)", judged.text), judged.tone),
-        false => judged,
+        true => Cell::toned(format!("{} (disturbed)", verdict.text), verdict.tone),
+        false => verdict,
     }
 }
 
-/// The verdict by the shown prediction, else the outcome.
+/// The verdict by the shown prediction with the factor of a miss, else the outcome.
 pub fn judged(figure: &Figure) -> Cell {
-    let shown = figure.shown_prediction();
     let kind = match figure.prior {
         Some(_) => PredictionKind::Prior,
         None => PredictionKind::Derived,
     };
-    let missed = misses::of(figure, kind);
+    let word = judged_in_a_word(figure);
+    let missed = misses::of(figure, kind).filter(|_| word.tone == Tone::Warn);
+    match missed {
+        Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
+        None => word,
+    }
+}
+
+/// The same without a factor.
+fn judged_in_a_word(figure: &Figure) -> Cell {
+    let shown = figure.shown_prediction();
     match (figure.outcome, shown.and_then(|judged| judged.verdict)) {
-        (_, Some(Verdict::Impossible)) => Cell::toned(Verdict::Impossible.text(), Tone::Bad),
+        (_, Some(Verdict::Impossible)) => Cell::toned(word(Verdict::Impossible), Tone::Bad),
         (Ending::Failed, _) => Cell::toned("failed", Tone::Bad),
         (Ending::Skipped, _) => Cell::toned("skipped", Tone::Muted),
         (Ending::Measured, Some(Verdict::Within)) => {
@@ -175,10 +199,7 @@ pub fn judged(figure: &Figure) -> Cell {
             Cell::toned(told.unwrap_or_default(), Tone::Good)
         }
         (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
-        (Ending::Measured, Some(verdict)) => {
-            let factor = missed.and_then(|miss| miss.factor);
-            Cell::toned(by_factor(factor, verdict), Tone::Warn)
-        }
+        (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
         (Ending::Measured, None) if figure.shown_range().is_some() => {
             Cell::toned("no interval", Tone::Muted)
         }
@@ -186,18 +207,22 @@ pub fn judged(figure: &Figure) -> Cell {
     }
 }
 
-/// `1.4× slower`, between the value and the nearer end of the range.
-pub fn by_factor(factor: Option<f64>, verdict: Verdict) -> String {
-    let word = match verdict {
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
         Verdict::Within => "within",
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Above => "above",
         Verdict::Below => "below",
-        Verdict::Impossible => return Verdict::Impossible.text().to_owned(),
-        Verdict::Unpredicted => return UNPREDICTED.to_owned(),
-    };
-    match factor {
+        Verdict::Impossible => "impossible",
+        Verdict::Unpredicted => UNPREDICTED,
+    }
+}
+
+/// `1.4× slower`: the factor lies between the value and the nearer end of the range.
+pub fn by_factor(miss: &Miss) -> String {
+    let word = word(miss.verdict);
+    match miss.factor.filter(|_| miss.verdict != Verdict::Impossible) {
         None => word.to_owned(),
         Some(factor @ ..1.095) => format!("{factor:.2}× {word}"),
         Some(factor @ ..9.95) => format!("{factor:.1}× {word}"),

@@ -148,7 +148,7 @@ pub(super) fn worst_misses<'figures>(
             Cell::plain(values::range(&miss.range, miss.figure.unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
             Cell::of(interval),
-            Cell::toned(by_factor(miss.factor, miss.verdict), Tone::Warn),
+            Cell::toned(by_factor(miss), Tone::Warn),
             match causes::of(run, std::slice::from_ref(miss)).as_slice() {
                 _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),

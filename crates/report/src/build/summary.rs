@@ -88,7 +88,7 @@ fn keys(lines: &[Line]) -> Table {
         Row::of(std::iter::once(Cell::plain(title)).chain(cells(line)).collect())
     };
     let rows: Vec<Row> = lines.iter().map(row).collect();
-    Table::new("", &HEADINGS, rows).hiding(&["predicted", "interval"])
+    Table::new("", &HEADINGS, rows).hiding(&["predicted"])
 }
 
 /// `4 KiB written and synced: two modes: 64 % of the samples around 76.5 µs, …`.
@@ -218,9 +218,12 @@ pub(super) fn cells(line: &Line) -> [Cell; 5] {
         [one] => parts(one).and_then(|shown| shown.ends).map(ends).unwrap_or_default(),
         _ => widest(&figures),
     };
-    let ranges: Vec<Option<Quantity>> = figures.iter().map(|figure| range(figure)).collect();
+    let ranges: Vec<Option<String>> = figures.iter().map(|figure| range(figure)).collect();
     let predicted = match ranges.iter().any(Option::is_some) {
-        true => joined(ranges.into_iter().map(Option::unwrap_or_default).collect()),
+        true => {
+            let ranges = ranges.into_iter().map(|range| range.unwrap_or("?".to_owned()));
+            ranges.collect::<Vec<_>>().join(" / ")
+        }
         false => String::new(),
     };
     let [measured, interval, predicted] =
@@ -228,17 +231,11 @@ pub(super) fn cells(line: &Line) -> [Cell; 5] {
     [Cell::plain(line.heading()), measured, interval, predicted, verdict(line)]
 }
 
-/// A number, or a range, as text with the unit that both ends have.
+/// A number as text, and its unit.
 #[derive(Clone, Debug, PartialEq)]
 struct Quantity {
     number: String,
     unit: &'static str,
-}
-
-impl Default for Quantity {
-    fn default() -> Self {
-        Quantity { number: "?".to_owned(), unit: "" }
-    }
 }
 
 /// Figures of a line up to which each has all its digits.
@@ -288,7 +285,7 @@ fn brief(value: f64) -> String {
 
 /// A predicted range of two digits, in the scale of the value beside it where that is near; its
 /// unit stands with the value.
-fn range(figure: &Figure) -> Option<Quantity> {
+fn range(figure: &Figure) -> Option<String> {
     let Range { low, high, .. } = figure.shown_range()?;
     let unit = figure.unit();
     let factor = match unit {
@@ -303,7 +300,7 @@ fn range(figure: &Figure) -> Option<Quantity> {
             format!("{} {name}", two(value / factor)).trim_end().to_owned()
         }
     };
-    Some(Quantity { number: format!("{}–{}", end(low), end(high)), unit: "" })
+    Some(format!("{}–{}", end(low), end(high)))
 }
 
 /// Digits of a key figure: the whole report has those that the interval supports.

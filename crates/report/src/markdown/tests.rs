@@ -130,7 +130,7 @@ pub(crate) fn check(text: &str) -> (usize, usize) {
 fn tables_of(document: &Document) -> usize {
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
     let tables = blocks.map(|(_, block)| match block {
-        Block::Table(_) | Block::Figures(..) => 1,
+        Block::Table(_) => 1,
         Block::Keys(keys) => keys.len(),
         _ => 0,
     });
