@@ -1,13 +1,12 @@
 use super::build::NOT_READ;
 use super::offered::rows;
 use super::{REPORTS, case_of, names, run};
-use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::findings;
 use bench::experiment::Domain;
 use catalogue::find;
 use host::{Host, Root};
-use record::event::{Ending, PUBLISHED, PlannedExperiment};
+use record::event::{Ending, PlannedExperiment};
 use record::key::{Key, Value};
 use record::view::View;
 use std::collections::BTreeSet;
