@@ -59,10 +59,8 @@ pub enum Format {
     Terminal,
     /// One HTML page that opens offline
     Html,
-    /// Markdown that fits a comment on a pull request (65,536 characters), and lists what it omits
+    /// Markdown with every table of the page, for a wiki, a repository or a job's summary
     Markdown,
-    /// Markdown without that limit, for a wiki
-    Wiki,
     /// One row per figure, with all fields of the flat result (docs/FORMAT.md)
     Csv,
     /// The flat result: one object per figure (docs/FORMAT.md)
@@ -79,7 +77,7 @@ pub enum Format {
 pub enum Print {
     /// Everything
     Full,
-    /// The results, and the discussion and first plot of each experiment
+    /// The results, and the question and first plot of each experiment
     Short,
 }
 
@@ -109,7 +107,6 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
         Format::Terminal => terminal::render(&build(run), look),
         Format::Html => page(run, Print::Full),
         Format::Markdown => markdown::render(&whole(run)),
-        Format::Wiki => markdown::whole(&whole(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
         Format::Ndjson => ndjson::render(run),

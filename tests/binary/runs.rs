@@ -324,8 +324,7 @@ fn a_crosscheck_is_reported_in_every_format() {
     for (format, part) in [
         ("terminal", "Beside other tools"),
         ("html", "Beside other tools"),
-        ("markdown", "## Beside other tools"),
-        ("wiki", "perf bench 'it'\\\\''s'"),
+        ("markdown", "perf bench 'it'\\\\''s'"),
         ("csv", "perf,1.2,pipe,,os.syscall,call=getppid,latency,value,ns"),
         ("json", "\"verdict\": \"missed\""),
         ("openmetrics", "plumb_crosscheck_goal_met"),

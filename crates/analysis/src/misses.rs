@@ -35,17 +35,6 @@ pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
 
-/// Whether a single number was estimated, as of published machines: it is met or not, and no figure
-/// lies within. (Predictions of plumb's own are single only where something cannot be but nothing.)
-pub fn is_estimate(figure: &Figure) -> bool {
-    let metric = figure.metric.as_ref();
-    let judged = figure.shown_prediction();
-    let range = judged.and_then(|judged| judged.prediction.range);
-    metric.is_some_and(|metric| metric.derived)
-        && figure.ci.is_none()
-        && range.is_some_and(|range| range.low == range.high && range.likely > 0.0)
-}
-
 /// Those that miss by most first, and before all others those that certainly miss.
 pub fn sort(misses: &mut [Miss]) {
     misses.order_by(|a, b| {
@@ -55,8 +44,11 @@ pub fn sort(misses: &mut [Miss]) {
 }
 
 /// The worst misses: certain ones first, then by factor; those without a factor last.
-pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
-    let mut all: Vec<Miss> = figures.iter().filter_map(of_figure).collect();
+pub fn worst<'figures>(
+    figures: impl IntoIterator<Item = &'figures Figure>,
+    most: usize,
+) -> Vec<Miss<'figures>> {
+    let mut all: Vec<Miss> = figures.into_iter().filter_map(of_figure).collect();
     sort(&mut all);
     all.truncate(most);
     all

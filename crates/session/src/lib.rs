@@ -95,6 +95,8 @@ pub struct Session<'run> {
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
+    /// See [`Finished::unreached`].
+    unreached: usize,
 }
 
 /// A run that has ended.
@@ -105,6 +107,8 @@ pub struct Finished {
     pub hanging: Vec<PathBuf>,
     /// Whether its record had room for nothing more.
     pub is_full: bool,
+    /// Cases that the budget ended before their first round.
+    pub unreached: usize,
 }
 
 /// Runs a plan into a record; with `resumed`, continues that run. `show` is called before each round:
@@ -143,6 +147,7 @@ pub fn run(
         readings: Vec::new(),
         synced_at: started,
         synced: Synced::default(),
+        unreached: 0,
     };
     if segment == 0 {
         session.emit(Event::Header(Box::new(session.run.header.clone())))?;
@@ -152,7 +157,8 @@ pub fn run(
     // It has room for the end alone.
     let is_full = ended.as_ref().is_err_and(|error| error.is::<Full>());
     session.footer(if is_full { End::Interrupted } else { ended? })?;
-    Ok(Finished { run: session.run, hanging: session.hanging.given_up(), is_full })
+    let Session { run, hanging, unreached, .. } = session;
+    Ok(Finished { run, hanging: hanging.given_up(), is_full, unreached })
 }
 
 /// Measuring time of the segments so far.
@@ -375,6 +381,8 @@ impl<'run> Session<'run> {
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
         for case in &live.series.cases {
             let (ending, reason) = live.ending_of(&case.id, stopped);
+            let is_over_budget = ending == Ending::Skipped && stopped != Stop::Interrupted;
+            self.unreached += usize::from(is_over_budget);
             self.outcome(&live.series.experiment, Some(case.id.clone()), ending, Some(reason))?;
         }
         Ok(())

@@ -19,28 +19,6 @@ pub fn section(run: &Run) -> Section {
     let far = run.header.peers.iter();
     pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
     let mut blocks = vec![Block::KeyValues(pairs).for_all()];
-    let caches = caches(&facts);
-    let line = caches
-        .rows
-        .iter()
-        .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let unread = hardware::unread(&facts);
-    let names: Vec<&str> = unread.iter().map(|(name, _)| name.as_str()).collect();
-    let brief: Vec<(String, String)> = [
-        ("caches", line),
-        ("storage", hardware::storage(&facts)),
-        ("network", hardware::network(&facts)),
-        ("not readable here", names.join(", ")),
-    ]
-    .into_iter()
-    .filter(|(_, text)| !text.is_empty())
-    .map(|(name, text)| (name.to_owned(), text))
-    .collect();
-    if !brief.is_empty() {
-        blocks.push(Block::KeyValues(brief).in_short());
-    }
     blocks.extend(in_detail(&facts));
     for peer in &run.header.peers {
         let facts = Facts(&peer.host);
@@ -106,7 +84,7 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
     let tables = tables.into_iter().flatten();
     let mut blocks: Vec<(Audience, Block)> = tables
         .filter(|table| !table.rows.is_empty())
-        .map(|table| Block::Table(table).on_page())
+        .map(|table| Block::Table(table).for_all())
         .collect();
     let unread = hardware::unread(facts);
     if !unread.is_empty() {

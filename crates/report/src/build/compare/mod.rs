@@ -54,7 +54,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
         }
         sections.extend(side_by_side_sections(comparison, &abouts));
     }
-    bounded(Document { title: title(&base, &abouts), summary: summary(comparison), sections })
+    bounded(Document::new(title(&base, &abouts), summary(comparison), sections))
 }
 
 /// The distinguishing part of the sections of several comparisons.

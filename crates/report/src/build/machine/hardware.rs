@@ -67,30 +67,6 @@ pub(super) fn bus(facts: &Facts) -> Option<String> {
     joined(&[count, best])
 }
 
-/// Disks in a line.
-pub(super) fn storage(facts: &Facts) -> String {
-    let disks = shown_disks(facts).map(|(disk, more)| {
-        let name = text(&disk["name"]).unwrap_or_default();
-        let parts = [
-            text(&disk["model"]),
-            disk["size_bytes"].as_f64().map(render_bytes),
-            link_of_disk(disk, more).or_else(|| text(&disk["driver"])),
-        ];
-        format!("{name} ({})", joined(&parts).unwrap_or_default())
-    });
-    disks.collect::<Vec<_>>().join(", ")
-}
-
-/// Network cards in a line.
-pub(super) fn network(facts: &Facts) -> String {
-    let cards = shown_cards(facts).map(|card| {
-        let parts = [text(&card["driver"]), speed(card), text(&card["operstate"])];
-        let name = text(&card["name"]).unwrap_or_default();
-        format!("{name} ({})", joined(&parts).unwrap_or_default())
-    });
-    cards.collect::<Vec<_>>().join(", ")
-}
-
 /// The card that traffic can only have taken: the one that is up, where just one is.
 pub(super) fn only_card(facts: &Facts) -> Option<String> {
     let mut up = shown_cards(facts).filter(|card| card["operstate"] == "up");
