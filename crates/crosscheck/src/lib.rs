@@ -16,6 +16,7 @@ mod read;
 mod ready;
 mod rivals;
 mod sides;
+mod table;
 #[cfg(test)]
 mod tests;
 pub mod turns;

@@ -7,6 +7,88 @@ use serde::de::DeserializeOwned;
 /// the parser's ([`super::Rival::read`]).
 pub(super) const ZERO: &str = "it reported 0";
 
+/// The words of a line, as arguments.
+pub(super) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The value in the one line of either stream that has the pattern's form.
+///
+/// A pattern is compared word by word. `{n}` stands for a number and `{..}` for any words. The value
+/// is `{x}`, or what is computed of it: `{x*1e3}`, `{1e9/x}`; `{measured}` is a number and its unit,
+/// in ns or B/s. A pattern of several lines needs one line of each form.
+pub(super) fn line(said: &Output, pattern: &str) -> Result<f64, String> {
+    let mut value = None;
+    for form in pattern.lines() {
+        let form: Vec<&str> = form.split_whitespace().collect();
+        let found = one_line(said, &form)?;
+        value = value.or(found);
+    }
+    match value.ok_or_else(|| format!("`{pattern}` has no value"))? {
+        0.0 => Err(ZERO.to_owned()),
+        value if value.is_finite() && value > 0.0 => Ok(value),
+        value => Err(format!("it reported {value}")),
+    }
+}
+
+/// The value, if the form has one, of the only line of this form on the first stream with such.
+fn one_line(said: &Output, form: &[&str]) -> Result<Option<f64>, String> {
+    for text in [&said.stdout, &said.stderr] {
+        let mut found = text.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            fits(&words, form).map(|value| (line, value))
+        });
+        match (found.next(), found.next()) {
+            (None, _) => {}
+            (Some((_, value)), None) => return Ok(value),
+            (Some((line, _)), Some(_)) => {
+                return Err(format!("several lines where one is expected: {line:?} and more"));
+            }
+        }
+    }
+    Err(format!("no line `{}`", form.join(" ")))
+}
+
+/// Whether the words have this form; then its value, if the form has one.
+fn fits(words: &[&str], form: &[&str]) -> Option<Option<f64>> {
+    let Some((first, form)) = form.split_first() else {
+        return words.is_empty().then_some(None);
+    };
+    if *first == "{..}" {
+        return (0..=words.len()).find_map(|skipped| fits(&words[skipped..], form));
+    }
+    let (word, words) = words.split_first()?;
+    let Some(place) = first.strip_prefix('{').and_then(|place| place.strip_suffix('}')) else {
+        return (first == word).then(|| fits(words, form))?;
+    };
+    let x = number(word)?;
+    let value = match place.split_once(['*', '/']) {
+        None if place == "n" => return fits(words, form),
+        None if place == "x" => x,
+        None => return unit(words).filter(|_| form.is_empty()).map(|scale| Some(scale * x)),
+        Some(("x", factor)) => x * factor.parse::<f64>().ok()?,
+        // No work in no time has no rate.
+        Some(_) if x == 0.0 => 0.0,
+        Some((share, _)) => share.parse::<f64>().ok()? / x,
+    };
+    fits(words, form).map(|_| Some(value))
+}
+
+/// The scale of a unit, in ns or B/s.
+fn unit(words: &[&str]) -> Option<f64> {
+    match words {
+        ["microseconds"] => Some(1e3),
+        ["nanoseconds"] => Some(1.0),
+        ["MB/sec"] => Some(1e6),
+        _ => None,
+    }
+}
+
+/// A number as programs print it: digits, a sign, a point.
+fn number(word: &str) -> Option<f64> {
+    let is_plain = word.chars().all(|letter| letter.is_ascii_digit() || "-.".contains(letter));
+    word.parse::<f64>().ok().filter(|value| is_plain && value.is_finite())
+}
 /// A number above zero.
 pub(super) fn positive(word: &str) -> Result<f64, String> {
     let word = word.trim();

@@ -1,6 +1,6 @@
-use super::{RIVAL, Work, batched, cpu_of, large, pairings, parse, random, rate_of, rounds};
+use super::{RIVAL, cpu_of, pairings, parse, rate_of, rounds};
 use crate::tests::said;
-use crate::{Conditions, Goal, Row};
+use crate::{Conditions, Goal, Pairing, Row};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::sites;
 use record::event::{Raw, Samples};
@@ -79,15 +79,27 @@ fn versions_are_told_with_and_without_a_commit() {
 
 #[test]
 fn names_say_what_is_done() {
-    let names = [
-        (random("read", "psync", 1), "psync-random-read-4k"),
-        (batched(random("write", "io_uring", 16)), "io-uring-16-batched-random-write-4k"),
-        (large("read"), "psync-sequential-read-1m"),
-        (random("read", "libaio", 32), "libaio-32-random-read-4k"),
-    ];
-    for (work, name) in names {
-        assert_eq!(work.name(), name);
+    let names: Vec<String> = thorough().into_iter().map(|pairing| pairing.name).collect();
+    for name in [
+        "psync-random-read-4k",
+        "io-uring-16-batched-random-write-4k",
+        "psync-sequential-read-1m",
+        "libaio-32-random-read-4k",
+    ] {
+        assert!(names.iter().any(|found| found == name), "{name} in {names:?}");
     }
+}
+
+fn thorough() -> Vec<Pairing> {
+    let all = conditions().into_iter();
+    let mut all = all.filter(|conditions| conditions.preset == Preset::Thorough);
+    pairings(&all.next().expect("one machine"))
+}
+
+/// The row of operations of the pairing.
+fn row(name: &str) -> Row {
+    let found = thorough().into_iter().find(|pairing| pairing.name == name);
+    found.expect("thorough has it").rows[0].clone()
 }
 
 fn conditions() -> Vec<Conditions> {
@@ -161,10 +173,9 @@ fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str,
 
 #[test]
 fn plumb_s_figures_are_of_all_rounds_with_the_ring_s_filling_and_without_workers() {
-    let work: Work = random("read", "io_uring", 16);
-    let row: Row = work.rows()[0].clone();
+    let row = row("io-uring-16-random-read-4k");
     let case = row.case.clone();
-    let other = crate::sides::case(&random("read", "psync", 1).set());
+    let other = self::row("psync-random-read-4k").case;
     let all = [
         samples(&case, 1, "burst_iops", 1000.0, ("operations", 184.0)),
         samples(&case, 1, "cpu", 50.0, ("workers_ns", 200.0)),
