@@ -124,3 +124,51 @@ pub(super) fn version_behind(said: &Output, mark: &str) -> Option<String> {
     let version = lines.find_map(|line| line.trim().strip_prefix(mark))?;
     Some(version.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ZERO, line};
+    use crate::Output;
+    use crate::tests::{everywhere, said};
+
+    #[test]
+    fn a_value_is_read_of_the_line_with_the_pattern_s_form() {
+        let text = "head 7\n  0.25 usecs/op\nrow 1 2 4.5 end of row\nTotal: 3.5 microseconds\n";
+        for (pattern, value) in [
+            ("{x*1e3} usecs/op", 250.0),
+            ("{8/x} usecs/op", 32.0),
+            ("row {n} {n} {x} {..}", 4.5),
+            ("{..} {x*2} end {..}", 9.0),
+            ("Total: {measured}", 3500.0),
+            ("head {n}\n{x} usecs/op", 0.25),
+        ] {
+            assert_eq!(line(&said(text), pattern), Ok(value), "{pattern}");
+            assert_eq!(line(&everywhere(text), pattern), Ok(value), "one stream counts");
+        }
+        let on_error = Output { stderr: text.to_owned(), ..Output::default() };
+        assert_eq!(line(&on_error, "{x} usecs/op"), Ok(0.25));
+    }
+
+    #[test]
+    fn what_has_another_form_is_refused() {
+        let text = "head 7\ntwice 1\ntwice 2\nlost 0\nless -1\nmuch inf\nTotal: 3.5 hours\n";
+        for pattern in [
+            "head",
+            "head {n}",
+            "head {x} more",
+            "tail {x}",
+            "twice {x}",
+            "less {x}",
+            "much {x}",
+            "Total: {measured}",
+            "head {x}\nfoot {n}",
+            "head {many*x}",
+            "",
+        ] {
+            line(&said(text), pattern).expect_err(pattern);
+        }
+        for pattern in ["lost {x}", "lost {x*5}", "lost {5/x}"] {
+            assert_eq!(line(&said(text), pattern), Err(ZERO.to_owned()), "no work is no mistake");
+        }
+    }
+}

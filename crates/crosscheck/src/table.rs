@@ -15,7 +15,6 @@ pub(super) type Places = Vec<(&'static str, String)>;
 /// A command of a rival, and plumb's side beside it.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// The pairing's name.
     pub name: &'static str,
     /// The least preset that has it.
     pub from: Preset,
@@ -39,13 +38,11 @@ pub(super) struct Entry {
     pub interval_s: f64,
     /// The shortest interval in lmbench's options, in seconds.
     pub enough_s: f64,
-    /// plumb's experiment.
     pub experiment: &'static str,
     /// plumb's parameters and settings, a blank between.
     pub set: &'static str,
     /// plumb's measuring time at most, in seconds.
     pub budget_s: u64,
-    /// What is compared.
     pub figures: &'static [Figure],
 }
 

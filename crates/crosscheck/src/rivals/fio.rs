@@ -200,7 +200,7 @@ const CPU_DIFFERS: &str = "both count user and system time of the thread that do
                    is not zero. fio's time includes choosing offsets, filling buffers and \
                    statistics";
 
-/// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
+/// The operations, their rate, and the CPU time that they took, in ns, of each round of a row's case.
 fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     let is_meant = |samples: &&Samples, metric: &str| {
         let is_own = samples.series.split('/').next() == Some("fs.io");
@@ -243,7 +243,7 @@ fn operations(rounds: &[(f64, f64, f64)]) -> f64 {
     rounds.iter().map(|(count, ..)| count).sum()
 }
 
-/// Of fio's answer what is read.
+/// The part of fio's answer that is read.
 #[derive(Deserialize)]
 struct Answer {
     jobs: Vec<Job>,
@@ -251,11 +251,10 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Job {
-    /// An error's number.
     error: i64,
     read: Side,
     write: Side,
-    /// In ms.
+    /// Its length in whole milliseconds.
     job_runtime: u64,
     /// Share of that, in per cent.
     usr_cpu: f64,
@@ -264,7 +263,7 @@ struct Job {
 
 #[derive(Deserialize)]
 struct Side {
-    /// In ms.
+    /// Its length in whole milliseconds.
     runtime: u64,
     total_ios: u64,
 }

@@ -124,7 +124,6 @@ fn moves<'a>(ops: &'a [&'static str], cpus: &'a [usize], conditions: &Conditions
     }
 }
 
-/// lmbench's side.
 fn theirs(
     entry: &'static Entry,
     cpus: &[usize],

@@ -16,7 +16,6 @@ pub(super) struct Ends {
     pub symbol: &'static str,
     /// The near end's CPU.
     pub near: usize,
-    /// The far end's.
     pub far: usize,
 }
 

@@ -14,7 +14,7 @@ const WRITE_3_39: &str = include_str!("../../testdata/fio/3.39-io_uring-write.tx
 const READ_3_42: &str = include_str!("../../testdata/fio/3.42-psync-read.txt");
 const FORBIDDEN: &str = include_str!("../../testdata/fio/3.33-forbidden.txt");
 
-fn of(text: &str, what: &str) -> f64 {
+fn value(text: &str, what: &str) -> f64 {
     parse(&said(text), what).expect("a recorded answer")
 }
 
@@ -25,30 +25,30 @@ fn near(found: f64, expected: f64) {
 
 #[test]
 fn the_rate_is_that_of_all_jobs_over_their_shorter_times() {
-    near(of(READ_3_25, "iops"), (2569.0 + 2144.0) / 0.470);
-    near(of(READ_3_33, "iops"), (2217.0 + 1714.0) / 0.451);
-    near(of(READ_3_42, "iops"), (696.0 + 1472.0) / 0.450);
-    near(of(WRITE_3_33, "iops"), (3559.0 + 3497.0) / 0.471);
-    near(of(WRITE_3_39, "iops"), (256.0 + 3400.0) / 0.450);
+    near(value(READ_3_25, "iops"), (2569.0 + 2144.0) / 0.470);
+    near(value(READ_3_33, "iops"), (2217.0 + 1714.0) / 0.451);
+    near(value(READ_3_42, "iops"), (696.0 + 1472.0) / 0.450);
+    near(value(WRITE_3_33, "iops"), (3559.0 + 3497.0) / 0.471);
+    near(value(WRITE_3_39, "iops"), (256.0 + 3400.0) / 0.450);
     // Counts whose sum no word holds.
     let most = READ_3_33.replace("1714", "18446744073709551615");
-    near(of(&most, "iops"), 18446744073709551615.0 / 0.451);
+    near(value(&most, "iops"), 18446744073709551615.0 / 0.451);
 }
 
 #[test]
 fn the_milliseconds_of_cpu_are_those_that_were_there_and_half_of_one() {
     // 44 ms and 39 ms of system time, none of user time.
-    near(of(READ_3_33, "cpu"), (44.5e6 + 39.5e6) / 3931.0);
+    near(value(READ_3_33, "cpu"), (44.5e6 + 39.5e6) / 3931.0);
     // 15 ms of system time; then 7 ms of each.
-    near(of(WRITE_3_33, "cpu"), (15.5e6 + 7.5e6 + 7.5e6) / 7056.0);
+    near(value(WRITE_3_33, "cpu"), (15.5e6 + 7.5e6 + 7.5e6) / 7056.0);
     // 3 and 53; 42.
-    near(of(READ_3_25, "cpu"), (3.5e6 + 53.5e6 + 42.5e6) / 4713.0);
+    near(value(READ_3_25, "cpu"), (3.5e6 + 53.5e6 + 42.5e6) / 4713.0);
 }
 
 #[test]
 fn warnings_before_the_answer_are_none_of_it() {
     let warned = format!("fio: this platform does not support process shared mutexes\n{READ_3_33}");
-    near(of(&warned, "iops"), of(READ_3_33, "iops"));
+    near(value(&warned, "iops"), value(READ_3_33, "iops"));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use crate::Goal::Explained;
 use crate::Statistic;
 use bench::experiment::Preset::{Quick, Standard, Thorough};
 
-/// The programs.
 pub(super) static TABLE: &[Entry] = &[
     MEMORY
         .named("memory-read", Quick)

@@ -6,7 +6,6 @@ use crate::table::{Entry, Figure, RATE, TIME};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset::{Quick, Rehearsal, Standard, Thorough};
 
-/// The programs.
 pub(super) static TABLE: &[Entry] = &[
     SYSCALL
         .named("syscall-null", Rehearsal)
@@ -201,7 +200,7 @@ const SWITCH: Figure = TIME.metric("switch").explained(
      prints to 10 ns",
 );
 
-/// As lmbench's own summary has them.
+/// The numbers of processes are those of lmbench's own summary.
 const SWITCHES: &[Figure] = &[
     SWITCH.named("2 processes").in_case("size=2", "2 {x*1e3}"),
     SWITCH.named("8 processes").in_case("size=8", "8 {x*1e3}"),

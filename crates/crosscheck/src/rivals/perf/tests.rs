@@ -5,7 +5,6 @@ use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 
 const PER_OPERATION: &str = "{x*1e3} usecs/op";
-/// Of 100 rounds.
 const MESSAGING: &str = "# 1 groups == 40 processes run\nTotal time: {4000000/x} [sec]";
 
 #[test]
