@@ -124,7 +124,7 @@ fn short_docs(source: &str) -> Vec<String> {
         let words = doc.take().map(|doc| (doc.split_whitespace().count(), doc));
         is_fed |=
             text.starts_with("#[derive(") && FED_BY_DERIVE.iter().any(|one| text.contains(one));
-        let is_macro = FED_BY_MACRO.iter().any(|one| text.starts_with(one));
+        let is_macro = FED_BY_MACRO.iter().any(|one| text.contains(one));
         if closing.is_none() && !text.starts_with("#[") && (is_fed || is_macro) {
             closing = line.ends_with('{').then(|| format!("{indent}}}"));
             is_fed = false;

@@ -122,7 +122,7 @@ pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 pub(super) fn version_behind(said: &Output, mark: &str) -> Option<String> {
     let mut lines = said.stdout.lines().chain(said.stderr.lines());
     let version = lines.find_map(|line| line.trim().strip_prefix(mark))?;
-    Some(version.trim().to_owned())
+    version.split_whitespace().next().map(str::to_owned)
 }
 
 #[cfg(test)]

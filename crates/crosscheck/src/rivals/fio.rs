@@ -5,7 +5,7 @@
 //! than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
 
 use crate::ours::is_of;
-use crate::read::{ZERO, json};
+use crate::read::{ZERO, json, version_behind};
 use crate::table::{Entry, Figure, RATE, TIME, entry, words};
 use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub static RIVAL: Rival = Rival::new("fio", &["fio"], pairings, parse)
     .about("reads and writes of a file by psync, io_uring and libaio")
     .package("fio")
-    .version(&["--version"], |said| Some(said.stdout.trim().strip_prefix("fio-")?.to_owned()))
+    .version(&["--version"], |said| version_behind(said, "fio-"))
     // The first with registered files for rings.
     .oldest("3.16");
 

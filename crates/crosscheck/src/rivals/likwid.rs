@@ -1,7 +1,7 @@
 //! likwid-bench: loops in assembly over arrays in each level of the hierarchy.
 
 use crate::bandwidth::{Moves, huge_pages, team};
-use crate::read::line;
+use crate::read::{line, version_behind};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
 use host::{Arch, Host, format_cpus, parse_cpus};
@@ -9,10 +9,7 @@ use host::{Arch, Host, format_cpus, parse_cpus};
 pub static RIVAL: Rival = Rival::new("likwid-bench", &["likwid-bench"], pairings, parse)
     .about("bandwidth of loops in assembly, by level of the memory hierarchy")
     .package("likwid")
-    .version(&["-v"], |said| {
-        let text = said.stdout.trim();
-        Some(text.strip_prefix("likwid-bench -- Version ")?.to_owned())
-    })
+    .version(&["-v"], |said| version_behind(said, "likwid-bench -- Version "))
     // The first with `-W`, by which each thread touches its part first.
     .oldest("5.1");
 

@@ -2,7 +2,7 @@
 //! readings of the clock, so a mean over everything that happened in it: beside it stands plumb's
 //! mean over all rounds, disturbed or not. Round trips are counted whole.
 
-use crate::read::line;
+use crate::read::{line, version_behind};
 use crate::table::{Entry, Figure, RATE, TIME, entry};
 use crate::{Conditions, Output, Pairing, Rival, Statistic};
 use bench::experiment::Preset::{Rehearsal, Standard, Thorough};
@@ -12,9 +12,7 @@ use bench::pair::Class;
 pub static RIVAL: Rival = Rival::new("perf", &["perf"], pairings, parse)
     .about("perf bench: system calls, hand-overs by pipe, messages, copies of memory")
     .package("linux-perf")
-    .version(&["--version"], |said| {
-        Some(said.stdout.trim().strip_prefix("perf version ")?.to_owned())
-    })
+    .version(&["--version"], |said| version_behind(said, "perf version "))
     // The first with `syscall basic`, whose outputs were read.
     .oldest("5.10");
 

@@ -2,7 +2,7 @@
 //! operations over the whole real time, whatever they hold beside what their name says.
 
 use crate::ours::is_of;
-use crate::read::line;
+use crate::read::{line, version_behind};
 use crate::table::{Entry, Figure, TIME, entry};
 use crate::{Conditions, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
@@ -13,10 +13,7 @@ use record::event::Samples;
 pub static RIVAL: Rival = Rival::new("stress-ng", &["stress-ng"], pairings, line)
     .about("processes, threads, page faults and contexts, as its stressors make them")
     .package("stress-ng")
-    .version(&["--version"], |said| {
-        let rest = said.stdout.trim().strip_prefix("stress-ng, version ")?;
-        Some(rest.split_whitespace().next()?.to_owned())
-    })
+    .version(&["--version"], |said| version_behind(said, "stress-ng, version "))
     // The oldest whose outputs were read.
     .oldest("0.12");
 

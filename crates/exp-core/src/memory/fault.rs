@@ -177,7 +177,6 @@ bench::symbols! {
     pub enum Readahead { On = "on", Off = "off" }
 }
 bench::case! {
-    /// A fault.
     pub struct Faulted {
         /// what is touched for the first time: minor faults, and (page, random, window) major ones,
         /// of a file on a device
