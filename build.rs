@@ -30,7 +30,7 @@ const MEASURING: [&str; 11] = [
 const SHEETS: &str = "data/sheets";
 
 /// The machines of the published reports (`src/published`).
-const PUBLISHED: &str = "src/published/hosts";
+const PUBLISHED: &str = "data/published";
 
 /// What manuals cite.
 const BIBLIOGRAPHY: &str = "docs/REFERENCES.md";
@@ -66,10 +66,7 @@ fn main() {
     };
     pack("sheets", &sheets());
     pack("REFERENCES.md", &read(Path::new(BIBLIOGRAPHY)));
-    for file in listed(PUBLISHED) {
-        let named = file.strip_prefix(PUBLISHED).expect("it is in there").to_string_lossy();
-        pack(&named.replace('/', "-"), &read(&file));
-    }
+    pack("published", &published());
 }
 
 /// Whether a program can be linked with an argument, as the binary will be.
@@ -85,6 +82,16 @@ fn links(argument: &str, out: &Path) -> bool {
     rustc.args(["--target", &var("TARGET"), &format!("-Clink-arg={argument}"), "-o"]);
     let output = rustc.arg(out.join("linked")).arg(source).output();
     output.is_ok_and(|output| output.status.success())
+}
+
+/// The machines of the published reports as one object, by their names.
+fn published() -> String {
+    let member = |file: PathBuf| {
+        let name = file.file_stem().expect("a file has a name").to_string_lossy();
+        format!("\"{name}\":{}", read(&file))
+    };
+    let members: Vec<String> = listed(PUBLISHED).into_iter().map(member).collect();
+    format!("{{{}}}", members.join(","))
 }
 
 /// What reports compare with, of all sheets: for each a line `= NAME`, the line of its source, and

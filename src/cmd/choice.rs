@@ -19,7 +19,8 @@ use std::time::Duration;
 #[derive(clap::Args, Clone)]
 pub struct Choice {
     /// What to measure: families (memory), experiments (os.syscall), globs ('fs.*'), some cases of
-    /// one (memory.latency:footprint=32KiB..1MiB), or all but one ('!net') [default: all]
+    /// one (memory.latency:footprint=32KiB..1MiB), all but one ('!net'), or the cases of a published
+    /// report (published/r1) or of one of its tables (published/r1:XV) [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// How much to measure
@@ -76,7 +77,8 @@ pub enum PresetName {
     /// About 70 minutes: all cases, and narrower intervals
     Thorough,
     /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
-    /// them, or with `!` take from them
+    /// them, or with `!` take from them. Those of one report alone are `published/r1`, which has
+    /// this preset by itself
     Reports,
 }
 
@@ -143,30 +145,50 @@ impl Choice {
         }
     }
 
+    fn names_published(&self) -> bool {
+        self.selectors.iter().any(|text| text.starts_with(published::PREFIX))
+    }
+
+    /// The chosen preset; that of the reports where their cases are selected by name and no other
+    /// than the default is chosen.
+    pub fn preset(&self) -> PresetName {
+        match self.preset {
+            PresetName::Standard if self.names_published() => PresetName::Reports,
+            chosen => chosen,
+        }
+    }
+
     /// As it stands in the record.
-    fn options(&self) -> Options {
+    /// Errors: a published machine or table that is unknown.
+    fn options(&self) -> Result<Options, Failure> {
         let (mut selectors, mut set) = match self.preset {
-            PresetName::Reports => {
-                (published::selectors(), published::SETTINGS.map(str::to_owned).into())
+            PresetName::Reports if !self.names_published() => {
+                (published::preset(), published::SETTINGS.map(str::to_owned).into())
             }
             _ => (Vec::new(), Vec::new()),
         };
-        selectors.extend_from_slice(&self.selectors);
+        for text in &self.selectors {
+            match text.starts_with(published::PREFIX) {
+                true => selectors.extend(published::selectors(text).map_err(Failure::Usage)?),
+                false => selectors.push(text.clone()),
+            }
+        }
         set.extend_from_slice(&self.set);
-        Options {
+        let preset = self.preset();
+        Ok(Options {
             selectors,
-            preset: match self.preset {
+            preset: match preset {
                 PresetName::Reports => REPORTS.to_owned(),
                 name => Preset::from(name).name().to_owned(),
             },
-            budget_s: self.budget.unwrap_or(self.preset.budget()).as_secs_f64(),
+            budget_s: self.budget.unwrap_or(preset.budget()).as_secs_f64(),
             precision: self.precision / 100.0,
             set,
             cpus: self.cpu.clone(),
             peers: self.peer.clone(),
             key_file: self.key_file.as_deref().map(absolute),
             dir: self.dir.as_deref().map(absolute),
-        }
+        })
     }
 
     /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is
@@ -184,7 +206,7 @@ impl Choice {
                 ));
             }
         }
-        let options = self.options();
+        let options = self.options()?;
         // Only what was typed: those of a preset, and of a record that goes on, may reach further.
         let typed = Settings::parse(&self.set, FAMILIES).map_err(usage)?;
         let selection = Selection::parse(&options.selectors, FAMILIES).map_err(usage)?;

@@ -63,7 +63,8 @@ const EXAMPLES: &str = "\
 Examples:
   plumb compare last                        the last run against the one before it, same machine
   plumb compare before.jsonl after.jsonl
-  plumb compare published/r0-i7-3770k last --all
+  plumb compare published/r0 last --all
+  plumb compare published/r1:XV last        the figures of a report's table beside the last run
   plumb compare before.jsonl after.jsonl --format html -o comparison.html
 
 In CI, with the record of the base kept beside the code:

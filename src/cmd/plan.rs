@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let preset = args.choice.preset.into();
+    let preset = args.choice.preset().into();
     let setup = args.choice.setup(None, None, &AtomicBool::new(false))?;
     if args.json {
         let effects = effects(&setup).into_iter();

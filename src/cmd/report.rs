@@ -2,7 +2,6 @@
 
 use crate::cmd::{Failure, output, stored, usage};
 use crate::{published, sheet};
-use analysis::among::Machine;
 use analysis::figures;
 use analysis::gather::distinct;
 use bench::experiment::{FAR, Role};
@@ -89,9 +88,8 @@ fn whole(run: &Run) -> Document {
     match run.header.is_published() {
         true => build(run),
         false => {
-            let reports = published::runs();
-            let reports = reports.iter().map(Machine::of_report);
-            build_among(run, &reports.chain(sheet::machines()).collect::<Vec<_>>())
+            let machines = published::machines().into_iter().chain(sheet::machines());
+            build_among(run, &machines.collect::<Vec<_>>())
         }
     }
 }

@@ -169,7 +169,7 @@ fn machine(args: &Args, stop: &AtomicBool, say: impl Fn(String)) -> Option<Machi
     let what = match &args.resume {
         Some(run) => format!("plumb run --resume {run}"),
         None => {
-            let preset = args.choice.preset.to_possible_value();
+            let preset = args.choice.preset().to_possible_value();
             let preset = preset.map(|value| format!("--preset {}", value.get_name()));
             let words = ["plumb".to_owned(), "run".to_owned()].into_iter().chain(preset);
             words.chain(args.choice.selectors.clone()).collect::<Vec<_>>().join(" ")
@@ -217,7 +217,7 @@ fn is_implausible(eta_s: f64, usual_s: f64, choice: &Choice) -> bool {
 /// Errors: the plan is implausible.
 pub fn check_plausible(setup: &Setup, choice: &Choice) -> Result<(), Failure> {
     let eta = setup.planned.plan.eta_s;
-    let preset = Preset::from(choice.preset);
+    let preset = Preset::from(choice.preset());
     let usual = default_budget(preset).as_secs_f64();
     if !is_implausible(eta, usual, choice) {
         return Ok(());
@@ -254,7 +254,7 @@ fn start(
     if !args.yes {
         check_plausible(&setup, &args.choice)?;
     }
-    let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
+    let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset()));
     let usual = default_budget(preset).as_secs_f64();
     if eta > LONG * usual && !args.yes && args.choice.budget.is_none() {
         return Err(Failure::Usage(format!(

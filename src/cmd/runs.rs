@@ -232,7 +232,7 @@ fn object(run: &Stored) -> Value {
 fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for run in typed {
-        if published::run(run).is_some() {
+        if published::run(run).is_ok_and(|found| found.is_some()) {
             return Err(Failure::Usage(format!(
                 "{run} is a published machine, which is part of plumb"
             )));

@@ -26,7 +26,7 @@ const DAMAGED_SHOWN: usize = 10;
 /// The run of a name.
 /// Errors: there is none, there are several, or it cannot be read.
 pub fn open(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name) {
+    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
         return Ok(run);
     }
     let path = Store::here().find(name).map_err(usage)?;
@@ -84,7 +84,7 @@ fn with_keys(mut run: Run) -> Run {
 /// The run of a name without what names its machine or user.
 /// Errors: as [`open`].
 pub fn redacted(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name) {
+    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
         return Ok(run);
     }
     let path = Store::here().find(name).map_err(usage)?;

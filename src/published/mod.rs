@@ -1,69 +1,35 @@
-//! The machines of the published reports R0 to R4 as runs that anyone can compare with: figures as
-//! they were printed, each with its source and statistic.
+//! The machines of the published reports R0 to R4: five lab reports of students, whose measurements
+//! plumb repeats. Anyone can show one, and compare a run with it.
 //!
-//! Every figure of every table stands here, and those that only a text gives; `hosts` has a folder
-//! for each machine: its description and the tables of its report. A figure that a case of the
-//! catalogue measures as well has that case's key. What else is printed, and a second reading of a
-//! figure (text against table), stands under `as_reported=…` and names the nearest case. Slips are
-//! noted on the figures that they concern. What the reports themselves
-//! expected is the prior prediction of the figure.
+//! `data/published` has a sheet for each machine (docs/SHEETS.md), with every figure of every table
+//! and those that only a text gives. A figure that a case of the catalogue measures as well has that
+//! case's key. What else is printed, and a second reading of a figure (text against table), has
+//! `as_reported=…` in its case and names the nearest case. Slips are on the figures that they
+//! concern. What the reports themselves expected is the prior prediction of a figure.
 
 mod build;
 #[cfg(test)]
-mod offered;
-#[cfg(test)]
-pub(crate) mod score;
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
-mod traces;
+pub(crate) mod tests;
 
 use crate::packed::packed;
-use build::key_of;
-#[cfg(test)]
-use build::{case_of, nearest_of};
+use crate::sheet::{Figure, Sheet};
+use analysis::among::Machine;
+use analysis::gather::distinct;
 use record::order::Gather;
 use record::run::Run;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
-use table::Report;
 
 /// What their names begin with.
-const PREFIX: &str = "published/";
+pub const PREFIX: &str = "published/";
 
-/// The reports from their files.
-macro_rules! reports {
-    ($($name:literal),*) => {
-        vec![$(Report {
-            tree: packed!(concat!($name, "-tree.txt")),
-            ..serde_json::from_str(&packed!(concat!($name, "-report.json")))
-                .expect("a test reads every report")
-        }),*]
-    };
-}
+/// The parameter of a case that no case of the catalogue measures, or of a second reading.
+pub(crate) const AS_REPORTED: &str = "as_reported";
 
-/// The machines.
-pub(crate) static REPORTS: LazyLock<Vec<Report>> = LazyLock::new(|| {
-    reports![
-        "r0-i7-3770k",
-        "r1-i5-2557m",
-        "r2-i5-5257u",
-        "r3-t2-micro",
-        "r4-e6300",
-        "r4-magny-cours"
-    ]
+/// The machines by their names after the prefix.
+pub(crate) static SHEETS: LazyLock<BTreeMap<String, Sheet>> = LazyLock::new(|| {
+    serde_json::from_str(&packed!("published")).expect("a test reads every machine")
 });
-
-/// The names of the machines, as they are typed: `published/r0-i7-3770k` …
-pub fn names() -> Vec<String> {
-    let names = REPORTS.iter().map(|report| &report.name);
-    names.map(|name| format!("{PREFIX}{name}")).collect()
-}
-
-/// All of them.
-pub fn runs() -> Vec<Run> {
-    names().iter().filter_map(|name| run(name)).collect()
-}
 
 /// How long the rates are sustained with [`selectors`], which the reports show over 600 s.
 pub const SETTINGS: [&str; 2] = ["cpu.sustained.duration=60s", "cpu.sustained.duration_part=20s"];
@@ -76,27 +42,108 @@ const PLOTTED: [&str; 3] = [
     "fs.contention:readers=threads,pattern=sequential,competitors=0..15",
 ];
 
-/// Selectors of the reports' cases in the catalogue, or of the nearest ones.
-pub fn selectors() -> Vec<String> {
-    let tables = REPORTS.iter().flat_map(|report| &report.tables);
-    let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    let selectors = rows.map(|(table, row)| {
-        let key = key_of(table, row);
-        let case = key.case.unplaced();
-        match case.get("level").filter(|_| key.experiment == "memory.latency") {
-            // A level's figures follow from the walk over all footprints.
-            Some(_) => format!("{}:pattern=random,load=pointer", key.experiment),
-            None if case.0.is_empty() => key.experiment,
-            None => format!("{}:{case}", key.experiment),
-        }
-    });
-    let plotted = PLOTTED.map(str::to_owned);
-    selectors.chain(plotted).gather::<BTreeSet<String>>().into_iter().collect()
+/// The names of the machines, as they are typed: `published/r0-i7-3770k` …
+pub fn names() -> Vec<String> {
+    SHEETS.keys().map(|name| format!("{PREFIX}{name}")).collect()
 }
 
-/// The run of a machine; `None` for a name that is not in [`names`].
-pub fn run(name: &str) -> Option<Run> {
-    let machine = name.strip_prefix(PREFIX)?;
-    let report = REPORTS.iter().find(|report| report.name == machine)?;
-    Some(build::run(name, report))
+/// All of them, for a run to stand among.
+pub fn machines() -> Vec<Machine> {
+    let machine = |(name, sheet): (&String, &Sheet)| Machine {
+        name: format!("{PREFIX}{name}"),
+        source: sheet.source.clone(),
+        values: sheet.figures.iter().map(|figure| (figure.complete_key(), figure.value)).collect(),
+    };
+    SHEETS.iter().map(machine).collect()
+}
+
+/// The run of `published/NAME`, or of one of its tables by `published/NAME:TABLE`; `None` for a name
+/// that is no published machine's.
+/// Errors: the name means several machines, or the report has no such table.
+pub fn run(typed: &str) -> Result<Option<Run>, String> {
+    let machine = find(typed)?;
+    Ok(machine.map(|found| build::run(&found)))
+}
+
+/// Selectors of all reports' cases in the catalogue, or of the nearest ones.
+pub fn preset() -> Vec<String> {
+    let figures = SHEETS.values().flat_map(|sheet| &sheet.figures);
+    let all = figures.map(selector).chain(PLOTTED.map(str::to_owned));
+    all.gather::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// The same of one machine, or of one of its tables.
+/// Errors: as [`run`], and where no published machine has the name.
+pub fn selectors(typed: &str) -> Result<Vec<String>, String> {
+    let Some(found) = find(typed)? else {
+        return Err(format!("no published machine is called {typed}; {}", listed(&names())));
+    };
+    let all = found.figures.into_iter().map(selector);
+    Ok(all.gather::<BTreeSet<String>>().into_iter().collect())
+}
+
+/// A machine, with all its figures or those of a table.
+struct Found {
+    /// The machine's name.
+    machine: String,
+    /// The run's name: with the table, where one is meant.
+    name: String,
+    sheet: &'static Sheet,
+    figures: Vec<&'static Figure>,
+}
+
+/// What a typed name means: `published/` and a machine's name or the part of it before a hyphen, as
+/// in `published/r1`; after a colon a table by its name in the report.
+fn find(typed: &str) -> Result<Option<Found>, String> {
+    let Some(rest) = typed.strip_prefix(PREFIX) else { return Ok(None) };
+    let (machine, table) = rest.split_once(':').unwrap_or((rest, ""));
+    let is_meant = |name: &str| {
+        name.strip_prefix(machine).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let meant: Vec<_> = SHEETS.iter().filter(|(name, _)| is_meant(name)).collect();
+    let (name, sheet) = match meant[..] {
+        [] => return Ok(None),
+        [one] => one,
+        _ => {
+            let names: Vec<String> =
+                meant.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+            return Err(format!("{PREFIX}{machine} means several machines; {}", listed(&names)));
+        }
+    };
+    let all = sheet.figures.iter();
+    let figures: Vec<&Figure> =
+        all.filter(|figure| table.is_empty() || is_called(&figure.table, table)).collect();
+    if figures.is_empty() {
+        let tables = distinct(sheet.figures.iter().map(|one| one.table.clone()));
+        return Err(format!("{PREFIX}{name} has no table {table}; {}", listed(&tables)));
+    }
+    let machine = format!("{PREFIX}{name}");
+    let name = if table.is_empty() { machine.clone() } else { format!("{machine}:{table}") };
+    Ok(Some(Found { machine, name, sheet, figures }))
+}
+
+fn listed(names: &[String]) -> String {
+    format!("there are: {}", names.join("; "))
+}
+
+/// Whether a table is meant by a name: its own, with or without the word `Table`, or the part of it
+/// before a space, comma or colon.
+fn is_called(table: &str, typed: &str) -> bool {
+    let bare = table.split_once(' ').filter(|(word, _)| word.starts_with("Table"));
+    [table, bare.map_or(table, |(_, number)| number)].iter().any(|name| {
+        name.strip_prefix(typed)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',', ':']))
+    })
+}
+
+/// The selector of the case that stands beside a figure: its own, or the nearest.
+fn selector(figure: &Figure) -> String {
+    let own = || figure.key().to_string();
+    let key = figure.nearest().map_or_else(own, str::to_owned);
+    let case = key.rsplit_once(' ').map_or(&*key, |(case, _)| case);
+    match case.starts_with("memory.latency:") && case.contains("level=") {
+        // A level's figures follow from the walk over all footprints.
+        true => "memory.latency:pattern=random,load=pointer".to_owned(),
+        false => case.to_owned(),
+    }
 }

@@ -43,6 +43,7 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
         cpus: header.cpus.clone(),
         host: described(host, mount),
         figures: taken.filter_map(|of| of_figure(run, of)).collect(),
+        report: None,
     };
     let redaction = Redaction::of(&serde_json::to_string(header)?);
     let text = redaction.line(&sheet.text()?);
@@ -94,6 +95,10 @@ fn of_figure(run: &Run, of: &figure::Figure) -> Option<Figure> {
         alone: (of.condition == Some(Condition::Alone)).then_some(printed),
         cycles: of.cycles,
         at: at.unwrap_or_default(),
+        table: String::new(),
+        notes: Vec::new(),
+        estimate: None,
+        scored: false,
         experiment: key.experiment,
         case: key.case,
         metric: key.metric,

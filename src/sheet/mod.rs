@@ -17,9 +17,11 @@ use bench::experiment::AnyExperiment;
 use catalogue::find;
 use host::Host;
 use host::given::FACTS;
+use record::event::{Outcome, Prediction, Trace};
 use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
 use record::metric::Metric;
 use record::unit::Unit;
+use record::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +44,37 @@ pub struct Sheet {
     pub host: Host,
     /// The figures, at least one.
     pub figures: Vec<Figure>,
+    /// The report that printed the figures, of a published machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+}
+
+/// What a report states beside its figures.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// `R0` to `R4`.
+    pub name: String,
+    /// When it was written, in words.
+    pub dated: String,
+    /// Rate of the counter whose ticks it calls cycles, in Hz; 0 where it prints none.
+    pub counter_hz: f64,
+    /// Core clock, in Hz; 0 where it is not stated.
+    pub core_hz: f64,
+    /// Conditions by name; `clocks` says both clocks in a sentence.
+    pub environment: BTreeMap<String, String>,
+    /// How an experiment was done.
+    pub methods: BTreeMap<String, String>,
+    /// How an experiment is shown besides as its card says; a picture over time in place of the
+    /// card's.
+    #[serde(default)]
+    pub views: BTreeMap<String, Vec<View>>,
+    /// Points of its pictures over time.
+    #[serde(default)]
+    pub traces: Vec<Trace>,
+    /// What its text does not contain: plots, and a table that is a picture.
+    #[serde(default)]
+    pub outcomes: Vec<Outcome>,
 }
 
 /// [`FORMAT`]: no other is read.
@@ -80,12 +113,12 @@ impl From<serde_json::Error> for Refused {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    experiment: String,
-    case: CaseId,
-    metric: String,
+    pub experiment: String,
+    pub case: CaseId,
+    pub metric: String,
     unit: Unit,
     /// From all samples.
-    value: f64,
+    pub value: f64,
     /// Its interval, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ci: Option<(f64, f64)>,
@@ -95,9 +128,22 @@ pub struct Figure {
     /// The value that a report prints in cycles of the core's clock, where it is a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cycles: Option<f64>,
-    /// What the case's symbols came to on this machine before the run.
+    /// What the case's symbols came to on this machine before the run; of a report's figure what it
+    /// prints, and the nearest case (docs/FORMAT.md, published machines).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
+    /// Name of the table in the report.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub table: String,
+    /// What must be known of the report's figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The report's own estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Prediction>,
+    /// Whether laws are judged by the report's figure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scored: bool,
 }
 
 /// A value with its interval.
@@ -195,7 +241,7 @@ impl Sheet {
             cpus: &'sheet [usize],
             host: &'sheet Host,
         }
-        let Sheet { sheet, source, cpus, host, figures } = self;
+        let Sheet { sheet, source, cpus, host, figures, report: _ } = self;
         let head = Head { sheet: *sheet, source, cpus, host };
         let head = serde_json::to_string_pretty(&head)?;
         let lines: Vec<String> =
@@ -209,6 +255,23 @@ impl Figure {
     /// Its key.
     pub fn key(&self) -> Key {
         Key::new(&self.experiment, &self.case, &self.metric)
+    }
+
+    /// Its key as a run has it, which is complete.
+    pub fn complete_key(&self) -> Key {
+        let mut key = self.key();
+        key.case.complete(&key.experiment);
+        key
+    }
+
+    /// One of the texts that a report's figure has.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.at.get(name).and_then(Value::text)
+    }
+
+    /// Key of the case of ours that is nearest to a report's figure, where none is the same.
+    pub fn nearest(&self) -> Option<&str> {
+        self.fact("nearest")
     }
 
     /// The value that a report prints: while the core was this machine's alone, where that is known.
@@ -237,10 +300,12 @@ impl Figure {
             let mut params = experiment.card().params.iter();
             name == PLACEMENT || params.any(|param| param.name == name)
         };
-        if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_known(name)) {
+        let (is_reported, is_another) = (!self.table.is_empty(), self.nearest().is_some());
+        if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_another && !is_known(name))
+        {
             return Err(format!("{} has no parameter {name}", self.experiment));
         }
-        if self.case.text(FAR).is_some_and(|far| far != LOOPBACK) {
+        if !is_reported && self.case.text(FAR).is_some_and(|far| far != LOOPBACK) {
             return Err(format!("{key}: a sheet describes one machine, without a far end"));
         }
         let (found, cycles) = (Estimate { value: self.value, ci: self.ci }, self.cycles);

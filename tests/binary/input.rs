@@ -34,6 +34,10 @@ fn selectors() {
         (&["run", "selftest.echo:messages=7"], &["no case", "plumb plan selftest.echo", "--set"]),
         (&["run", "selftest:messages=5"], &["name one", "selftest.echo:messages=5"]),
         (&["run", "selftest.fault:fault=flood"], &["`flood`", "none, error, panic"]),
+        (&["run", "published/r4:2.4"], &["several machines", "published/r4-magny-cours"]),
+        (&["plan", "published/r1:XXX"], &["no table XXX", "Table XIX"]),
+        (&["plan", "published/r9"], &["no published machine", "published/r0-i7-3770k"]),
+        (&["compare", "published/r1:XXX", "published/r1"], &["no table XXX", "Table XIX"]),
     ]);
 }
 
@@ -267,6 +271,19 @@ fn a_result_that_cannot_be_written_is_an_error() {
         here.ends(3, &[shown, &["/dev/full"]].concat());
         here.ends(2, &[shown, &["nowhere/file"]].concat());
     }
+}
+
+/// A table of a published report selects its cases, by the rules of the preset `reports`.
+#[test]
+fn a_table_of_a_report_selects_its_cases() {
+    let here = Here::new();
+    let text = here.ends(0, &["plan", "published/r1:III", "--json"]).out;
+    let plan: Value = serde_json::from_str(&text).unwrap();
+    let experiments = plan["plan"]["experiments"].as_array().unwrap();
+    let planned: Vec<&str> = experiments.iter().filter_map(|one| one["id"].as_str()).collect();
+    assert_eq!(planned, ["os.syscall"]);
+    let compared = here.ends(0, &["compare", "published/r1:III", "published/r1"]).out;
+    assert!(compared.contains("os.syscall") && !compared.contains("net.rtt"), "{compared}");
 }
 
 #[test]

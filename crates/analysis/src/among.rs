@@ -5,7 +5,6 @@ use super::gather::{distinct, gathered};
 use record::key::Key;
 use record::metric::Better;
 use record::order::InOrder;
-use record::run::Run;
 use record::unit::Unit;
 use stats::quantile::median;
 use std::collections::BTreeMap;
@@ -19,20 +18,6 @@ pub struct Machine {
     pub source: String,
     /// Its figures, each in the metric's unit.
     pub values: BTreeMap<Key, f64>,
-}
-
-impl Machine {
-    /// The machine of a published report.
-    pub fn of_report(run: &Run) -> Machine {
-        let values = run.derived.iter();
-        Machine {
-            name: run.header.run.clone(),
-            source: run.header.environment.get("report").cloned().unwrap_or_default(),
-            values: values
-                .map(|one| (Key::new(&one.experiment, &one.case, &one.metric), one.value))
-                .collect(),
-        }
-    }
 }
 
 /// How an experiment's figures stand against those of the other machines.

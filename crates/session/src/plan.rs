@@ -230,7 +230,7 @@ impl Planned {
 }
 
 /// What the plan says of an experiment before it has series.
-fn entry(experiment: &'static dyn AnyExperiment) -> PlannedExperiment {
+pub fn entry(experiment: &'static dyn AnyExperiment) -> PlannedExperiment {
     let card = experiment.card();
     let mut views = card.views.iter().map(ViewCard::view);
     PlannedExperiment {
