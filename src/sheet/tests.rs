@@ -22,7 +22,7 @@ fn every_sheet_of_the_repository_is_a_machine_to_compare_with() {
     }
 }
 
-const RECORD: &str = "format-3.jsonl";
+const RECORD: &str = "quick.jsonl.gz";
 
 #[test]
 fn a_sheet_has_the_figures_of_its_run() {
@@ -76,7 +76,7 @@ fn a_sheet_names_no_machine_and_no_user() {
 
 #[test]
 fn figures_of_files_need_a_known_file_system() {
-    let mut run = stored("format-1.jsonl");
+    let mut run = stored("unprobed.jsonl.gz");
     run.header.host["net"] = serde_json::json!({"interfaces": []});
     let has = |run: &Run| {
         let (text, lacks_files) = export::text(run).expect("it can be made");

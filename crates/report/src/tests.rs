@@ -1,9 +1,9 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
 mod beside;
-mod earlier;
 mod nearest;
 mod odd;
+mod probes;
 mod spread;
 
 use super::build::{build, summary};

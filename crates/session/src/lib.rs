@@ -200,11 +200,12 @@ impl<'run> Session<'run> {
             self.predict(experiment, &derived, true, None)?;
         }
         for (card, case, skip) in &setup.planned.skipped {
-            let told = |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
-            if self.run.outcomes.iter().any(told) {
+            let is_of_case =
+                |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
+            if self.run.outcomes.iter().any(is_of_case) {
                 continue;
             }
-            self.outcome(card.id, case.clone(), Ending::Skipped, Some(told_why(skip)))?;
+            self.outcome(card.id, case.clone(), Ending::Skipped, Some(skip_reason(skip)))?;
         }
         self.sync()
     }
@@ -217,7 +218,7 @@ impl<'run> Session<'run> {
         is_derived: bool,
         known: Option<&Known>,
     ) -> Result<()> {
-        let of = match known {
+        let kind = match known {
             None => PredictionKind::Prior,
             Some(_) => PredictionKind::Derived,
         };
@@ -225,19 +226,19 @@ impl<'run> Session<'run> {
         for case in cases {
             let site = setup.site_for(case);
             let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
-            let told = Case { id: case.id.unplaced(), at: case.at.clone() };
+            let unplaced = Case { id: case.id.unplaced(), at: case.at.clone() };
             for metric in card.metrics.iter().filter(|metric| metric.derived == is_derived) {
                 let key = Key::new(card.id, &case.id, &metric.name);
-                if known.is_none() && self.run.prediction(&key, of).is_some() {
+                if known.is_none() && self.run.prediction(&key, kind).is_some() {
                     continue;
                 }
-                let prediction = experiment.predict(&site, seen.as_ref(), &told, metric);
+                let prediction = experiment.predict(&site, seen.as_ref(), &unplaced, metric);
                 let Some(prediction) = prediction else { continue };
                 self.emit(Event::Prediction(PredictionEvent {
                     experiment: card.id.to_owned(),
                     case: case.id.clone(),
                     metric: metric.name.to_string(),
-                    of,
+                    of: kind,
                     prediction,
                     at: case.at.clone(),
                 }))?;
@@ -348,7 +349,7 @@ impl<'run> Session<'run> {
                         &work.series.experiment,
                         Some(case.id.clone()),
                         Ending::Skipped,
-                        Some(told_why(&skip)),
+                        Some(skip_reason(&skip)),
                     )?;
                 }
                 Ok(None)
@@ -382,12 +383,12 @@ impl<'run> Session<'run> {
 
 /// The series under way as `derive` takes them: their experiments with their labels.
 fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
-    let of = |live: &Live<'_>| (live.work.experiment, live.series.label());
-    lives.iter().map(of).collect()
+    let labelled = |live: &Live<'_>| (live.work.experiment, live.series.label());
+    lives.iter().map(labelled).collect()
 }
 
 /// The reason of a skip, with the way out.
-fn told_why(skip: &Skip) -> String {
+fn skip_reason(skip: &Skip) -> String {
     match &skip.needed {
         Some(needed) => format!("{} (needed: {needed})", skip.reason),
         None => skip.reason.clone(),
@@ -398,11 +399,11 @@ fn told_why(skip: &Skip) -> String {
 fn derived_cases(setup: &Setup) -> Vec<(&'static dyn AnyExperiment, Vec<Case>)> {
     let planned = &setup.planned;
     let some = planned.plan.experiments.iter().filter(|one| !one.derived.is_empty());
-    let of = some.filter_map(|one| {
+    let cases = some.filter_map(|one| {
         let work = planned.work.iter().find(|work| work.series.experiment == one.id)?;
         Some((work.experiment, one.derived.iter().cloned().map(Case::new).collect()))
     });
-    of.collect()
+    cases.collect()
 }
 
 /// Whether an error says that a signal asked to end.

@@ -254,8 +254,8 @@ impl<'run> Live<'run> {
                 }
                 self.last_void = Some(reason.clone());
                 for FailedCase { case, reason } in failed {
-                    let of = (self.count(case), reason.clone());
-                    self.given_up.entry(case.clone()).or_insert(of);
+                    let count_and_reason = (self.count(case), reason.clone());
+                    self.given_up.entry(case.clone()).or_insert(count_and_reason);
                 }
             }
         }

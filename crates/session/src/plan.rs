@@ -130,9 +130,9 @@ pub fn plan(
     planned.plan.looks = preset.looks().to_vec();
     planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
-        let of = |preset| settings.params(experiment.card(), preset);
-        let params = of(preset);
-        let quick = (preset > Preset::Quick).then(|| of(Preset::Quick));
+        let params_of = |preset| settings.params(experiment.card(), preset);
+        let params = params_of(preset);
+        let quick = (preset > Preset::Quick).then(|| params_of(Preset::Quick));
         let mut entry = entry(experiment);
         let (mut left_out, mut offers) = (None, 0);
         for site in far_sites(experiment.card(), &params, site)? {
@@ -342,25 +342,25 @@ fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
 
 /// Cases that an experiment may derive, of each placement that it has.
 fn derivable(experiment: &dyn AnyExperiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
-    let of = |place: Option<&Value>| {
+    let derivable_at = |place: Option<&Value>| {
         let mut seen: Vec<Series> = series.to_vec();
         for series in &mut seen {
             let cases = &mut series.cases;
             cases.retain(|case| {
-                let of = case.id.get(PLACEMENT);
-                of.is_none() || of == place
+                let placement = case.id.get(PLACEMENT);
+                placement.is_none() || placement == place
             });
             cases.iter_mut().for_each(|case| case.id = case.id.unplaced());
         }
         seen.retain(|series| !series.cases.is_empty());
         experiment.derivable(site, &seen)
     };
-    let mut all = of(None);
+    let mut all = derivable_at(None);
     let unplaced = all.clone();
     let cases = series.iter().flat_map(|series| &series.cases);
     let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).gather();
     for place in places {
-        let more = of(Some(place)).into_iter();
+        let more = derivable_at(Some(place)).into_iter();
         let more = more.filter(|case| !unplaced.contains(case));
         all.extend(more.map(|case| case.with(PLACEMENT, place.clone())));
     }

@@ -4,7 +4,7 @@
 use crate::agent::client::{Reach, Remote};
 use crate::agent::key::Key;
 use crate::agent::message::Open;
-use crate::agent::url::{PeerUrl, Way};
+use crate::agent::url::{PeerUrl, Transport};
 use crate::header::Build;
 use crate::machine::Machine;
 use crate::params::Settings;
@@ -264,8 +264,8 @@ impl Setup {
                 made.push(work);
                 path
             });
-            let told = dir.map_err(|error| format!("{error:#}"));
-            self.elsewhere.insert(below, told);
+            let made = dir.map_err(|error| format!("{error:#}"));
+            self.elsewhere.insert(below, made);
         }
         Ok(made)
     }
@@ -303,7 +303,7 @@ fn connect(
     machine: Option<&Machine>,
     stop: &AtomicBool,
 ) -> Result<Vec<Remote>> {
-    let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
+    let listens = |peer: &&PeerUrl| matches!(peer.transport, Transport::Tcp { .. });
     if let Some(peer) = peers.iter().find(listens).filter(|_| options.key_file.is_none()) {
         bail!(Usage(format!(
             "--peer {}: a listening agent needs a key: set --key-file FILE (`plumb agent --new-key \

@@ -1,6 +1,6 @@
-//! What all sessions of an agent share, and where they are served.
+//! The options of an agent, which all its sessions share, and the site where it serves them.
 
-use super::hired::Hired;
+use super::worker_process::WorkerProcess;
 use crate::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use bench::experiment::{Catalogue, Preset, Site};
@@ -14,44 +14,44 @@ use std::time::Duration;
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What all sessions of an agent share.
-pub struct Office<'agent> {
+pub struct Options<'agent> {
     /// What it serves the far ends of.
     pub catalogue: Catalogue,
     /// CPUs to use as `--cpu` lists them; by default the quietest first.
     pub cpus: Option<&'agent str>,
     /// The address of data connections; that of the session's connection by default.
     pub data: Option<IpAddr>,
-    /// How long a session is kept at least that says nothing, where another one asks.
+    /// A silent session is kept for at least this time when another one asks.
     pub silence: Duration,
     /// Starts a worker.
-    pub start: fn() -> Result<Hired>,
+    pub start_worker: fn() -> Result<WorkerProcess>,
     /// Receives the events, a line each.
-    pub tell: &'agent dyn Fn(&str),
+    pub log: &'agent dyn Fn(&str),
     /// Set by a signal.
     pub stop: &'agent AtomicBool,
 }
 
 /// The addresses of a session's connection, where they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Addresses {
     /// This end's.
-    pub here: Option<IpAddr>,
+    pub local: Option<IpAddr>,
     /// The session's.
-    pub there: Option<IpAddr>,
+    pub remote: Option<IpAddr>,
 }
 
-/// This host as it is now, with the CPUs that the far ends use. Errors: the CPUs of the office
-/// cannot be used, or its address of data connections is not this host's.
-pub fn site(office: &Office<'_>) -> Result<Site> {
-    office.data.map(has_address).transpose()?;
+/// This host as it is now, with the CPUs that the far ends use. Errors: the CPUs of the options
+/// cannot be used, or their address of data connections is not this host's.
+pub fn site(options: &Options<'_>) -> Result<Site> {
+    options.data.map(require_address).transpose()?;
     let root = Root::live(Outside::live());
     let host = Host::read(&root);
-    Ok(site::site(host, &root, office.cpus, Files::Nowhere, Preset::Standard, office.stop)?)
+    Ok(site::site(host, &root, options.cpus, Files::Nowhere, Preset::Standard, options.stop)?)
 }
 
-/// Demands that data connections can be listened for at this address. Errors: they cannot, with the
+/// Checks that data connections can be listened for at this address. Errors: they cannot, with the
 /// way out.
-pub(super) fn has_address(address: IpAddr) -> Result<()> {
+pub(super) fn require_address(address: IpAddr) -> Result<()> {
     if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
         bail!(
             "{address} is a link-local address, which is unusable without its interface: connect \

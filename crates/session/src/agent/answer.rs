@@ -1,6 +1,6 @@
-//! What a session takes of what its agent says. It is let in by its key, and may still be old,
-//! broken or somebody else's by now: it adds nothing to what is measured, leads to no other
-//! address, steers no terminal, and takes no more memory than its frames have.
+//! The checks on an agent's messages. An agent has the key, and may still be old, broken or taken
+//! over: its messages add nothing to what is measured, lead to no other address, steer no terminal,
+//! and take no more memory than their frames have.
 
 use super::channel::{ANSWER_BYTES_MAX, Channel, Lost};
 use super::message::FromAgent;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// Waits for the next message, whose texts are plain ones; `None` where none has come by the
 /// deadline. From an agent that welcomes it is taken only if it is the same plumb, and shorter
 /// messages from then on. Errors: as [`Channel::receive`]; another plumb.
-pub(super) fn message(
+pub(super) fn receive(
     channel: &mut Channel,
     deadline: Instant,
     stop: &AtomicBool,
@@ -38,8 +38,8 @@ pub(super) fn message(
     Ok(Some(message))
 }
 
-/// Checks that a worker's message is one that a far end has to say, and that its door is at the
-/// agent's address. Figures of a round are the near end's alone. Errors: what it is else.
+/// Checks that a worker's message is one that a far end may send, and that it listens at the agent's
+/// address. Only the near end reports figures of a round. Errors: what is wrong with it.
 pub(super) fn check(
     message: &FromWorker,
     order: &RoundOrder,
@@ -47,15 +47,14 @@ pub(super) fn check(
 ) -> Result<(), String> {
     let (what, series, round) = match message {
         FromWorker::Listening(endpoint) => {
-            let is_there = |told: &String| {
-                let told: Option<SocketAddr> = told.parse().ok();
-                told.is_some_and(|told| told.ip() == address)
+            let is_at_agent = |text: &String| {
+                let parsed: Option<SocketAddr> = text.parse().ok();
+                parsed.is_some_and(|parsed| parsed.ip() == address)
             };
-            return match endpoint.addrs.iter().find(|told| !is_there(told)) {
-                Some(told) => Err(format!(
-                    "it says it listens at {told}, but its address is \
-                                           {address}"
-                )),
+            return match endpoint.addrs.iter().find(|text| !is_at_agent(text)) {
+                Some(text) => {
+                    Err(format!("it says it listens at {text}, but its address is {address}"))
+                }
                 None => Ok(()),
             };
         }
@@ -63,7 +62,7 @@ pub(super) fn check(
         // No far end asks for more time: it has that of the near end.
         FromWorker::Alive(_) => return Err("it requested more time".to_owned()),
         FromWorker::Samples(samples) => ("samples", &samples.series, samples.round),
-        FromWorker::Histogram(told) => ("a distribution", &told.series, told.round),
+        FromWorker::Histogram(histogram) => ("a distribution", &histogram.series, histogram.round),
         FromWorker::Trace(trace) => ("a trace", &trace.series, trace.round),
         FromWorker::Calibrated(_)
         | FromWorker::Prepared(_)

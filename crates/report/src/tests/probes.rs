@@ -1,4 +1,4 @@
-//! Records of earlier formats, which stay readable and comparable.
+//! Records without probes beside records with probes: a figure as found and of the core alone.
 
 use super::every_format;
 use crate::build::build;
@@ -6,38 +6,38 @@ use analysis::compare::{Measured, compare};
 use analysis::figure::{Condition, Figure};
 use analysis::figures;
 use analysis::history::History;
+use flate2::read::GzDecoder;
 use record::event::{Event, Learnt, Raw, Unusable, Width};
 use record::run::Run;
+use std::io::Read;
 
 /// The least factor that other work puts on every other sample below.
 const BESIDE: f64 = 1.4;
 const LEVEL: f64 = 4.0;
 
-/// A recorded run of an earlier format.
-fn recorded(format: u32) -> Run {
-    let path = format!("{}/../../tests/records/format-{format}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    let file = std::fs::File::open(path).unwrap();
+/// A stored record.
+fn recorded(name: &str) -> Run {
+    let path = format!("{}/../../tests/records/{name}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let file = GzDecoder::new(std::fs::File::open(path).unwrap());
     let recording = record::codec::read(std::io::BufReader::new(file)).unwrap();
-    assert_eq!((recording.run.header.format, recording.torn), (format, false));
+    assert!(!recording.torn);
     recording.run
 }
 
-fn earlier() -> Run {
-    recorded(1)
+fn unprobed() -> Run {
+    recorded("unprobed")
 }
 
 #[test]
 fn the_design_of_the_core_stands_where_the_machine_is_described() {
-    let run = earlier();
+    let run = unprobed();
     let [_, (_, terminal), (_, page), ..] = every_format(&run, &build(&run));
     assert!(terminal.contains("Zen 4") && page.contains("Zen 4"));
 }
 
-/// The same run as this format has it: probed, with a neighbour beside every third quartet, which
-/// makes it longer.
+/// The same run with probes, and a neighbour beside every third quartet, which makes it longer.
 fn probed() -> Run {
-    let mut run = earlier();
-    run.header.format = record::FORMAT;
+    let mut run = unprobed();
     run.header.calibration.width = Some(Width {
         from_design: false,
         level: Some(LEVEL),
@@ -66,44 +66,35 @@ fn of<'figures>(figures: &'figures [Figure], experiment: &str) -> &'figures Figu
 }
 
 #[test]
-fn records_of_earlier_formats_render_in_every_format_and_compare_as_found() {
-    for (format, least) in [(1, 10), (2, 25)] {
-        let run = recorded(format);
-        let document = build(&run);
-        let experiment = run.plan.as_ref().unwrap().experiments[0].id.clone();
-        let (_, about) = experiment.split_once('.').unwrap();
-        for (name, text) in every_format(&run, &document) {
-            let has = text.contains(about) || name == "pictures";
-            assert!(has, "{format} as {name}: {}", &text[..200]);
-        }
-        let measured = Measured { run: &run, figures: figures(&run) };
-        let values = measured.figures.iter().filter(|figure| figure.value.is_some());
-        assert!(values.count() > least, "{format}");
-        for figure in &measured.figures {
-            assert_ne!(figure.condition, Some(Condition::Alone), "{}", figure.label());
-            assert_eq!(figure.as_found, None, "{}", figure.label());
-        }
-        // Sentences of before there were conditions tell them.
-        let predicted = measured.figures.iter().filter_map(Figure::shown_prediction);
-        let mut told = predicted.flat_map(|judged| &judged.prediction.conditions);
-        assert!(told.any(|condition| *condition == record::event::Condition::CoreClock));
-        let itself = [Measured { run: &run, figures: figures(&run) }, measured];
-        let comparison = compare(&itself, &History::default()).unwrap();
-        assert!(comparison.against[0].figures.len() > least && !comparison.has_finding());
+fn a_record_without_probes_renders_in_every_format_and_compares_as_found() {
+    let run = unprobed();
+    let document = build(&run);
+    for (name, text) in every_format(&run, &document) {
+        assert!(text.contains("call") || name == "pictures", "{name}: {}", &text[..200]);
     }
+    let measured = Measured { run: &run, figures: figures(&run) };
+    let values = measured.figures.iter().filter(|figure| figure.value.is_some());
+    assert!(values.count() > 10);
+    for figure in &measured.figures {
+        assert_ne!(figure.condition, Some(Condition::Alone), "{}", figure.label());
+        assert_eq!(figure.as_found, None, "{}", figure.label());
+    }
+    let itself = [Measured { run: &run, figures: figures(&run) }, measured];
+    let comparison = compare(&itself, &History::default()).unwrap();
+    assert!(comparison.against[0].figures.len() > 10 && !comparison.has_finding());
 }
 
 #[test]
 fn a_record_whose_samples_are_listed_shorter_has_the_same_figures() {
-    let before = recorded(3);
-    let calibration = before.header.calibration.clone();
-    let path = format!("{}/../../tests/records/format-3.jsonl", env!("CARGO_MANIFEST_DIR"));
-    let listed = std::fs::read_to_string(path).unwrap();
+    let before = recorded("quick");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/records/quick.jsonl.gz");
+    let mut listed = String::new();
+    GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut listed).unwrap();
     let mut shorter = Vec::new();
     for line in listed.lines() {
         let mut event = record::codec::event(line.as_bytes()).unwrap();
         if let Event::Samples(samples) = &mut event {
-            samples.shorten(&calibration, false);
+            samples.shorten(&before.header.calibration, false);
         }
         record::codec::write(&mut shorter, &event).unwrap();
     }
@@ -123,7 +114,7 @@ fn a_record_whose_samples_are_listed_shorter_has_the_same_figures() {
 
 #[test]
 fn a_probed_figure_has_both_values_and_says_which_it_prints() {
-    let (before, after) = (figures(&earlier()), figures(&probed()));
+    let (before, after) = (figures(&unprobed()), figures(&probed()));
     let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));
     assert_eq!(after.condition, Some(Condition::Alone));
     let alone = after.value.unwrap() / before.value.unwrap();
@@ -178,8 +169,8 @@ fn a_level_that_was_learnt_after_the_calibration_counts() {
 }
 
 #[test]
-fn runs_of_both_formats_compare_as_found_and_find_nothing_but_what_changed() {
-    let (old, new) = (earlier(), probed());
+fn a_run_with_probes_and_one_without_compare_as_found_and_find_nothing_but_what_changed() {
+    let (old, new) = (unprobed(), probed());
     let runs = [&old, &new].map(|run| Measured { run, figures: figures(run) });
     let comparison = compare(&runs, &History::default()).unwrap();
     let compared = &comparison.against[0].figures;
