@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, RoundOrder, ToWorker};
-use bench::measure::{self, Bench, FarEnd, Voice};
+use bench::measure::{self, Bench, FarEnd, Heartbeat};
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -60,10 +60,10 @@ fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let order = apart(order)?;
     let dir = order.dir.clone().context("no directory for files was given")?;
     let began = Instant::now();
-    let mut voice = Voice::new(io::stdout());
-    let mut alive = || voice.alive(began.elapsed().as_secs_f64());
+    let mut heartbeat = Heartbeat::new(io::stdout());
+    let mut alive = || heartbeat.alive(began.elapsed().as_secs_f64());
     let files = find(catalogue, &order)?.prepare(&order.series, &dir, &mut alive)?;
-    voice.finish().context("sending a heartbeat")?;
+    heartbeat.finish().context("sending a heartbeat")?;
     Ok(vec![FromWorker::Prepared(files)])
 }
 

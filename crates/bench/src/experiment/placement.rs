@@ -40,8 +40,8 @@ enum Device<'site> {
 }
 
 impl Device<'_> {
-    /// That of a case: its far end's, else its server's, else the directory's.
-    fn of<'site>(site: &'site Site, case: &Case) -> Device<'site> {
+    /// The device of a case: its far end's, else its server's, else the directory's.
+    fn from_case<'site>(site: &'site Site, case: &Case) -> Device<'site> {
         let net = &site.host.net;
         let afar = site.peer.as_ref().map(|peer| {
             let way = net.way_to(peer.address);
@@ -73,7 +73,7 @@ impl Device<'_> {
     }
 
     /// Why the CPU that takes them is unknown.
-    fn untold(&self) -> Skip {
+    fn unknown_cpu(&self) -> Skip {
         match self {
             Device::Disk(_) => {
                 let why = "the kernel does not report which CPU takes the interrupts of the device \
@@ -102,7 +102,7 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
         return Err(Skip::because("the run has one CPU, so all placements are the same")
             .needs("--cpu with at least two CPUs"));
     }
-    let device = Device::of(site, case);
+    let device = Device::from_case(site, case);
     let taker = match (device.taken(&cpus), place) {
         (Taken::By(cpu), _) => cpu,
         (Taken::Each, INTERRUPT) => return Ok(cpus),
@@ -117,7 +117,7 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
             )
             .needs("all interrupts of the device on one CPU (/proc/irq/N/smp_affinity_list)"));
         }
-        (Taken::Untold, _) => return Err(device.untold()),
+        (Taken::Untold, _) => return Err(device.unknown_cpu()),
     };
     if place == INTERRUPT && !cpus.contains(&taker) {
         return Err(Skip::because(format!(

@@ -215,7 +215,7 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
-        .at("file", Unit::B)
+        .positioned("file", Unit::B)
         .beside(&["residency", "missed"])
         .marks(&["knee"])
         .log_y()],
@@ -268,7 +268,7 @@ impl Experiment for CacheSize {
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let of = |series: &Series| {
-            let mut cases = series.cases.iter().filter_map(|case| Swept::of(&case.id)).peekable();
+            let mut cases = series.cases.iter().filter_map(|case| Swept::from_id(&case.id)).peekable();
             let limit = cases.peek()?.limit;
             Some(limit.found(cases.map(|case| case.size)))
         };
@@ -281,7 +281,7 @@ impl Experiment for CacheSize {
         let stat = limits.memory_stat_file.as_ref().filter(|_| is_by_group && site.dir.is_some());
         let mut series = file::ground_facts(site, series);
         for case in &mut series.cases {
-            if Limit::of(case.id.get("limit")) == Some(Limit::Memory) {
+            if Limit::from_value(case.id.get("limit")) == Some(Limit::Memory) {
                 case.at.put_known("memory_stat", stat.map(|stat| format!("/{stat}")));
             }
         }
@@ -293,7 +293,7 @@ impl Experiment for CacheSize {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        derive::derived(facts, &Found::of(id)?, &metric.name)
+        derive::derived(facts, &Found::from_id(id)?, &metric.name)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

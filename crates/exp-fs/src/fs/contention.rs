@@ -298,7 +298,7 @@ impl Experiment for Contention {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let Curve { readers: kind, size, pattern } = Curve::of(id)?;
+        let Curve { readers: kind, size, pattern } = Curve::from_id(id)?;
         let most = |competitors: u64| law::Readers { count: competitors + 1, pattern, size };
         let readers = most(kind.most());
         let name = metric.name.as_ref();
@@ -311,7 +311,7 @@ impl Experiment for Contention {
                 // The line goes to the most of standard, or to that of thorough.
                 let (short, long) = (law::slope(facts, readers), law::slope(facts, most(MOST)));
                 let (of, to) = (short.range, long.range);
-                short.at(range(of.low.min(to.low), of.likely, of.high.max(to.high)))
+                short.with_range(range(of.low.min(to.low), of.likely, of.high.max(to.high)))
             }
             _ => law::linearity(),
         };

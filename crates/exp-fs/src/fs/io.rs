@@ -235,7 +235,7 @@ impl Experiment for Io {
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         cost(WORKER_NS, series, |case| {
-            let Some(work) = Work::of(&case.id) else { return 0.0 };
+            let Some(work) = Work::from_id(&case.id) else { return 0.0 };
             let operations = (workloads::least(work) * work.threads) as f64;
             let ns = operations * law::stated_ns(site, Request::of(&work, case));
             let threads_ns = THREAD_NS * (work.threads - 1) as f64;
@@ -354,7 +354,7 @@ fn window_of(series: &Series, case: &Case) -> u64 {
 }
 
 fn files_of(series: &Series) -> Vec<workloads::Made> {
-    let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+    let works = series.cases.iter().filter_map(|case| Work::from_id(&case.id));
     workloads::files(works, series.setting("size").unwrap_or(0))
 }
 

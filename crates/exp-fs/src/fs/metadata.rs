@@ -138,7 +138,7 @@ impl Experiment for Metadata {
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let asked: u64 = sizes(series).into_iter().sum();
         cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
-            let Some(named) = Named::of(&case.id) else { return 0.0 };
+            let Some(named) = Named::from_id(&case.id) else { return 0.0 };
             let asked_ns = named.entries as f64 * ASK_NS / 4.0;
             let timed_ns = match named.call {
                 // Quartets of whole listings, six at least.

@@ -228,7 +228,7 @@ impl Experiment for Read {
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
-        let looks: Vec<Look> = cases.filter_map(|case| Look::of(&case.id)).collect();
+        let looks: Vec<Look> = cases.filter_map(|case| Look::from_id(&case.id)).collect();
         let cold = looks.iter().filter(|look| look.mode == Mode::Cold);
         let has =
             |look: &&Look| looks.contains(&Look { mode: Mode::ColdNoReadahead, ..(*look).clone() });
@@ -266,7 +266,7 @@ impl Experiment for Read {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
-        let Gain { pattern, size } = Gain::of(id)?;
+        let Gain { pattern, size } = Gain::from_id(id)?;
         let law = law::readahead_gain(facts, below_law(facts.site), pattern, size)?;
         let of = |mode| {
             let look = Look { pattern, mode, size };
@@ -291,12 +291,12 @@ impl Experiment for Read {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let gain_of = |(id, with_ns): (&CaseId, f64)| {
-            let look = Look::of(id).filter(|look| look.mode == Mode::Cold)?;
+            let look = Look::from_id(id).filter(|look| look.mode == Mode::Cold)?;
             let without = Look { mode: Mode::ColdNoReadahead, ..look.clone() }.id();
             let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
             Some(DerivedValue::new(gain(&look), "readahead_gain", without_ns / with_ns))
         };
-        values.of(CARD.id, "latency_per_block").filter_map(gain_of).collect()
+        values.figures(CARD.id, "latency_per_block").filter_map(gain_of).collect()
     }
 }
 
@@ -324,7 +324,7 @@ fn window_of(case: &Case, case_ns: u64) -> u64 {
 }
 
 fn is_cached(case: &Case) -> bool {
-    Mode::of(case.id.get("mode")) == Some(Mode::Cached)
+    Mode::from_value(case.id.get("mode")) == Some(Mode::Cached)
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

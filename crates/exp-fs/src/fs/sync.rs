@@ -171,7 +171,7 @@ impl Experiment for Sync {
         let window = series.setting("window").unwrap_or(site.case_ns) as f64;
         let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
         cost(WORKER_NS, series, |case| {
-            let Some(sync) = Synced::of(&case.id) else { return 0.0 };
+            let Some(sync) = Synced::from_id(&case.id) else { return 0.0 };
             let one = law::latency(Facts::prior(site), &sync).range.likely;
             let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
             let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
@@ -247,7 +247,7 @@ impl Experiment for Sync {
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());
-            if let Some(sync) = Synced::of(&case.id) {
+            if let Some(sync) = Synced::from_id(&case.id) {
                 let bytes = law::beside_most(site, &sync) as u64;
                 case.at.insert(counted::BESIDE.to_owned(), Value::Int(bytes));
             }

@@ -212,7 +212,7 @@ impl Experiment for Bandwidth {
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
         let of_case = |case: &Case| {
-            let of = Bytes::of(&case.id)?;
+            let of = Bytes::from_id(&case.id)?;
             let run = Duration::from_nanos(ends::run_ns(&of, case, site.case_ns));
             let drain = match of.protocol {
                 Protocol::Udp => DRAIN + 8 * round_trip,
@@ -302,7 +302,7 @@ impl Experiment for Bandwidth {
     fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let of_case = |(id, rate): (&CaseId, f64)| {
             let there = site.toward(id.text(FAR)?);
-            let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+            let of = Bytes::from_id(id).filter(|of| of.transfer == Transfer::Steady)?;
             let flow = flow(&there, &of, &Case::new(id.clone()));
             let (over, what) = law::measure_of(&there, known, &flow)?;
             let mut value = DerivedValue::new(id.clone(), "efficiency", rate / over);
@@ -311,7 +311,7 @@ impl Experiment for Bandwidth {
         };
         ["bandwidth", "burst"]
             .into_iter()
-            .flat_map(|metric| values.of("net.bandwidth", metric))
+            .flat_map(|metric| values.figures("net.bandwidth", metric))
             .filter_map(of_case)
             .collect()
     }
@@ -347,7 +347,7 @@ fn told(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
 
 /// The efficiency of a steady transfer, if there is a reference.
 fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
-    let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+    let of = Bytes::from_id(id).filter(|of| of.transfer == Transfer::Steady)?;
     if facts.known.is_some() {
         return None;
     }

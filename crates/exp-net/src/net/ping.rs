@@ -265,7 +265,7 @@ impl Experiment for Ping {
     fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let facts = Facts { site, known: Some(known) };
         let mut derived = Vec::new();
-        for (id, ping_ns) in values.of(CARD.id, "round_trip") {
+        for (id, ping_ns) in values.figures(CARD.id, "round_trip") {
             let (Some(case), Some(far)) = (comparable(id), id.text(FAR)) else {
                 continue;
             };
@@ -290,7 +290,7 @@ fn is_comparable(is_remote: bool, case: &Echoes) -> bool {
 /// The case of an identity that net.rtt has a figure like.
 fn comparable(id: &CaseId) -> Option<Echoes> {
     let is_remote = id.text(FAR) != Some(LOOPBACK);
-    Echoes::of(id).filter(|case| is_comparable(is_remote, case))
+    Echoes::from_id(id).filter(|case| is_comparable(is_remote, case))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
 /// distance. Where the planner placed a case ([`PLACEMENT`]) they stand there.
 pub fn place_all<C: Fields>(site: &Site, mut series: Series, ends: fn(&C) -> Ends) -> Series {
     for case in series.cases.iter_mut().filter(|case| case.id.get(PLACEMENT).is_none()) {
-        let Some(ends) = C::of(&case.id).map(|case| ends(&case)) else {
+        let Some(ends) = C::from_id(&case.id).map(|case| ends(&case)) else {
             continue;
         };
         let Some([near, far]) = ends.cpus(site) else {

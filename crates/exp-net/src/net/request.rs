@@ -132,7 +132,7 @@ impl Experiment for Request {
         let window = window_ns(series, site.case_ns);
         let mut closed = BTreeSet::new();
         let mut total_ns = ENDS_NS;
-        let of = |case: &Case| Requests::of(&case.id);
+        let of = |case: &Case| Requests::from_id(&case.id);
         for case in series.cases.iter().filter_map(of) {
             // Eight requests of a slow way, and the connections' own round trips.
             let rate = closed_rate(Facts::prior(site), &case).range.likely;

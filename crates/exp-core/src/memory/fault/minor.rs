@@ -77,7 +77,7 @@ pub(super) fn time(case: &Case, touch: Touch, bench: &mut Bench) -> Result<()> {
     let k = batch.operations.min(counted.most());
     let turns = timer.repeat(&mut |watch| counted.turn(k, watch))?;
     counted.refuse(&turns)?;
-    let wrong = counted.told();
+    let wrong = counted.void_note();
     let all = counted.all;
     bench.declare(Declared::Switches(touched.planned_switches()));
     // The last batch is there still.
@@ -196,7 +196,7 @@ impl<'touched> Counted<'touched> {
         Ok(())
     }
 
-    fn told(&self) -> Option<String> {
+    fn void_note(&self) -> Option<String> {
         let (touches, faults) = self.last?;
         Some(format!(
             "{} batches had another number of faults than touches and are void (the last: {touches} \
@@ -387,7 +387,7 @@ impl Sharer {
     }
 }
 
-/// In the child: says that it is there, and waits for its end.
+/// The child reports that it runs, and waits for its end.
 fn wait_in_child(mut said: PipeWriter, mut waits: PipeReader) -> i32 {
     match said.write_all(&[1]).and_then(|()| waits.read(&mut [0])) {
         Ok(_) => 0,

@@ -125,7 +125,7 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
     let cases: BTreeSet<&CaseId> = samples.clone().map(|samples| &samples.case).collect();
     assert_eq!(cases.len(), 8);
     for id in cases {
-        let case = Competing::of(id).expect("ours");
+        let case = Competing::from_id(id).expect("ours");
         let of_case = samples.clone().filter(|samples| samples.case == *id);
         let told: BTreeSet<&str> = of_case.map(|samples| samples.metric.as_str()).collect();
         let mut expected = BTreeSet::from(["latency", "latency_all", "bandwidth", "cpu"]);

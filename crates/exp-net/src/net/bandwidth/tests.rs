@@ -20,7 +20,7 @@ fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bo
     let offer = offered(&EXPERIMENT, site, preset, set);
     let cases = offer.series.into_iter().flat_map(|series| series.cases);
     let of = |case: Case| {
-        let of = Bytes::of(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
+        let of = Bytes::from_id(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
         let run_ns = run_ns(&of, &case, case_ns(preset));
         Some((case.id.to_string(), is_rate(&of, &case), run_ns))
     };

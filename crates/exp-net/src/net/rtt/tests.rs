@@ -70,7 +70,7 @@ fn rehearse(set: &[(&str, &str)], least: usize) {
         let values = trips.raw.samples();
         assert!(!values.is_empty() && values.iter().all(|ns| *ns > 0.0), "{id}");
         assert!(rehearsed.samples_of(&id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
-        let of = Exchange::of(&id).unwrap();
+        let of = Exchange::from_id(&id).unwrap();
         let has_cpu = trips.at.contains_key("near_softirq_cpu");
         assert_eq!(has_cpu, of.protocol != Protocol::Unix, "{id}: {:?}", trips.at);
         let named = |name: &str| trips.quantities.get(name).copied();

@@ -22,7 +22,6 @@ const TARGET: usize = 1;
 const RECEIVED: usize = 0;
 const ERROR: usize = 1;
 const SWITCHED: usize = 2;
-/// Its number.
 const PEER: usize = 0;
 
 /// A message is to be sent back.
@@ -76,7 +75,7 @@ pub(super) struct Peer<P> {
     child: Child,
     mine: P,
     board: Board,
-    told: PipeReader,
+    reports: PipeReader,
     out: Message,
     back: Message,
     counted: u64,
@@ -89,7 +88,7 @@ impl<P: Party> Peer<P> {
     pub(super) fn start([mine, theirs]: [P; 2], bytes: usize, cpu: usize) -> Result<Peer<P>> {
         ensure!(bytes > 0, "a message of no bytes");
         let board = Board::new(1)?;
-        let (told, tell) = io::pipe().context("a pipe")?;
+        let (reports, tell) = io::pipe().context("a pipe")?;
         let mut message = Message::new(bytes);
         let mut theirs = Some(theirs);
         let child = processes(0..1, |_| match theirs.take() {
@@ -103,7 +102,7 @@ impl<P: Party> Peer<P> {
             child,
             mine,
             board,
-            told,
+            reports,
             out: Message::new(bytes),
             back: Message::new(bytes),
             counted: 0,
@@ -147,7 +146,7 @@ impl<P: Party> Peer<P> {
         }
         self.wait_told()?;
         let end = clock.end();
-        let received = self.board.of(PEER, RECEIVED).load(Ordering::Acquire);
+        let received = self.board.word(PEER, RECEIVED).load(Ordering::Acquire);
         ensure!(received == target, "the other party received {received} bytes of {target}");
         self.counted = target;
         Ok(clock.between_ns(start, end))
@@ -155,7 +154,7 @@ impl<P: Party> Peer<P> {
 
     /// How often either party was switched against its will until the last delivery ended.
     pub(super) fn switched(&self) -> u64 {
-        rusage_thread().nivcsw + self.board.of(PEER, SWITCHED).load(Ordering::Acquire)
+        rusage_thread().nivcsw + self.board.word(PEER, SWITCHED).load(Ordering::Acquire)
     }
 
     pub(super) fn stop(mut self) -> Result<()> {
@@ -170,7 +169,7 @@ impl<P: Party> Peer<P> {
 
     /// Waits for the other party's message: that it is there, has its count, or ends.
     fn wait_told(&mut self) -> Result<()> {
-        match raw::read(self.told.as_fd(), &mut [0]) {
+        match raw::read(self.reports.as_fd(), &mut [0]) {
             Ok(1) => Ok(()),
             Ok(_) => Err(self.lost(&ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(self.lost(&error)),
@@ -180,7 +179,7 @@ impl<P: Party> Peer<P> {
     /// What is known of a party that does not answer.
     #[cold]
     fn lost(&self, error: &io::Error) -> anyhow::Error {
-        let theirs = match self.board.of(PEER, ERROR).load(Ordering::Acquire) {
+        let theirs = match self.board.word(PEER, ERROR).load(Ordering::Acquire) {
             0 => String::new(),
             OTHER_LENGTH => ": it received a message of another length".to_owned(),
             CHANGED => ": it received a message that is not the one sent".to_owned(),
@@ -208,7 +207,7 @@ fn serve<P: Party>(
         let number = error.raw_os_error();
         number.map_or(OTHER_LENGTH, |number| number.unsigned_abs().into())
     });
-    board.of(PEER, ERROR).store(fault, Ordering::Release);
+    board.word(PEER, ERROR).store(fault, Ordering::Release);
     i32::from(fault != 0)
 }
 
@@ -236,9 +235,9 @@ fn answer<P: Party>(
             ANSWER => party.send(&message.bytes)?,
             COUNT => {
                 received += message.bytes.len() as u64;
-                board.of(PEER, RECEIVED).store(received, Ordering::Release);
+                board.word(PEER, RECEIVED).store(received, Ordering::Release);
                 if received == board.common(TARGET).load(Ordering::Acquire) {
-                    board.of(PEER, SWITCHED).store(rusage_thread().nivcsw, Ordering::Release);
+                    board.word(PEER, SWITCHED).store(rusage_thread().nivcsw, Ordering::Release);
                     say()?;
                 }
             }

@@ -61,7 +61,7 @@ pub(super) struct Circle {
     board: Arc<Board>,
     ends: Ends,
     /// The same way back to oneself.
-    own: Ends,
+    self_ends: Ends,
     array: Vec<Line>,
     /// The others: processes, which are killed and reaped when dropped, or one thread, which needs
     /// a command to end.
@@ -126,7 +126,7 @@ impl Circle {
         let circle = Circle {
             plan: plan.clone(),
             ends: ends[0].take().context("the first party's ends")?,
-            own: own.pop().context("the way back to oneself")?,
+            self_ends: own.pop().context("the way back to oneself")?,
             array: array(plan.working_set),
             board,
             processes,
@@ -214,8 +214,8 @@ impl Circle {
     pub(super) fn alone(&mut self, times: u64) -> Result<()> {
         for _ in 0..times {
             black_box(sum(&self.array));
-            self.own.send()?;
-            self.own.receive()?;
+            self.self_ends.send()?;
+            self.self_ends.receive()?;
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ fn array(working_set: u64) -> Vec<Line> {
 pub(super) struct Switches {
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
-    /// Those of the involuntary that are this process's.
+    /// The involuntary switches that are this process's.
     pub(super) involuntary_here: u64,
     pub(super) handovers: u64,
 }

@@ -1,22 +1,22 @@
 //! Of system calls, signals, processes, messages, switches, sleeps, and the network on loopback.
 
-use super::Needs::{File, Hello, Listener};
-use super::{Entry, Figure, RATE, TIME, entry, value};
+use crate::table::Needs::{File, Hello, Listener};
+use super::{SLEEP, entry, value};
+use crate::table::{Entry, Figure, RATE, TIME};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset::{Quick, Rehearsal, Standard, Thorough};
 
-/// The programs.
-pub(super) static ENTRIES: &[Entry] = &[
+pub(super) static TABLE: &[Entry] = &[
     SYSCALL
         .named("syscall-null", Rehearsal)
         .asked("null", "call=getppid")
-        .beside(&[TIME.of("call=getppid", "Simple syscall").differs(CALLED)]),
+        .beside(&[TIME.in_case("call=getppid", "Simple syscall: {measured}").differs(CALLED)]),
     entry("lat_pipe", "os.ipc")
         .named("pipe", Quick)
         .asked("", "via=pipe pair=same size=1B")
         .interval(1.0)
         .beside(&[TIME
-            .read("Pipe latency")
+            .read("Pipe latency: {measured}")
             .metric("round_trip")
             .taken(Statistic::MeanOfRounds)
             .differs(
@@ -26,17 +26,17 @@ pub(super) static ENTRIES: &[Entry] = &[
     SYSCALL
         .named("syscall-read", Standard)
         .asked("read", "call=read_zero")
-        .beside(&[TIME.of("call=read_zero", "Simple read").differs(CALLED)]),
+        .beside(&[TIME.in_case("call=read_zero", "Simple read: {measured}").differs(CALLED)]),
     SYSCALL
         .named("syscall-write", Thorough)
         .asked("write", "call=write_null")
-        .beside(&[TIME.of("call=write_null", "Simple write").differs(CALLED)]),
+        .beside(&[TIME.in_case("call=write_null", "Simple write: {measured}").differs(CALLED)]),
     SYSCALL
         .named("syscall-stat", Standard)
         .asked("stat /dev/null", "call=stat")
-        .beside(&[TIME.of("call=stat", "Simple stat").differs(CALLED)]),
+        .beside(&[TIME.in_case("call=stat", "Simple stat: {measured}").differs(CALLED)]),
     SYSCALL.named("syscall-open", Standard).asked("open /dev/null", "call=open,close").beside(&[
-        TIME.of("call=open", "Simple open/close")
+        TIME.in_case("call=open", "Simple open/close: {measured}")
             .taken(Statistic::Own("open and close", |run, _| {
                 Ok(value(run, ("call", "open"), "latency")?
                     + value(run, ("call", "close"), "latency")?)
@@ -48,13 +48,13 @@ pub(super) static ENTRIES: &[Entry] = &[
             ),
     ]),
     SIGNAL.named("signal-install", Thorough).asked("install", "operation=install").beside(&[TIME
-        .of("operation=install", "Signal handler installation")
+        .in_case("operation=install", "Signal handler installation: {measured}")
         .explained(
             "lmbench calls the C library's sigaction, which copies structures both ways and also \
              requests the old disposition",
         )]),
     SIGNAL.named("signal-catch", Standard).asked("catch", "operation=self_kill").beside(&[TIME
-        .of("operation=self_kill", "Signal handler overhead")
+        .in_case("operation=self_kill", "Signal handler overhead: {measured}")
         .explained(
             "lmbench subtracts kill(pid, 0), which looks up the process and sends nothing, and \
              sends one signal less than it counts; plumb's figure is kill, delivery and return \
@@ -62,10 +62,10 @@ pub(super) static ENTRIES: &[Entry] = &[
         )]),
     SIGNAL
         .named("signal-fault", Thorough)
-        .asked("prot {}", "operation=fault,self_kill,ignored")
+        .asked("prot {value}", "operation=fault,self_kill,ignored")
         .needs(File)
         .beside(&[TIME
-            .of("operation=fault", "Protection fault")
+            .in_case("operation=fault", "Protection fault: {measured}")
             .taken(Statistic::Own("fault less what catching costs", |run, row| {
                 let of = |operation| value(run, ("operation", operation), row.metric);
                 Ok(of("fault")? - (of("self_kill")? - of("ignored")?))
@@ -81,7 +81,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         .named("unix", Standard)
         .asked("", "via=socketpair pair=same size=1B")
         .beside(&[TIME
-            .read("AF_UNIX sock stream latency")
+            .read("AF_UNIX sock stream latency: {measured}")
             .metric("round_trip")
             .taken(Statistic::MeanOfRounds)
             .differs(
@@ -102,7 +102,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         .asked("-s 16 2 8 16", "via=ring size=2,8,16 working_set=16KiB")
         .beside(SWITCHES),
     PROCESS.named("fork", Standard).asked("fork", "call=fork resident=64KiB pages=base").beside(&[
-        TIME.read("Process fork+exit").metric("in_sequence").explained(
+        TIME.read("Process fork+exit: {measured}").metric("in_sequence").explained(
             "lmbench's parent is a small program; plumb's is a worker with more memory areas and \
              page tables to copy. lmbench's child leaves with exit(3), which writes to shared \
              pages and so copies them",
@@ -112,7 +112,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         .named("exec", Thorough)
         .asked("exec", "call=fork_exec_dynamic resident=64KiB pages=base")
         .needs(Hello)
-        .beside(&[TIME.read("Process fork+execve").metric("in_sequence").explained(
+        .beside(&[TIME.read("Process fork+execve: {measured}").metric("in_sequence").explained(
             "lmbench executes its `hello` through a symbolic link; hello writes a line to a closed \
              descriptor and leaves with the C library's exit. plumb executes a program that exits \
              as soon as its interpreter has mapped the C library",
@@ -121,7 +121,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         .named("shell", Thorough)
         .asked("shell", "call=sh resident=64KiB pages=base")
         .needs(Hello)
-        .beside(&[TIME.read("Process fork+/bin/sh -c").metric("in_sequence").explained(
+        .beside(&[TIME.read("Process fork+/bin/sh -c: {measured}").metric("in_sequence").explained(
             "lmbench's shell executes `hello`, a second program to load; plumb's shell exits \
              itself, and is started with posix_spawn instead of fork and execlp",
         )]),
@@ -130,14 +130,14 @@ pub(super) static ENTRIES: &[Entry] = &[
         .asked("-m 1 127.0.0.1", ECHO_TCP)
         .interval(2.0)
         .needs(Listener { port: 31234 })
-        .beside(&[ECHO.read("TCP latency using 127.0.0.1")]),
+        .beside(&[ECHO.read("TCP latency using 127.0.0.1: {measured}")]),
     entry("lat_udp", "net.rtt")
         .named("udp", Standard)
         .asked("-m 4 127.0.0.1", ECHO_UDP)
         .interval(1.0)
         // It takes -31238 for an unsigned number of 16 bits.
         .needs(Listener { port: 34298 })
-        .beside(&[ECHO.read("UDP latency using 127.0.0.1")]),
+        .beside(&[ECHO.read("UDP latency using 127.0.0.1: {measured}")]),
     entry("lat_connect", "net.connect")
         .named("connect", Thorough)
         .asked("127.0.0.1", "far=loopback ends=same_cpu listener=ready closer=client")
@@ -145,7 +145,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         .enough(0.01)
         .needs(Listener { port: 31237 })
         .beside(&[TIME
-            .read("TCP/IP connection cost to 127.0.0.1")
+            .read("TCP/IP connection cost to 127.0.0.1: {measured}")
             .metric("socket_connect")
             .taken(Statistic::Own("socket, connect and close", |run, row| {
                 let ends = ("ends", "same_cpu");
@@ -165,7 +165,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         )
         .without_status()
         .needs(Listener { port: 31236 })
-        .beside(&[RATE.read("bw_tcp").differs(
+        .beside(&[RATE.read("{n} {measured}").differs(
             "both ends on one CPU. lmbench's server sends one zeroed buffer, sets large socket \
              buffers and leaves Nagle's algorithm on, which sends fewer packets (by 4 % in a C \
              program); plumb uses the system's socket buffers and changing bytes. MB are 10^6 \
@@ -175,18 +175,18 @@ pub(super) static ENTRIES: &[Entry] = &[
         .named("pipe-bandwidth", Standard)
         .asked("-m 65536", "via=pipe pair=same size=64KiB")
         .interval(2.0)
-        .beside(&[STREAM.read("Pipe bandwidth")]),
+        .beside(&[STREAM.read("Pipe bandwidth: {measured}")]),
     entry("bw_unix", "os.ipc")
         .named("unix-bandwidth", Thorough)
         .asked("", "via=socketpair pair=same size=64KiB")
-        .beside(&[STREAM.read("AF_UNIX sock stream bandwidth")]),
+        .beside(&[STREAM.read("AF_UNIX sock stream bandwidth: {measured}")]),
     entry("lat_usleep", "noise.wakeup")
         .named("sleep", Standard)
         .asked(
             "1000",
             "spacing=1ms load=idle clock=monotonic policy=other slack=default idle_states=allowed",
         )
-        .beside(&[TIME.read("lat_usleep").taken(Statistic::MeanOfAll).explained(
+        .beside(&[TIME.read(SLEEP).taken(Statistic::MeanOfAll).explained(
             "lmbench repeatedly sleeps 1 ms from now and reports the mean, including the calls and \
              the loop; the millisecond is subtracted here. plumb sleeps until points of a grid and \
              measures up to its first reading of the clock",
@@ -200,11 +200,11 @@ const SWITCH: Figure = TIME.metric("switch").explained(
      prints to 10 ns",
 );
 
-/// As lmbench's own summary has them.
+/// The numbers of processes are those of lmbench's own summary.
 const SWITCHES: &[Figure] = &[
-    SWITCH.named("2 processes").of("size=2", "lat_ctx 2"),
-    SWITCH.named("8 processes").of("size=8", "lat_ctx 8"),
-    SWITCH.named("16 processes").of("size=16", "lat_ctx 16"),
+    SWITCH.named("2 processes").in_case("size=2", "2 {x*1e3}"),
+    SWITCH.named("8 processes").in_case("size=8", "8 {x*1e3}"),
+    SWITCH.named("16 processes").in_case("size=16", "16 {x*1e3}"),
 ];
 
 const ECHO: Figure =

@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Where it goes. After the first message that cannot be sent nothing more is said.
-pub struct Voice {
+pub struct Heartbeat {
     writer: Box<dyn Write + Send>,
     last: Option<Instant>,
     outcome: io::Result<()>,
 }
 
-impl Voice {
+impl Heartbeat {
     /// Speaks to the session.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
-        Voice { writer: Box::new(writer), last: None, outcome: Ok(()) }
+        Heartbeat { writer: Box::new(writer), last: None, outcome: Ok(()) }
     }
 
-    /// Says something.
     pub fn say(&mut self, message: &FromWorker) {
         if self.outcome.is_ok() {
             self.outcome = frame::send(&mut self.writer, message);

@@ -1,25 +1,25 @@
 //! Of the processor, memory, page faults and files.
 
-use super::Needs::{Arrays, File, Memory};
-use super::{Entry, Figure, RATE, TIME, entry, value};
+use crate::table::Needs::{Arrays, File, Memory};
+use super::{entry, value};
+use crate::table::{Entry, Figure, RATE, TIME};
 use crate::Goal::Explained;
 use crate::Statistic;
 use bench::experiment::Preset::{Quick, Standard, Thorough};
 
-/// The programs.
-pub(super) static ENTRIES: &[Entry] = &[
+pub(super) static TABLE: &[Entry] = &[
     MEMORY
         .named("memory-read", Quick)
-        .asked("{} frd", "")
+        .asked("{value} frd", "")
         .needs(Arrays { ops: &["read"], shares: 1 })
-        .beside(&[RATE.of("op=read", "bw_mem").differs(
+        .beside(&[RATE.in_case("op=read", "{n} {x*1e6}").differs(
             "lmbench sums 4-byte integers in C, compiled without vectors (-O); plumb loads with \
              the fastest vectors. MB are 10^6 bytes",
         )]),
     entry("lat_proc", "cpu.call")
         .named("procedure", Thorough)
         .asked("procedure", "call=direct type=i32 frame=registers arguments=1")
-        .beside(&[TIME.read("Procedure call").metric("call").explained(
+        .beside(&[TIME.read("Procedure call: {measured}").metric("call").explained(
             "lmbench's procedure adds to a variable in memory, so each call waits for the previous \
              one through the store buffer, and a counted loop calls it; plumb's callee uses its \
              argument and no memory",
@@ -32,95 +32,95 @@ pub(super) static ENTRIES: &[Entry] = &[
         )
         .enough(0.01)
         .beside(&[
-            OPERATION.named("integer multiplication").of("instruction=mul_i64", "int64 mul"),
+            OPERATION.named("integer multiplication").in_case("instruction=mul_i64", "int64 mul: {measured}"),
             TIME.named("division of 32 bits")
-                .of("instruction=div_u32", "integer div")
+                .in_case("instruction=div_u32", "integer div: {measured}")
                 .explained(SIGNED),
             TIME.named("division of 64 bits")
-                .of("instruction=div_u64", "int64 div")
+                .in_case("instruction=div_u64", "int64 div: {measured}")
                 .explained(SIGNED),
             TIME.named("addition of 32 bits")
-                .of("instruction=add_f32x4", "float add")
+                .in_case("instruction=add_f32x4", "float add: {measured}")
                 .differs(SINGLE),
             TIME.named("multiplication of 32 bits")
-                .of("instruction=mul_f32x4", "float mul")
+                .in_case("instruction=mul_f32x4", "float mul: {measured}")
                 .differs(SINGLE),
-            OPERATION.named("addition").of("instruction=add_f64", "double add"),
-            OPERATION.named("multiplication").of("instruction=mul_f64", "double mul"),
-            OPERATION.named("division").of("instruction=div_f64", "double div").goal(Explained),
+            OPERATION.named("addition").in_case("instruction=add_f64", "double add: {measured}"),
+            OPERATION.named("multiplication").in_case("instruction=mul_f64", "double mul: {measured}"),
+            OPERATION.named("division").in_case("instruction=div_f64", "double div: {measured}").goal(Explained),
         ]),
     MEMORY
         .named("memory-copy", Thorough)
-        .asked("{} bcopy", "")
+        .asked("{value} bcopy", "")
         .needs(Arrays { ops: &["copy"], shares: 2 })
-        .beside(&[RATE.of("op=copy", "bw_mem").halved().explained(
+        .beside(&[RATE.in_case("op=copy", "{n} {x*1e6}").times(0.5).explained(
             "lmbench copies with the C library, which may bypass the caches for such arrays, while \
              plumb's regular stores read each line first; lmbench counts a copied byte once, so \
              plumb's rate is halved here",
         )]),
     MEMORY
         .named("memory-write", Thorough)
-        .asked("{} fwr", "")
+        .asked("{value} fwr", "")
         .needs(Arrays { ops: &["write"], shares: 1 })
-        .beside(&[RATE.of("op=write", "bw_mem").differs(
+        .beside(&[RATE.in_case("op=write", "{n} {x*1e6}").differs(
             "lmbench stores 4-byte integers in C, compiled without vectors (-O), backwards within \
              each 512 bytes (a chain of assignments); plumb stores with the fastest vectors. MB \
              are 10^6 bytes",
         )]),
     MEMORY
         .named("memory-copy-words", Thorough)
-        .asked("{} fcp", "")
+        .asked("{value} fcp", "")
         .needs(Arrays { ops: &["copy"], shares: 2 })
-        .beside(&[RATE.of("op=copy", "bw_mem").halved().differs(
+        .beside(&[RATE.in_case("op=copy", "{n} {x*1e6}").times(0.5).differs(
             "lmbench copies 4-byte integers in C, compiled without vectors (-O); plumb uses the \
              fastest vectors. lmbench counts a copied byte once, so plumb's rate is halved here",
         )]),
     MEMORY
         .named("memory-zero", Thorough)
-        .asked("{} bzero", "")
+        .asked("{value} bzero", "")
         .needs(Arrays { ops: &["write"], shares: 1 })
-        .beside(&[RATE.of("op=write", "bw_mem").explained(
+        .beside(&[RATE.in_case("op=write", "{n} {x*1e6}").explained(
             "lmbench clears with the C library, which may use string instructions or bypass the \
              caches for such arrays, while plumb's regular stores read each line first",
         )]),
     MEMORY
         .named("memory-read-some", Thorough)
-        .asked("{} rd", "")
+        .asked("{value} rd", "")
         .needs(Arrays { ops: &["read"], shares: 1 })
-        .beside(&[RATE.of("op=read", "bw_mem").explained(SOME)]),
+        .beside(&[RATE.in_case("op=read", "{n} {x*1e6}").explained(SOME)]),
     MEMORY
         .named("memory-write-some", Thorough)
-        .asked("{} wr", "")
+        .asked("{value} wr", "")
         .needs(Arrays { ops: &["write"], shares: 1 })
-        .beside(&[RATE.of("op=write", "bw_mem").explained(SOME)]),
+        .beside(&[RATE.in_case("op=write", "{n} {x*1e6}").explained(SOME)]),
     MEMORY
         .named("memory-modify-some", Thorough)
-        .asked("{} rdwr", "")
+        .asked("{value} rdwr", "")
         .needs(Arrays { ops: &["modify"], shares: 1 })
-        .beside(&[RATE.of("op=modify", "bw_mem").halved().explained(SOME_TWICE)]),
+        .beside(&[RATE.in_case("op=modify", "{n} {x*1e6}").times(0.5).explained(SOME_TWICE)]),
     MEMORY
         .named("memory-copy-some", Thorough)
-        .asked("{} cp", "")
+        .asked("{value} cp", "")
         .needs(Arrays { ops: &["copy"], shares: 2 })
-        .beside(&[RATE.of("op=copy", "bw_mem").halved().explained(SOME_TWICE)]),
+        .beside(&[RATE.in_case("op=copy", "{n} {x*1e6}").times(0.5).explained(SOME_TWICE)]),
     entry("stream", "memory.bandwidth")
         .named("stream", Standard)
-        .asked("-M {}", "")
+        .asked("-M {value}", "")
         .needs(Arrays { ops: &["copy", "scale", "triad"], shares: 1 })
         .beside(&[
-            KERNEL.named("copy").of("op=copy", "STREAM copy bandwidth"),
-            KERNEL.named("scale").of("op=scale", "STREAM scale bandwidth"),
-            KERNEL.named("triad").of("op=triad", "STREAM triad bandwidth"),
+            KERNEL.named("copy").in_case("op=copy", "STREAM copy bandwidth: {measured}"),
+            KERNEL.named("scale").in_case("op=scale", "STREAM scale bandwidth: {measured}"),
+            KERNEL.named("triad").in_case("op=triad", "STREAM triad bandwidth: {measured}"),
         ]),
     entry("lat_mem_rd", "memory.latency")
         .named("load-latency", Standard)
         .asked("1 64", "pattern=forward stride=64B load=pointer pages=base footprint=16KiB,1MiB")
         .beside(&[
-            TIME.named("16 KiB").of("footprint=16384", "lat_mem_rd 0.01562").differs(
+            TIME.named("16 KiB").in_case("footprint=16384", "0.01562 {x}").differs(
                 "lmbench walks forward in steps of 64 bytes and takes the fastest interval of 0.1 \
                  s, with a jump back to the loop after 100 loads",
             ),
-            TIME.named("1 MiB").of("footprint=1048576", "lat_mem_rd 1.00000").explained(
+            TIME.named("1 MiB").in_case("footprint=1048576", "1.00000 {x}").explained(
                 "the physical pages of each run determine the conflicts in the caches; lmbench \
                  takes the fastest interval of one allocation",
             ),
@@ -129,15 +129,15 @@ pub(super) static ENTRIES: &[Entry] = &[
         .named("load-latency-random", Thorough)
         .asked("-t 1 64", "pattern=random load=pointer pages=base footprint=16KiB,1MiB slot=64B")
         .beside(&[
-            TIME.named("16 KiB").of("footprint=16384", "lat_mem_rd 0.01562").differs(THRASH),
-            TIME.named("1 MiB").of("footprint=1048576", "lat_mem_rd 1.00000").explained(THRASH),
+            TIME.named("16 KiB").in_case("footprint=16384", "0.01562 {x}").differs(THRASH),
+            TIME.named("1 MiB").in_case("footprint=1048576", "1.00000 {x}").explained(THRASH),
         ]),
     entry("lat_pagefault", "memory.fault")
         .named("page-fault", Standard)
-        .asked("{}", "fault=file_around")
+        .asked("{value}", "fault=file_around")
         .needs(File)
         .beside(&[TIME
-            .read("lat_pagefault")
+            .read("Pagefaults on {..} {measured}")
             .taken(Statistic::Own("latency over pages of a fault", |run, row| {
                 let fault = ("fault", "file_around");
                 Ok(value(run, fault, row.metric)? / value(run, fault, "pages_per_fault")?)
@@ -150,26 +150,26 @@ pub(super) static ENTRIES: &[Entry] = &[
             )]),
     entry("bw_file_rd", "fs.io")
         .named("file-read", Thorough)
-        .asked("8388608 io_only {}", READ_CACHED)
+        .asked("8388608 io_only {value}", READ_CACHED)
         .needs(File)
-        .beside(&[RATE.read("bw_file_rd").metric("burst").explained(
+        .beside(&[RATE.read("{n} {x*1e6}").metric("burst").explained(
             "lmbench sums what it has read, 64 KiB at a time, within the time; plumb only reads",
         )]),
     entry("bw_file_rd", "fs.io")
         .named("file-open-read", Thorough)
-        .asked("8388608 open2close {}", READ_CACHED)
+        .asked("8388608 open2close {value}", READ_CACHED)
         .needs(File)
-        .beside(&[RATE.read("bw_file_rd").metric("burst").explained(
+        .beside(&[RATE.read("{n} {x*1e6}").metric("burst").explained(
             "lmbench opens the file, sums what it has read, 64 KiB at a time, and closes it, all \
              within the time; plumb only reads",
         )]),
     entry("lat_fs", "fs.metadata")
         .named("files", Thorough)
-        .asked("-s 1 {}", "call=create,unlink entries=100")
+        .asked("-s 1 {value}", "call=create,unlink entries=100")
         .needs(Memory)
         .beside(&[
-            NAME.named("create").of("call=create", "lat_fs create"),
-            NAME.named("remove").of("call=unlink", "lat_fs delete"),
+            NAME.named("create").in_case("call=create", "0k {n} {1e9/x} {n}"),
+            NAME.named("remove").in_case("call=unlink", "0k {n} {n} {1e9/x}"),
         ]),
 ];
 
