@@ -34,10 +34,6 @@ const OWN: &[(&str, &str, Option<Unit>)] = &[
     ),
 ];
 
-/// Why a part of the machine is not known.
-pub(super) const NOT_READ: &str =
-    "the machine's description comes from its report, not from the machine; see the conditions";
-
 /// The run of a report's machine.
 pub(super) fn run(name: &str, report: &'static Report) -> Run {
     let mut run = Run::new(header(name, report));
@@ -131,11 +127,7 @@ pub(super) fn ordered<'text>(
 }
 
 fn header(name: &str, report: &Report) -> Header {
-    let mut host = Host::read(&Root::tree(&report.tree));
-    // It was not searched for on that machine.
-    for why in host.devices.unread.values_mut() {
-        *why = NOT_READ.to_owned();
-    }
+    let host = Host::read(&Root::tree(&report.tree));
     let mut environment: BTreeMap<String, String> = report.environment.iter().cloned().gather();
     environment.insert("report".to_owned(), format!("{}: {}", report.report, report.work));
     environment.insert("clocks".to_owned(), report.clocks.clone());

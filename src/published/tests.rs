@@ -1,4 +1,3 @@
-use super::build::NOT_READ;
 use super::offered::rows;
 use super::{REPORTS, case_of, names, run};
 use analysis::discussion::sentences;
@@ -153,10 +152,6 @@ fn a_run_is_a_record_as_any_other() {
         assert_eq!(back, run.header);
         assert_eq!(run.header.run, name);
         assert!(!run.header.host.is_null());
-        let unread = run.header.host.pointer("/devices/unread");
-        let unread = unread.and_then(|parts| parts.as_object());
-        let mut reasons = unread.expect("a map").values();
-        assert!(reasons.len() > 0 && reasons.all(|why| why == NOT_READ));
     }
     assert!(run("published/nobody").is_none());
     assert!(run("r1-i5-2557m").is_none());
@@ -267,10 +262,10 @@ fn estimates_stand_as_they_are_printed() {
 #[test]
 fn parts_are_those_that_the_reports_state() {
     for (machine, pointer, value) in [
-        ("r0-i7-3770k", "/devices/memory/channels", serde_json::json!(2)),
-        ("r0-i7-3770k", "/devices/disks/sda/rotation_rpm", serde_json::json!(7200)),
+        ("r0-i7-3770k", "/memory/channels/count", serde_json::json!(2)),
+        ("r0-i7-3770k", "/block/disks/0/rotation_rpm", serde_json::json!(7200)),
         ("r0-i7-3770k", "/memory/dimms/3/rated_mts", serde_json::json!(1333)),
-        ("r1-i5-2557m", "/devices/memory/channels", serde_json::json!(2)),
+        ("r1-i5-2557m", "/memory/channels/count", serde_json::json!(2)),
         ("r2-i5-5257u", "/memory/dimms/1/size_bytes", serde_json::json!(4_294_967_296_u64)),
     ] {
         let host = run(&format!("published/{machine}")).expect("it is there").header.host;
