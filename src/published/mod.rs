@@ -82,7 +82,7 @@ pub fn selectors() -> Vec<String> {
     let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
     let selectors = rows.map(|(table, row)| {
         let key = key_of(table, row);
-        let case = key.case.unplaced();
+        let case = key.case;
         match case.get("level").filter(|_| key.experiment == "memory.latency") {
             // A level's figures follow from the walk over all footprints.
             Some(_) => format!("{}:pattern=random,load=pointer", key.experiment),

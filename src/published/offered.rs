@@ -71,7 +71,7 @@ fn keys_of(site: &Site, settings: &Settings, preset: Preset) -> Vec<String> {
 }
 
 fn key(experiment: &str, case: &CaseId, metric: &str) -> String {
-    Key::new(experiment, &case.unplaced(), metric).to_string()
+    Key::new(experiment, case, metric).to_string()
 }
 
 pub(super) fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {

@@ -17,7 +17,7 @@ use bench::experiment::AnyExperiment;
 use catalogue::find;
 use host::Host;
 use host::given::FACTS;
-use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
+use record::key::{CaseId, FAR, Key, LOOPBACK, Value};
 use record::metric::Metric;
 use record::unit::Unit;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,9 @@ fn sheets() -> Vec<(String, String)> {
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
+        let mut sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
+        // All figures of an older sheet have one placement, which laws do not know.
+        sheet.figures.iter_mut().for_each(|figure| figure.case = figure.case.unplaced());
         let refuse = |(member, nth), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
@@ -234,8 +236,7 @@ impl Figure {
             return Err(format!("{key} is in {}, not in {unit}", metric.unit));
         }
         let is_known = |name: &str| {
-            let mut params = experiment.card().params.iter();
-            name == PLACEMENT || params.any(|param| param.name == name)
+            experiment.card().params.iter().any(|param| param.name == name)
         };
         if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_known(name)) {
             return Err(format!("{} has no parameter {name}", self.experiment));

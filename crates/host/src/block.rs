@@ -7,7 +7,6 @@ pub use below::Below;
 use serde::{Deserialize, Serialize};
 
 use super::Root;
-use super::irq::{self, Irq};
 use super::mountinfo::{Mounted, mounts};
 
 /// Storage.
@@ -56,9 +55,6 @@ pub struct Disk {
     pub node: Option<usize>,
     /// PCIe link of the device.
     pub pcie: Option<PcieLink>,
-    /// Its interrupts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupts: Vec<Irq>,
     /// What it has done for everybody since it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
@@ -235,8 +231,6 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
     let below = parents(root, dir);
-    let links = paths(root, &name).into_iter().map(|path| format!("sys/block/{path}"));
-    let links = std::iter::once(dir.to_owned()).chain(links);
     Some(Disk {
         model,
         rotational: root.flag(&format!("{dir}/queue/rotational")),
@@ -253,7 +247,6 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
         node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
-        interrupts: links.flat_map(|link| irq::of(root, &link)).collect(),
         counted: None,
         name,
     })

@@ -22,7 +22,6 @@ pub mod environment;
 pub mod given;
 mod identity;
 pub mod interrupts;
-pub mod irq;
 pub mod kernel;
 mod kernel_answers;
 pub mod limits;

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::block::{PcieLink, pcie_link};
-use super::irq::{self, Irq};
 use super::{Outside, Root};
 
 mod ethtool;
@@ -161,9 +160,6 @@ pub struct Interface {
     /// What of the stack's work is done for many packets at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offloads: Option<Offloads>,
-    /// The device's interrupts for what it receives.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupts: Vec<Irq>,
 }
 
 /// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so
@@ -340,7 +336,6 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         bus: root.link_name(&format!("{dir}/device/subsystem")),
         coalescing: None,
         offloads: None,
-        interrupts: irq::of(root, dir),
         name,
     }
 }

@@ -77,36 +77,36 @@ impl Event {
                 for of in &mut plan.experiments {
                     let series = of.series.iter_mut().flat_map(|series| &mut series.cases);
                     for case in series {
-                        case.complete(&of.id);
+                        case.complete(&of.id, format);
                     }
-                    of.derived.iter_mut().for_each(|case| case.complete(&of.id));
+                    of.derived.iter_mut().for_each(|case| case.complete(&of.id, format));
                 }
             }
             Event::Prediction(of) => {
-                of.case.complete(&of.experiment);
+                of.case.complete(&of.experiment, format);
                 complete_facts(&mut of.at);
                 if format < KINDS_SINCE {
                     of.prediction.complete();
                 }
             }
             Event::Samples(of) => {
-                of.case.complete(experiment(&of.series));
+                of.case.complete(experiment(&of.series), format);
                 complete_facts(&mut of.at);
                 if format < KINDS_SINCE {
                     of.notes.iter_mut().for_each(Note::complete);
                 }
             }
-            Event::Histogram(of) => of.case.complete(experiment(&of.series)),
-            Event::Trace(of) => of.case.complete(experiment(&of.series)),
+            Event::Histogram(of) => of.case.complete(experiment(&of.series), format),
+            Event::Trace(of) => of.case.complete(experiment(&of.series), format),
             Event::Round(round) => {
                 for failed in &mut round.failed {
-                    failed.case.complete(experiment(&round.series));
+                    failed.case.complete(experiment(&round.series), format);
                 }
             }
-            Event::Derived(of) => of.case.complete(&of.experiment),
+            Event::Derived(of) => of.case.complete(&of.experiment, format),
             Event::Outcome(of) => {
                 if let Some(case) = &mut of.case {
-                    case.complete(&of.experiment);
+                    case.complete(&of.experiment, format);
                 }
             }
             _ => {}
@@ -151,24 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_before_the_parameter_read_as_other() {
-        let told = |experiment: &str, case: CaseId| {
+    fn keys_name_a_placement_only_if_a_thread_was_pinned() {
+        let read = |experiment: &str, case: CaseId, format: u32| {
             let mut case = case;
-            case.complete(experiment);
+            case.complete(experiment, format);
             case.to_string()
         };
-        let read = || CaseId::new().with("op", "read");
-        assert_eq!(told("fs.io", read()), "op=read,placement=other");
-        let free = read().with("placement", "free");
-        assert_eq!(told("fs.io", free), "op=read,placement=free");
-        let to = |far: &str| CaseId::new().with("far", far).with("ip", "v4");
-        let of_peer = told("net.ping", to("peer"));
-        assert_eq!(of_peer, "far=peer,ip=v4,placement=other");
-        assert_eq!(told("net.ping", to("loopback")), "far=loopback,ip=v4");
-        let whole = CaseId::new().with("far", "peer");
-        assert_eq!(told("net.ping", whole), "far=peer");
-        let fault = |kind: &str| told("memory.fault", CaseId::new().with("fault", kind));
-        assert_eq!(fault("page"), "fault=page,placement=other");
-        assert_eq!(fault("anonymous"), "fault=anonymous");
+        let io = |place: &str| CaseId::new().with("op", "read").with("placement", place);
+        assert_eq!(read("fs.io", io("free"), 5), "op=read");
+        assert_eq!(read("fs.io", io("interrupt"), 5), "op=read,placement=interrupt");
+        let fault = |kind: &str, format| {
+            read("memory.fault", CaseId::new().with("fault", kind), format)
+        };
+        assert_eq!(fault("page", 5), "fault=page");
+        assert_eq!(fault("page", 4), "fault=page,placement=other");
+        assert_eq!(fault("anonymous", 4), "fault=anonymous");
+        let ping = |far: &str| read("net.ping", CaseId::new().with("far", far).with("ip", "v4"), 4);
+        assert_eq!(ping("peer"), "far=peer,ip=v4,placement=other");
+        assert_eq!(ping("loopback"), "far=loopback,ip=v4");
     }
 }

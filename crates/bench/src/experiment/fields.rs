@@ -260,7 +260,7 @@ macro_rules! settings {
     };
 }
 
-/// The parameters of a card from several lists: those of the case, settings, a placement.
+/// The parameters of a card from several lists: those of the case, settings, a far end.
 #[macro_export]
 macro_rules! params {
     ($($part:expr),+ $(,)?) => {{
@@ -283,7 +283,7 @@ pub const fn count(parts: &[&[Param]]) -> usize {
 
 /// Several lists of parameters as one.
 pub const fn joined<const COUNT: usize>(parts: &[&[Param]]) -> [Param; COUNT] {
-    let mut all = [super::placement::PLACEMENT_PARAM; COUNT];
+    let mut all = [super::FAR_PARAM; COUNT];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut from = 0;
@@ -406,7 +406,7 @@ mod tests {
         let id = point(Op::Read, Threads::Number(2), Some(16)).id();
         assert_eq!(id.to_string(), "op=read,threads=2,stride=16,type=i64");
         // What the planner adds is passed over; an unknown symbol is no case.
-        assert!(Point::of(&id.with("placement", "free")).is_some());
+        assert!(Point::of(&id.with("more", "free")).is_some());
         assert!(Point::of(&CaseId::new().with("op", "swap")).is_none());
         assert_eq!(<()>::of(&().id()), Some(()));
     }

@@ -115,7 +115,6 @@ mod predicted;
 use bench::device;
 use bench::device::is_virtual;
 use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::prelude::*;
 use laws::memory::fault::Touch;
 
@@ -164,7 +163,6 @@ static CARD: Card = Card {
                 "fault=stress: time of unrecorded turns before the recorded ones, and least time \
                  of the recorded ones; 0: none before, and the case's own time";
         },
-        &[PLACEMENT_PARAM],
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],

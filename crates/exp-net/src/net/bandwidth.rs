@@ -115,7 +115,6 @@ mod shape;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -162,7 +161,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Bytes::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
                 "time between two datagrams of a stream; 0: as fast as possible";
