@@ -247,11 +247,7 @@ fn estimates_stand_as_they_are_printed() {
         ("r0-i7-3770k", "cpu.call:call=direct,type=f32,frame=spilled,arguments=7 call", None),
         ("r1-i5-2557m", "clock.read:clock=cpuid_pair resolution", Some("64 cycles; 40 ns")),
         ("r1-i5-2557m", "clock.loop:loop=volatile iteration", None),
-        (
-            "r2-i5-5257u",
-            "memory.fault:fault=page,readahead=off major_latency",
-            Some("102.9 µs"),
-        ),
+        ("r2-i5-5257u", "memory.fault:fault=page,readahead=off major_latency", Some("102.9 µs")),
     ] {
         assert_eq!(printed(machine, key).as_deref(), text, "{machine} {key}");
     }

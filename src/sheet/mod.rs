@@ -235,9 +235,7 @@ impl Figure {
         if metric.unit != unit {
             return Err(format!("{key} is in {}, not in {unit}", metric.unit));
         }
-        let is_known = |name: &str| {
-            experiment.card().params.iter().any(|param| param.name == name)
-        };
+        let is_known = |name: &str| experiment.card().params.iter().any(|param| param.name == name);
         if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_known(name)) {
             return Err(format!("{} has no parameter {name}", self.experiment));
         }

@@ -149,7 +149,8 @@ pub(super) fn priors(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judge
 /// The same from the figures of the other experiments, where these say anything.
 pub(super) fn derived<'a>(machine: &'a Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'a>> {
     let seen = machine.seen.get_or_init(|| seen(&machine.figures));
-    let judged = |figure: &'a Measured| figure.predict(machine, Some(&seen[figure.experiment.card().id]));
+    let judged =
+        |figure: &'a Measured| figure.predict(machine, Some(&seen[figure.experiment.card().id]));
     let all = machine.figures.iter().filter(|of| is_asked(of.experiment.card().id));
     all.filter_map(judged).collect()
 }

@@ -234,7 +234,9 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     Some(Disk {
         model,
         rotational: root.flag(&format!("{dir}/queue/rotational")),
-        rotation_rpm: root.read_bytes(&format!("{dir}/device/vpd_pgb1")).and_then(|page| rpm(&page)),
+        rotation_rpm: root
+            .read_bytes(&format!("{dir}/device/vpd_pgb1"))
+            .and_then(|page| rpm(&page)),
         size_bytes: sectors.checked_mul(512)?,
         scheduler: root.selected(&format!("{dir}/queue/scheduler")),
         write_cache: root.line(&format!("{dir}/queue/write_cache")),

@@ -175,9 +175,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         euid: outside.euid,
         uptime_s: uptime.first().and_then(|word| finite(word)),
         load: load(root),
-        pressure: Pressure {
-            cpu_some: pressure_line(root, "cpu"),
-        },
+        pressure: Pressure { cpu_some: pressure_line(root, "cpu") },
         tracers: tracers.and_then(|path| root.read(&path)).map(|names| text::words(&names)),
     }
 }

@@ -404,11 +404,7 @@ mod tests {
         let eth0 = &net.interfaces[0];
         assert_eq!(eth0.mtu_bytes, Some(9000));
         assert_eq!(eth0.speed_bits_per_second, Some(2_500_000_000));
-        let expected = Coalescing {
-            receive_us: 30,
-            receive_frames: 4,
-            adaptive_receive: true,
-        };
+        let expected = Coalescing { receive_us: 30, receive_frames: 4, adaptive_receive: true };
         assert_eq!(eth0.coalescing, Some(expected));
         let expected = Offloads { tso: true, gso: true, gro: false, lro: false };
         assert_eq!(eth0.offloads, Some(expected));

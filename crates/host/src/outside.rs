@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::cpulist::{CPUS_MAX, parse_list};
 use super::net::{self, Echoes, LoopbackFault, loopback};
-use metal::ethtool::Link;
 use super::plausible::is_plausible;
 use super::{Root, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
+use metal::ethtool::Link;
 
 /// Facts that are in no file, or only in files about this process. A recorded tree replaces all of
 /// them (`cpuid.txt` and `facts.txt`).

@@ -160,9 +160,8 @@ mod tests {
         let io = |place: &str| CaseId::new().with("op", "read").with("placement", place);
         assert_eq!(read("fs.io", io("free"), 5), "op=read");
         assert_eq!(read("fs.io", io("interrupt"), 5), "op=read,placement=interrupt");
-        let fault = |kind: &str, format| {
-            read("memory.fault", CaseId::new().with("fault", kind), format)
-        };
+        let fault =
+            |kind: &str, format| read("memory.fault", CaseId::new().with("fault", kind), format);
         assert_eq!(fault("page", 5), "fault=page");
         assert_eq!(fault("page", 4), "fault=page,placement=other");
         assert_eq!(fault("anonymous", 4), "fault=anonymous");

@@ -100,7 +100,8 @@ const WAITING: [&str; 7] =
 const WAITING_AFAR: [&str; 6] =
     ["net.bandwidth", "net.connect", "net.loaded", "net.ping", "net.request", "net.rtt"];
 /// Experiment, parameter and values: only the cases with one of these values do.
-const WAITING_CASES: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
+const WAITING_CASES: (&str, &str, [&str; 3]) =
+    ("memory.fault", "fault", ["page", "random", "window"]);
 
 /// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the
 /// canonical text `pattern=random,pages=huge,footprint=65536`.

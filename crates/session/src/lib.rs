@@ -329,11 +329,8 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
-        let resolved = work.experiment.resolve(
-            &self.setup.site_of(&work.series),
-            known,
-            work.series.clone(),
-        );
+        let resolved =
+            work.experiment.resolve(&self.setup.site_of(&work.series), known, work.series.clone());
         match resolved {
             Ok(series) => Ok(Some(self.live(work, series))),
             Err(skip) => {

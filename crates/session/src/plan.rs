@@ -323,8 +323,7 @@ fn offer(
         let is_wanted = |case: &CaseId| selection.wants_case(family, card, case);
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
-        let wanted: BTreeSet<CaseId> =
-            wanted.filter(|case| is_wanted(case)).cloned().gather();
+        let wanted: BTreeSet<CaseId> = wanted.filter(|case| is_wanted(case)).cloned().gather();
         if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {

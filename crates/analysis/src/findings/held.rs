@@ -42,7 +42,8 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].cause, found[0].about.as_str()), ("limit", "fs.io"));
         assert_eq!(found[0].severity, Severity::Warning);
-        let start = "2 figures lie at the control group's limit of 300 requests/s on 254:0 (/cg/a): ";
+        let start =
+            "2 figures lie at the control group's limit of 300 requests/s on 254:0 (/cg/a): ";
         assert!(found[0].text.starts_with(start), "{}", found[0].text);
     }
 }

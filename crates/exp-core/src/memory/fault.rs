@@ -109,9 +109,10 @@
 //! [linux] mm/memory.c, mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead).
 
 mod major;
-mod minor;
+mod timed;
 mod predicted;
 
+use timed::minor;
 use bench::device;
 use bench::device::is_virtual;
 use bench::experiment::contract::Files;

@@ -72,7 +72,10 @@
 //! socket). On two CPUs the slower end limits; on one CPU both add up. Derived: calls from
 //! os.syscall, copies from memory.bandwidth. Between hosts: rate x (MTU - heads) / (MTU + frame),
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's
-//! figures. Bound: the link's nominal payload rate, which only warns.
+//! figures. Bound: the link's nominal payload rate, which only warns. plumb does not look for
+//! traffic shapers: where `tc qdisc show` lists one on the way (tbf, htb),
+//! `--set host.net.shaped_rate=200Mbit/s` gives its rate, which counts whole frames without
+//! preamble, check sum and gap, and the predictions of all of `net` follow from it.
 //!
 //! ## Reading the result
 //! Loopback is not a network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate

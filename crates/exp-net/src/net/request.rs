@@ -68,9 +68,9 @@
 //! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
-mod connection;
-mod loops;
+mod timed;
 mod party;
+use timed::{connection, loops};
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;

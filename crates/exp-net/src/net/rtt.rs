@@ -76,8 +76,9 @@
 mod counts;
 mod echo;
 mod fresh;
-mod trip;
+mod timed;
 
+use timed::trip;
 use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};

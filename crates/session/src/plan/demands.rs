@@ -28,8 +28,7 @@ impl Planned {
         let all: Vec<&CaseId> = cases.chain(skipped).collect();
         let is_case = |name: &str| {
             let mut params = card.params.iter();
-            name != FAR
-                && params.any(|param| param.name == name && param.role == Role::Case)
+            name != FAR && params.any(|param| param.name == name && param.role == Role::Case)
         };
         for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
             // Some experiments leave `none` out of the identity.

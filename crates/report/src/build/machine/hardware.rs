@@ -19,12 +19,18 @@ pub(super) fn unread(facts: &Facts) -> Vec<(String, String)> {
     let is_silent = |disk: &Value| disk["rotational"] == true && disk["rotation_rpm"].is_null();
     let named = |what: &str, of: &Value| text(&of["name"]).map(|name| format!("{what} of {name}"));
     let mut unread = Vec::new();
-    unread.extend(facts.list("/memory/dimms").is_empty().then(|| {
-        (Some("memory modules and their rate".to_owned()), MODULES)
-    }));
-    unread.extend(facts.text("/memory/channels/count").is_none().then(|| {
-        (Some("memory channels".to_owned()), CHANNELS)
-    }));
+    unread.extend(
+        facts
+            .list("/memory/dimms")
+            .is_empty()
+            .then(|| (Some("memory modules and their rate".to_owned()), MODULES)),
+    );
+    unread.extend(
+        facts
+            .text("/memory/channels/count")
+            .is_none()
+            .then(|| (Some("memory channels".to_owned()), CHANNELS)),
+    );
     unread.extend(
         disks().filter(|disk| is_silent(disk)).map(|disk| (named("rotation", disk), ROTATION)),
     );
@@ -65,7 +71,8 @@ pub(super) fn modules(facts: &Facts) -> Option<String> {
 
 /// The fastest link of a disk or network card.
 pub(super) fn bus(facts: &Facts) -> Option<String> {
-    let rate = |link: &Value| link["gts"].as_f64().unwrap_or(0.0) * link["width"].as_f64().unwrap_or(0.0);
+    let rate =
+        |link: &Value| link["gts"].as_f64().unwrap_or(0.0) * link["width"].as_f64().unwrap_or(0.0);
     let devices = [facts.list("/block/disks"), facts.list("/net/interfaces")].concat();
     let best = devices.iter().map(|device| &device["pcie"]);
     let best = best.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;

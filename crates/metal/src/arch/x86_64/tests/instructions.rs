@@ -224,9 +224,8 @@ fn a_word_of_branches_is_64_branches_that_lead_to_the_next_instruction() {
     assert_eq!((turns.len(), turns[0][0].ip() % 64), (1, 0));
     assert_eq!(memory_operands(turns[0]), 1, "the word");
     let is_branch = |one: &Instruction| one.mnemonic() == Mnemonic::Jb;
-    let to_next = |pair: &&[Instruction]| {
-        is_branch(&pair[0]) && pair[0].near_branch_target() == pair[1].ip()
-    };
+    let to_next =
+        |pair: &&[Instruction]| is_branch(&pair[0]) && pair[0].near_branch_target() == pair[1].ip();
     let branches = turns[0].iter().filter(|one| is_branch(one)).count();
     assert_eq!(branches as u64, BRANCHES_PER_WORD);
     assert_eq!(turns[0].windows(2).filter(to_next).count(), branches);

@@ -81,7 +81,8 @@ fn check(kernel: Kernel, body: Body) {
     let mut factory = InstructionInfoFactory::new();
     for (at, step) in steps.iter().enumerate() {
         // One instruction; of a mix one for each operation.
-        let alike = (0..chains).find(|chain| kernel.in_chain(*chain) == kernel.in_chain(at % chains));
+        let alike =
+            (0..chains).find(|chain| kernel.in_chain(*chain) == kernel.in_chain(at % chains));
         let alike = alike.expect("its own chain, if no other");
         assert_eq!(step.code(), steps[alike].code(), "{name}");
         let accumulator = step.op0_register();
