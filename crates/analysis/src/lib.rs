@@ -2,6 +2,8 @@
 //!
 //! [`figures`] is the base: a [`Figure`] per planned case and metric. Everything else (score,
 //! findings, health) reads figures and the run; nothing here measures or formats for a medium.
+//!
+//! METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod among;

@@ -1,5 +1,7 @@
 //! The bench: what an experiment is ([`experiment`]), what times it ([`measure`]), and the messages
 //! between a session and its workers ([`link`]).
+//!
+//! METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod device;

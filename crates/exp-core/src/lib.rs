@@ -1,4 +1,6 @@
 //! Experiments on clocks, the core and memory.
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 use bench::prelude::*;

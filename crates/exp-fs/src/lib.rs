@@ -1,4 +1,6 @@
 //! Experiments on files.
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md.
 #![forbid(unsafe_code)]
 
 pub mod fs;

@@ -4,6 +4,8 @@
 //! Rank 0 decides (`rank0`) what a [`recipe`] asks for, and writes the record ([`book`]); the
 //! others execute orders (`wire`) that reach them over a tree ([`tree`], `relay`). A node
 //! measures by starting its own binary ([`serve`]).
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod book;

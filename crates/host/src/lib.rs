@@ -7,6 +7,8 @@
 //! Every fact is an `Option` if a machine may not report it: containers hide files, hypervisors
 //! mask CPUID, old kernels lack directories. Reading never fails and never panics; absence is an
 //! answer.
+//!
+//! METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 mod around;

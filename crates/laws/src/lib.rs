@@ -1,5 +1,7 @@
 //! Physics of machines: laws by resource over a site's description and earlier figures. What a law
 //! is stands in [`bench::law`].
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod cpu;

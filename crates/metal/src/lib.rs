@@ -4,6 +4,8 @@
 //! All `unsafe` code of the workspace is here, and all assembly is under `arch/`. Nothing here
 //! computes a statistic, prints, or decides what to measure. Times are counter ticks or
 //! nanoseconds, sizes are bytes; each function says which.
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");

@@ -2,6 +2,8 @@
 //!
 //! A run is append-only JSON Lines, one [`event::Event`] a line; [`codec`] writes and reads it,
 //! [`run::Run`] is what a reader gets. No I/O happens here beyond `Read` and `Write`.
+//!
+//! METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,4 +1,6 @@
 //! The session: a plan becomes events. It does not measure; workers do.
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod agent;

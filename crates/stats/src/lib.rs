@@ -3,6 +3,8 @@
 //! Rounds are the unit of replication: an [`estimate`] is the median of round values with an exact
 //! [`interval`]; [`disturbed`] says which rounds count, and [`compare`] whether two runs differ.
 //! All values must be finite; units are the caller's.
+//!
+//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
 pub mod alone;
