@@ -36,8 +36,11 @@ impl Here {
     }
 
     /// A record; in these tests its text is its one figure's value.
+    /// A record, which another lister sees whole or not at all.
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.store.path(name), text).expect("writes");
+        let written = self.dir.path().join(format!("{name}.new"));
+        fs::write(&written, text).expect("writes");
+        fs::rename(&written, self.store.path(name)).expect("renames");
     }
 
     /// The file of a run's figures.
