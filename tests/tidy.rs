@@ -86,6 +86,25 @@ fn unsafe_is_in_metal_only() {
     }
 }
 
+/// Loops that a figure times say how they are compiled, and stand in modules called `timed`, whose
+/// head says what may not change.
+#[test]
+fn timed_code_has_a_place() {
+    let of_experiments = ["exp-core", "exp-fs", "exp-net", "exp-os"];
+    let is_timed = |file: &Path| file.iter().any(|part| part == "timed" || part == "timed.rs");
+    let mut modules = 0;
+    for file in of_experiments.iter().flat_map(|of| sources(&root().join("crates").join(of))) {
+        let text = fs::read_to_string(&file).unwrap();
+        let has_mark = text.lines().any(|line| line.trim_start().starts_with("#[inline"));
+        assert!(!has_mark || is_timed(&file), "{} times outside of `timed`", file.display());
+        if file.ends_with("timed.rs") {
+            assert!(text.contains("//! Timed code: "), "{} has no head", file.display());
+            modules += 1;
+        }
+    }
+    assert!(modules >= 10, "{modules}");
+}
+
 /// Names of files that say nothing of what is in them.
 const SAYS_NOTHING: [&str; 9] =
     ["cases", "common", "figures", "helpers", "misc", "parts", "told", "util", "utils"];

@@ -6,7 +6,7 @@ use analysis::figures;
 use analysis::gather::distinct;
 use bench::experiment::{FAR, Role};
 use catalogue::FAMILIES;
-use record::key::{CaseId, PLACEMENT};
+use record::key::CaseId;
 use record::run::Run;
 use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
@@ -209,7 +209,7 @@ pub fn parameters() -> Vec<&'static str> {
     let experiments = FAMILIES.iter().flat_map(|family| family.experiments);
     let params = experiments.flat_map(|experiment| experiment.card().params);
     let of_cases = params.filter(|param| param.role == Role::Case).map(|param| param.name);
-    distinct([FAR, PLACEMENT].into_iter().chain(of_cases))
+    distinct([FAR].into_iter().chain(of_cases))
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn every_row_is_a_figure_of_its_run() {
         let figures = figures(&run);
         let measured = figures.iter().filter(|figure| figure.outcome == Ending::Measured);
         let labels: BTreeSet<String> = measured.map(|figure| figure.label()).collect();
-        let keys = sheet.figures.iter().map(|figure| figure.complete_key().to_string());
+        let keys = sheet.figures.iter().map(|figure| figure.key().to_string());
         assert_eq!(labels, keys.collect(), "{name}");
         let slips = findings(&run, &figures);
         assert!(!slips.is_empty() && slips.iter().all(|one| one.cause == "slip"), "{name}");

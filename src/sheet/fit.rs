@@ -106,7 +106,7 @@ fn judge(of: &Judged<'_>) -> Option<Judgement> {
     (power != 0.0 && of.figure.value > 0.0).then(|| Judgement {
         experiment,
         metric: metric.name.to_string(),
-        case: of.figure.case.id.unplaced(),
+        case: of.figure.case.id.clone(),
         measured: power * of.figure.value.ln(),
         likely: power * range.likely.ln(),
     })

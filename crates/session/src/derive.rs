@@ -2,7 +2,7 @@
 
 use bench::experiment::{AnyExperiment, DerivedValue, Known, Site};
 use record::event::{Derived, Repeat};
-use record::key::{Key, PLACEMENT, Value};
+use record::key::Key;
 use record::metric::{Better, Over};
 use record::order::Gather;
 use record::run::Run;
@@ -150,24 +150,7 @@ impl<'run> Inputs<'run> {
                 }
             }
         }
-        let derived_at = |place: Option<&Value>| {
-            let (known, own) = (known.seen_from(place), own.seen_from(place));
-            self.experiment.derive(self.site, &known, &own)
-        };
-        let mut found = derived_at(None);
-        let unplaced = found.len();
-        for place in own.places().iter().flatten() {
-            for mut value in derived_at(Some(place)) {
-                let is_same = |other: &DerivedValue| {
-                    (&other.case, other.metric) == (&value.case, value.metric)
-                };
-                if !found[..unplaced].iter().any(is_same) {
-                    value.case = value.case.with(PLACEMENT, place.clone());
-                    found.push(value);
-                }
-            }
-        }
-        found
+        self.experiment.derive(self.site, &known, &own)
     }
 
     fn resampled(&self, seed: u64) -> Vec<Derived> {

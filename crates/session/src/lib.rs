@@ -42,7 +42,7 @@ use record::case::{Case, Series};
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
-use record::key::{CaseId, Key, PLACEMENT};
+use record::key::{CaseId, Key};
 use record::run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -231,14 +231,12 @@ impl<'run> Session<'run> {
         let (card, setup) = (experiment.card(), self.setup);
         for case in cases {
             let site = setup.site_for(case);
-            let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
-            let unplaced = Case { id: case.id.unplaced(), at: case.at.clone() };
             for metric in card.metrics.iter().filter(|metric| metric.derived == is_derived) {
                 let key = Key::new(card.id, &case.id, &metric.name);
                 if known.is_none() && self.run.prediction(&key, kind).is_some() {
                     continue;
                 }
-                let prediction = experiment.predict(&site, seen.as_ref(), &unplaced, metric);
+                let prediction = experiment.predict(&site, known, case, metric);
                 let Some(prediction) = prediction else { continue };
                 self.emit(Event::Prediction(PredictionEvent {
                     experiment: card.id.to_owned(),
@@ -340,13 +338,8 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
-        let place = work.series.cases.first();
-        let place = place.and_then(|case| case.id.get(PLACEMENT));
-        let resolved = work.experiment.resolve(
-            &self.setup.site_of(&work.series),
-            &known.seen_from(place),
-            work.series.clone(),
-        );
+        let resolved =
+            work.experiment.resolve(&self.setup.site_of(&work.series), known, work.series.clone());
         match resolved {
             Ok(series) => Ok(Some(self.live(work, series))),
             Err(skip) => {

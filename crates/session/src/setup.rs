@@ -119,8 +119,7 @@ impl Setup {
     /// The site of a case: with its far end, where it has one.
     pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
         let far = case.id.text(FAR).filter(|far| *far != self.site.far());
-        let site = far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)));
-        site.placed(case).map_or(site, Cow::Owned)
+        far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)))
     }
 
     /// The site of a series, whose cases have one far end.

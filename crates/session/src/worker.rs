@@ -46,18 +46,7 @@ fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn AnyExpe
         .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
 }
 
-/// Series of another placement than the default have files of their own, which have the same names.
-fn apart(mut order: RoundOrder) -> Result<RoundOrder> {
-    if let Some((dir, place)) = order.dir.as_ref().zip(order.apart()) {
-        let dir = dir.join(place);
-        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        order.dir = Some(dir);
-    }
-    Ok(order)
-}
-
 fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
-    let order = apart(order)?;
     let dir = order.dir.clone().context("no directory for files was given")?;
     let began = Instant::now();
     let mut heartbeat = Heartbeat::new(io::stdout());
@@ -68,7 +57,6 @@ fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
 }
 
 fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
-    let order = apart(order)?;
     let experiment = find(catalogue, &order)?;
     let series = order.series.clone();
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());

@@ -4,14 +4,8 @@
 use super::Measured;
 use super::join::usable;
 use crate::figure::Figure;
-use record::key::{Key, PLACEMENT, Value};
+use record::key::Value;
 use std::collections::HashMap;
-
-/// How a published figure differs from one that is the same but for its placement.
-const PLACED: &str = "does not name the CPU of its thread; plumb's case does";
-
-/// What that does to it.
-const EITHER: &str = "either way";
 
 /// A published figure and the nearest one of ours.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +19,12 @@ pub struct Near<'a> {
 impl<'a> Near<'a> {
     /// How the report's method differs, as a clause without its subject.
     pub fn differs(&self) -> &'a str {
-        text(self.published, "nearest_differs").unwrap_or(PLACED)
+        text(self.published, "nearest_differs").unwrap_or_default()
     }
 
     /// Where that moves the printed figure: `up`, `down` or `either way`.
     pub fn moves(&self) -> &'a str {
-        text(self.published, "nearest_moves").unwrap_or(EITHER)
+        text(self.published, "nearest_moves").unwrap_or("either way")
     }
 
     /// The figure as the report prints it.
@@ -48,22 +42,12 @@ pub(super) fn nearest<'a>(base: &'a Measured, new: &'a Measured) -> Vec<Near<'a>
     };
     let usable_own = own.figures.iter().filter(|figure| usable(figure).is_some());
     let own: HashMap<String, &Figure> =
-        usable_own.filter_map(|figure| Some((unplaced(figure)?, figure))).collect();
+        usable_own.filter_map(|figure| Some((figure.key()?.to_string(), figure))).collect();
     let near = |published: &'a Figure| {
-        let of_own = || {
-            let is_placed = published.case.get(PLACEMENT).is_some();
-            is_placed.then(|| unplaced(published)).flatten()
-        };
-        let key = text(published, "nearest").map(str::to_owned).or_else(of_own)?;
-        let own = *own.get(&key)?;
+        let own = *own.get(text(published, "nearest")?)?;
         (own.key() != published.key()).then_some(Near { published, own })
     };
     published.figures.iter().filter_map(near).collect()
-}
-
-fn unplaced(figure: &Figure) -> Option<String> {
-    let Key { experiment, case, metric } = figure.key()?;
-    Some(Key::new(&experiment, &case.unplaced(), &metric).to_string())
 }
 
 fn text<'a>(figure: &'a Figure, name: &str) -> Option<&'a str> {

@@ -257,7 +257,7 @@ macro_rules! settings {
     };
 }
 
-/// The parameters of a card from several lists: those of the case, settings, a placement.
+/// The parameters of a card from several lists: those of the case, settings, a far end.
 #[macro_export]
 macro_rules! params {
     ($($part:expr),+ $(,)?) => {{
@@ -280,7 +280,7 @@ pub const fn count(parts: &[&[Param]]) -> usize {
 
 /// Several lists of parameters as one.
 pub const fn joined<const COUNT: usize>(parts: &[&[Param]]) -> [Param; COUNT] {
-    let mut all = [super::placement::PLACEMENT_PARAM; COUNT];
+    let mut all = [super::FAR_PARAM; COUNT];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut from = 0;
@@ -402,7 +402,7 @@ mod tests {
         let id = point(Op::Read, Threads::Number(2), Some(16)).id();
         assert_eq!(id.to_string(), "op=read,threads=2,stride=16,type=i64");
         // What the planner adds is passed over; an unknown symbol is no case.
-        assert!(Point::from_id(&id.with("placement", "free")).is_some());
+        assert!(Point::from_id(&id.with("more", "free")).is_some());
         assert!(Point::from_id(&CaseId::new().with("op", "swap")).is_none());
         assert_eq!(<()>::from_id(&().id()), Some(()));
     }

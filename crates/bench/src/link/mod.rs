@@ -7,7 +7,7 @@ use crate::measure::Clock;
 use anyhow::{Context, Result};
 use record::case::Series;
 use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
-use record::key::{CaseId, FREE, PLACEMENT};
+use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -81,16 +81,8 @@ impl RoundOrder {
 
     /// Whether the scheduler places the measuring thread, and those that it makes, on the CPUs.
     pub fn is_free(&self) -> bool {
-        self.place() == Some(FREE)
-    }
-
-    /// The placement of a series that has its files in a directory of that name.
-    pub fn apart(&self) -> Option<&str> {
-        self.place().filter(|place| *place != FREE)
-    }
-
-    fn place(&self) -> Option<&str> {
-        self.series.cases.first()?.id.text(PLACEMENT)
+        let first = self.series.cases.first();
+        first.is_some_and(|case| case.id.waits_for_device(&self.series.experiment))
     }
 }
 

@@ -50,6 +50,8 @@
 //! [instlatx64] (rdtsc, lfence), [uarch-bench] (rdtscp on Zen 3), [applecpu] (Arm), each figure named
 //! in the tables of cpu.instruction.
 
+mod timed;
+
 use bench::prelude::*;
 use host::{Arch, Core};
 use laws::cpu::{CounterRead, core, counter_clock, counter_read};
@@ -62,6 +64,7 @@ use metal::kernel::{ClockRead, clock_read};
 use record::event::Range;
 use std::hint::black_box;
 use std::time::Instant;
+use timed::between;
 
 bench::experiment!(ReadClock);
 
@@ -313,13 +316,6 @@ fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
         })),
         ClockRead::Time => None,
     }
-}
-
-/// Two reads back to back.
-#[inline(always)]
-fn between(read: impl Fn() -> u64) -> u64 {
-    let start = read();
-    read().wrapping_sub(start)
 }
 
 /// The smallest non-zero step of at least `pairs` pairs of reads, several times over; `None` where

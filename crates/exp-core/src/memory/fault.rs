@@ -109,13 +109,13 @@
 //! [linux] mm/memory.c, mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead).
 
 mod major;
-mod minor;
+mod timed;
 mod predicted;
 
+use timed::minor;
 use bench::device;
 use bench::device::is_virtual;
 use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::prelude::*;
 use laws::memory::fault::Touch;
 
@@ -164,7 +164,6 @@ static CARD: Card = Card {
                 "fault=stress: time of unrecorded turns before the recorded ones, and least time \
                  of the recorded ones; 0: none before, and the case's own time";
         },
-        &[PLACEMENT_PARAM],
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],

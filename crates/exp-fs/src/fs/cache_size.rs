@@ -55,10 +55,8 @@
 //!   (see `file`).
 //! - `time`: time limit of a sweep. Bisections and sizes that do not fit are not planned. A sweep
 //!   that takes four times as long ends with the sizes it has.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //! `latency_per_block` and `bandwidth` over the size show a step where the file no longer fits.
@@ -209,7 +207,6 @@ static CARD: Card = Card {
             "time": Domain::ns(100_000_000, 86_400_000_000_000), ["6s", "6s", "240s"] =>
                 "time limit of a sweep";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,

@@ -54,10 +54,8 @@
 //! - `competitors`: number of competitors. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15
 //!   threads in standard, 0 and 4 processes in quick, in thorough all from 0 to 15 of both.
 //! - `window` (setting): shared time of a case.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -191,7 +189,6 @@ static CARD: Card = Card {
             "window": Domain::ns(1_000_000, 10_000_000_000), ["30ms", "50ms", "70ms"] =>
                 "time for which all readers of a case read together";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["fs.read", "fs.io"],
     needs: &[Need::Directory],

@@ -111,10 +111,8 @@
 //!   the host of a virtual disk, which polls under load) reaches more in a longer window. `auto`:
 //!   42 case times for the key cases of a device, else one and a half. From half a second on all
 //!   modes except `cold` and `buffered` yield rates.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -190,7 +188,6 @@ static CARD: Card = Card {
                 "how long the threads of a case run per round; figures are rates from half a \
                  second on; auto: half a second for device rates, else one and a half case times";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     views: &[

@@ -46,10 +46,8 @@
 //! - `call`: see Method.
 //! - `entries`: files in the directory.
 //! - `name`: bytes of a name.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -118,7 +116,6 @@ static CARD: Card = Card {
             "name": Domain::bytes(directory::NAME_BYTES_MIN, 255), ["24B"; 3] =>
                 "length of a file name in bytes";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall"],
     needs: &[Need::Directory],

@@ -72,7 +72,10 @@
 //! socket). On two CPUs the slower end limits; on one CPU both add up. Derived: calls from
 //! os.syscall, copies from memory.bandwidth. Between hosts: rate x (MTU - heads) / (MTU + frame),
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's
-//! figures. Bound: the link's nominal payload rate, which only warns.
+//! figures. Bound: the link's nominal payload rate, which only warns. plumb does not look for
+//! traffic shapers: where `tc qdisc show` lists one on the way (tbf, htb),
+//! `--set host.net.shaped_rate=200Mbit/s` gives its rate, which counts whole frames without
+//! preamble, check sum and gap, and the predictions of all of `net` follow from it.
 //!
 //! ## Reading the result
 //! Loopback is not a network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate
@@ -115,7 +118,6 @@ mod shape;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -162,7 +164,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Bytes::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
                 "time between two datagrams of a stream; 0: as fast as possible";

@@ -69,7 +69,6 @@ use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -105,7 +104,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Beside::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "time": Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns), ["auto"; 3] =>
                 "length of the window with traffic; auto: four case times";

@@ -75,7 +75,6 @@
 mod measured;
 
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, lacks_loopback, windows_round_cost};
 use bench::prelude::*;
 use host::net::Echoes as Granted;
@@ -115,7 +114,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Echoes::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(INTERVAL_MIN_NS, 1_000_000_000), ["1ms"; 3] =>
                 "time between the starts of two sparse echoes";

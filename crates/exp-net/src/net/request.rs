@@ -68,14 +68,13 @@
 //! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
-mod connection;
-mod loops;
+mod timed;
 mod party;
+use timed::{connection, loops};
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{FAR_PARAM, chosen};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -103,7 +102,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Requests::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "timeout": Domain::ns(1_000_000, 60_000_000_000), ["200ms"; 3] =>
                 "longest wait for a reply; also at most ten median times of the closed loop";

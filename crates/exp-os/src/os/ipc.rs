@@ -64,9 +64,9 @@
 //! mq_overview(7), futex(2); [linux] fs/pipe.c, net/unix/af_unix.c, ipc/mqueue.c; [drepper] (the
 //! futex protocol). Cycles of the services were not looked up one by one.
 
-mod party;
-mod peer;
+mod timed;
 
+use timed::{party, peer};
 use bench::measure::{Timer, Turns, abba};
 use bench::pair::{self, Class};
 use bench::prelude::*;

@@ -71,10 +71,10 @@
 //! [lmbench] `lat_ctx.c`; [perf] sched-pipe.c (its operation is a round trip: twice `handover`);
 //! reports [R0], [R1] and [R2]; the list of slips on R2's switch.
 
-mod circle;
+mod timed;
 mod timing;
-mod token;
 
+use timed::circle;
 use super::events::{Events, Number, counter, too_few_files};
 use bench::experiment::{Role, shared_round_cost};
 use bench::pair::{self, Class};

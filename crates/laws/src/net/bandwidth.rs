@@ -164,7 +164,7 @@ pub fn bandwidth(facts: Facts, flow: &Flow) -> Law {
 fn steady(facts: Facts, flow: &Flow) -> Law {
     let Work { sender, receiver, .. } = work(facts, flow);
     let bytes = 1e9 * flow.of.message as f64;
-    let way = Way::of(facts.site).toward(flow.is_up());
+    let way = Way::of(facts.site);
     let rate = if way.kind() == Kind::Loopback {
         let time = match flow.is_same_cpu() {
             true => (sender + receiver)
@@ -345,7 +345,7 @@ fn at_once(site: &Site, flow: &Flow) -> (f64, &'static str) {
 /// What steady transfers are compared with, in B/s, and what it is; `None` if the reference is
 /// unknown.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
-    let way = Way::of(site).toward(flow.is_up());
+    let way = Way::of(site);
     if way.kind() != Kind::Loopback {
         let bound = super::link_bound(&way, flow.transport())?;
         return Some((bound.constant, format!("relative to the link: {}", bound.rule)));
@@ -363,7 +363,7 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
 
 /// What the comparison should give.
 pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
-    let way = Way::of(site).toward(flow.is_up());
+    let way = Way::of(site);
     if way.kind() == Kind::Loopback {
         let (facts, (at_once, how)) = (Facts::prior(site), at_once(site, flow));
         let mut caches = described_levels(site).into_iter().map(|(level, _)| level);

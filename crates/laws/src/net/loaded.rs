@@ -54,15 +54,6 @@ const SLICES: Range = range(0.0, 1.5e5, 9e6);
 const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
 impl Beside {
-    /// The way of the traffic.
-    fn way<'site>(&self, site: &'site Site) -> Way<'site> {
-        let way = Way::of(site);
-        match self.direction {
-            Direction::Both => way.both(),
-            direction => way.toward(direction == Direction::Up),
-        }
-    }
-
     /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where
     /// there are any; none where the site does not allow the ends.
     pub fn traffic_cpus(&self, site: &Site) -> Option<[usize; 2]> {
@@ -128,7 +119,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
         };
         core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
-        let link = goodput(&of.way(site), Transport::Tcp);
+        let link = goodput(&Way::of(site), Transport::Tcp);
         let streams = of.streams as f64;
         let all = range(
             // A stream that starts, shares or waits: less than the link for a while.
@@ -152,7 +143,7 @@ fn added(site: &Site, of: &Beside) -> Law {
         let contended = (!of.has_own_cpus(site)).then(|| Law::software(SLICES, slices));
         return Law::software(BACKLOG, "packets wait in a CPU's backlog") + contended;
     }
-    let way = of.way(site);
+    let way = Way::of(site);
     let rate = rate(site, of).range;
     let ns = |bytes: f64, rate: f64| bytes * 1e9 / rate;
     let net = &site.host.net;

@@ -143,7 +143,7 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
     if facts.site.peer.is_none() {
         return by_cpu;
     }
-    let link = goodput(&Way::of(facts.site).both(), of.transport());
+    let link = goodput(&Way::of(facts.site), of.transport());
     least(by_cpu, link.times(1.0 / of.message.max(1) as f64).range)
 }
 

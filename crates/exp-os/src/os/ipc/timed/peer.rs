@@ -71,7 +71,7 @@ impl Message {
 }
 
 /// The measuring party, and the child at the other end. Dropped early, the child is killed.
-pub(super) struct Peer<P> {
+pub(in crate::os::ipc) struct Peer<P> {
     child: Child,
     mine: P,
     board: Board,
@@ -85,7 +85,7 @@ pub(super) struct Peer<P> {
 
 impl<P: Party> Peer<P> {
     /// Forks the other party, which takes the second end to `cpu`; returns when it is there.
-    pub(super) fn start([mine, theirs]: [P; 2], bytes: usize, cpu: usize) -> Result<Peer<P>> {
+    pub(in crate::os::ipc) fn start([mine, theirs]: [P; 2], bytes: usize, cpu: usize) -> Result<Peer<P>> {
         ensure!(bytes > 0, "a message of no bytes");
         let board = Board::new(1)?;
         let (reports, tell) = io::pipe().context("a pipe")?;
@@ -114,7 +114,7 @@ impl<P: Party> Peer<P> {
 
     /// Sends `count` messages one after another; each comes back.
     #[inline]
-    pub(super) fn round_trips(&mut self, count: u64) -> Result<()> {
+    pub(in crate::os::ipc) fn round_trips(&mut self, count: u64) -> Result<()> {
         self.board.common(ORDER).store(ANSWER, Ordering::Release);
         for _ in 0..count {
             self.exchange().map_err(|error| self.lost(&error))?;
@@ -133,7 +133,7 @@ impl<P: Party> Peer<P> {
 
     /// Sends `count` messages as fast as they are taken; ns from before the first is sent until the
     /// other party has confirmed that it received and counted the last.
-    pub(super) fn deliver(&mut self, count: u64, clock: Clock) -> Result<f64> {
+    pub(in crate::os::ipc) fn deliver(&mut self, count: u64, clock: Clock) -> Result<f64> {
         let target = self.counted + count * self.out.bytes.len() as u64;
         self.board.common(TARGET).store(target, Ordering::Release);
         self.board.common(ORDER).store(COUNT, Ordering::Release);
@@ -153,11 +153,11 @@ impl<P: Party> Peer<P> {
     }
 
     /// How often either party was switched against its will until the last delivery ended.
-    pub(super) fn switched(&self) -> u64 {
+    pub(in crate::os::ipc) fn switched(&self) -> u64 {
         rusage_thread().nivcsw + self.board.word(PEER, SWITCHED).load(Ordering::Acquire)
     }
 
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(in crate::os::ipc) fn stop(mut self) -> Result<()> {
         self.board.common(ORDER).store(STOP, Ordering::Release);
         self.out.advance();
         self.out.stamp();

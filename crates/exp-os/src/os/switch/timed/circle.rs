@@ -1,6 +1,6 @@
 //! Parties in a circle that hand a token on: two of them, or a ring.
 
-use super::Parties;
+use super::super::Parties;
 use super::token::{self, Ends};
 use bench::measure::{Finally, party};
 use bench::prelude::*;
@@ -30,15 +30,15 @@ const LOST: i32 = 1;
 const NOT_PINNED: i32 = 2;
 
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) via: Via,
-    pub(super) kind: Parties,
+pub(in crate::os::switch) struct Plan {
+    pub(in crate::os::switch) via: Via,
+    pub(in crate::os::switch) kind: Parties,
     /// CPU of each party, the measuring one's first.
-    pub(super) cpus: Vec<usize>,
+    pub(in crate::os::switch) cpus: Vec<usize>,
     /// Under SCHED_BATCH: a party that is woken does not take the CPU from the one that woke it.
-    pub(super) patient: bool,
+    pub(in crate::os::switch) patient: bool,
     /// Bytes that each party sums when it gets the token, in whole lines of 64.
-    pub(super) working_set: u64,
+    pub(in crate::os::switch) working_set: u64,
 }
 
 /// Waits until a party's thread has ended, no longer than [`END_WITHIN`], and checks how.
@@ -56,7 +56,7 @@ fn join(thread: JoinHandle<i32>) -> Result<()> {
 }
 
 /// The circle, as the measuring party sees it. It ends all others when it is dropped.
-pub(super) struct Circle {
+pub(in crate::os::switch) struct Circle {
     plan: Plan,
     board: Arc<Board>,
     ends: Ends,
@@ -78,7 +78,7 @@ pub(super) struct Circle {
 impl Circle {
     /// Makes the others, each pinned to its CPU, and waits until all are ready. The calling thread
     /// is the first party and must be on the plan's first CPU.
-    pub(super) fn form(plan: &Plan) -> Result<Circle> {
+    pub(in crate::os::switch) fn form(plan: &Plan) -> Result<Circle> {
         let size = plan.cpus.len();
         let is_whole = size == 2 || size > 2 && plan.kind == Parties::Processes;
         ensure!(is_whole, "a circle of {size} {:?}", plan.kind);
@@ -142,7 +142,7 @@ impl Circle {
         Ok(circle)
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::os::switch) fn size(&self) -> u64 {
         self.plan.cpus.len() as u64
     }
 
@@ -191,7 +191,7 @@ impl Circle {
     }
 
     /// Gives what comes next its full time. It is called between batches, not in them.
-    pub(super) fn renew(&mut self) -> Result<()> {
+    pub(in crate::os::switch) fn renew(&mut self) -> Result<()> {
         self.wait_until(PATIENCE)
     }
 
@@ -202,7 +202,7 @@ impl Circle {
     }
 
     /// Sends the token around `laps` times, at least once.
-    pub(super) fn laps(&mut self, laps: u64) -> Result<()> {
+    pub(in crate::os::switch) fn laps(&mut self, laps: u64) -> Result<()> {
         self.first_lap()?;
         for _ in 1..laps {
             self.lap()?;
@@ -211,7 +211,7 @@ impl Circle {
     }
 
     /// Does what one hand-over takes `times` times with oneself: there is no switch.
-    pub(super) fn alone(&mut self, times: u64) -> Result<()> {
+    pub(in crate::os::switch) fn alone(&mut self, times: u64) -> Result<()> {
         for _ in 0..times {
             black_box(sum(&self.array));
             self.self_ends.send()?;
@@ -232,7 +232,7 @@ impl Circle {
 
     /// What the scheduler counted of every party so far, and how often the token was handed over;
     /// each moment of a count is the party's own turn.
-    pub(super) fn switches(&mut self) -> Result<Switches> {
+    pub(in crate::os::switch) fn switches(&mut self) -> Result<Switches> {
         self.renew()?;
         self.board.order(REPORT);
         self.first_lap()?;
@@ -257,7 +257,7 @@ impl Circle {
         Ok(all)
     }
 
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(in crate::os::switch) fn end(mut self) -> Result<()> {
         self.renew()?;
         self.board.order(END);
         self.first_lap()?;
@@ -332,16 +332,16 @@ fn array(working_set: u64) -> Vec<Line> {
 
 /// What the scheduler counted of all parties, and how often the token was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
-    pub(super) voluntary: u64,
-    pub(super) involuntary: u64,
-    /// The involuntary switches that are this process's.
-    pub(super) involuntary_here: u64,
-    pub(super) handovers: u64,
+pub(in crate::os::switch) struct Switches {
+    pub(in crate::os::switch) voluntary: u64,
+    pub(in crate::os::switch) involuntary: u64,
+    /// Those of the involuntary that are this process's.
+    pub(in crate::os::switch) involuntary_here: u64,
+    pub(in crate::os::switch) handovers: u64,
 }
 
 impl Switches {
-    pub(super) fn since(&self, before: &Switches) -> Switches {
+    pub(in crate::os::switch) fn since(&self, before: &Switches) -> Switches {
         Switches {
             voluntary: self.voluntary - before.voluntary,
             involuntary: self.involuntary - before.involuntary,

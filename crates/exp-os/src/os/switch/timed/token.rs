@@ -24,7 +24,7 @@ const YIELDS: u32 = 1 << 14;
 /// they compare instead of jumping through a table. Just after the kernel, processors often
 /// mispredict an indirect jump or a return. Two jumps and two returns cost about 15 ns per call on a
 /// Zen 5 guest.
-pub(super) enum Ends {
+pub(in crate::os::switch) enum Ends {
     /// A pipe or an eventfd, and the bytes of a token: a write makes the next party's read return.
     File(OwnedFd, OwnedFd, usize),
     /// A word of one's own is set, and a wait on it ended.
@@ -34,7 +34,7 @@ pub(super) enum Ends {
 }
 
 /// A party's words in shared memory.
-pub(super) struct Words {
+pub(in crate::os::switch) struct Words {
     shared: Arc<SharedWords>,
     /// Set when the token comes.
     inbox: usize,
@@ -45,7 +45,7 @@ pub(super) struct Words {
 }
 
 /// Ends of a circle: party i hands over to party i + 1, the last to the first.
-pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
+pub(in crate::os::switch) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
     // One inbox for each, and a word to rest on.
     let shared = Arc::new(SharedWords::new(STRIDE * (size + 1))?);
     let words = |index: usize| Words {
@@ -83,7 +83,7 @@ fn files(
 
 impl Ends {
     #[inline(always)]
-    pub(super) fn send(&self) -> io::Result<()> {
+    pub(in crate::os::switch) fn send(&self) -> io::Result<()> {
         match self {
             Ends::File(_, to, bytes) => {
                 let one = 1_u64.to_ne_bytes();
@@ -101,7 +101,7 @@ impl Ends {
     }
 
     #[inline(always)]
-    pub(super) fn receive(&self) -> io::Result<()> {
+    pub(in crate::os::switch) fn receive(&self) -> io::Result<()> {
         match self {
             Ends::File(from, _, bytes) => {
                 let mut token = [0; EVENT_BYTES];
@@ -127,13 +127,13 @@ impl Ends {
     }
 
     /// Whether the parties would run on with nothing to do and must be put to rest.
-    pub(super) fn are_restless(&self) -> bool {
+    pub(in crate::os::switch) fn are_restless(&self) -> bool {
         matches!(self, Ends::Yield(_))
     }
 
     /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller
     /// or not; as the token is there before it, one switch does in either case.
-    pub(super) fn rouse_and_send(&self) -> io::Result<()> {
+    pub(in crate::os::switch) fn rouse_and_send(&self) -> io::Result<()> {
         let Ends::Yield(words) = self else {
             return self.send();
         };
@@ -143,14 +143,14 @@ impl Ends {
     }
 
     /// Announces that the party which gets the command to rest is to do so until roused.
-    pub(super) fn before_rest(&self) {
+    pub(in crate::os::switch) fn before_rest(&self) {
         if let Ends::Yield(words) = self {
             words.half(words.rest).store(1, Ordering::Release);
         }
     }
 
     /// Hands the token over and rests, which gives the CPU away, until roused.
-    pub(super) fn send_and_rest(&self) -> io::Result<()> {
+    pub(in crate::os::switch) fn send_and_rest(&self) -> io::Result<()> {
         let Ends::Yield(words) = self else {
             return self.send();
         };

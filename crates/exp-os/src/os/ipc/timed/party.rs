@@ -16,7 +16,7 @@ const QUEUE_MESSAGES: usize = 10;
 /// One party's end. What makes system calls makes them as programs do, in a function that returns:
 /// in line their cost follows the loop's address on some processors
 /// (docs/notes/2026-11-22-crosscheck-os.md).
-pub(super) trait Party {
+pub(in crate::os::ipc) trait Party {
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
     /// Receives a whole message of the buffer's length; waits until it is there.
@@ -30,7 +30,7 @@ fn ends<R, W, P>(way: impl Fn() -> Result<(R, W)>, end: impl Fn(R, W) -> P) -> R
 }
 
 #[derive(Debug)]
-pub(super) struct Descriptors {
+pub(in crate::os::ipc) struct Descriptors {
     input: OwnedFd,
     output: OwnedFd,
     /// Messages are kept apart: one comes whole or not at all.
@@ -39,7 +39,7 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     /// Both ends of a mechanism that is made of file descriptors.
-    pub(super) fn pair(via: Via) -> Result<[Descriptors; 2]> {
+    pub(in crate::os::ipc) fn pair(via: Via) -> Result<[Descriptors; 2]> {
         let end = |input, output| Descriptors { input, output, apart: via == Via::Eventfd };
         let both = match via {
             Via::Pipe => ends(|| Ok(io::pipe().map(|(out, into)| (out.into(), into.into()))?), end),
@@ -130,14 +130,14 @@ fn unique() -> String {
 }
 
 #[derive(Debug)]
-pub(super) struct Queues {
+pub(in crate::os::ipc) struct Queues {
     input: MessageQueue,
     output: MessageQueue,
 }
 
 impl Queues {
     /// Both ends, for messages of at most `bytes`.
-    pub(super) fn pair(bytes: usize) -> Result<[Queues; 2]> {
+    pub(in crate::os::ipc) fn pair(bytes: usize) -> Result<[Queues; 2]> {
         let queue = || {
             let name = CString::new(unique()).expect("no zero byte in the name");
             let queue = MessageQueue::new(&name, QUEUE_MESSAGES, bytes).with_context(|| {
@@ -169,14 +169,14 @@ impl Party for Queues {
 
 /// Rings in shared memory, one each way.
 #[derive(Debug)]
-pub(super) struct Rings {
+pub(in crate::os::ipc) struct Rings {
     input: StreamReader,
     output: StreamWriter,
 }
 
 impl Rings {
     /// Both ends of rings of `capacity` bytes.
-    pub(super) fn pair(capacity: usize) -> Result<[Rings; 2]> {
+    pub(in crate::os::ipc) fn pair(capacity: usize) -> Result<[Rings; 2]> {
         let stream = || Ok(shared_stream(capacity).map(|(into, out)| (out, into))?);
         ends(stream, |input, output| Rings { input, output })
     }

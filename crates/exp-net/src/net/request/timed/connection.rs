@@ -9,10 +9,10 @@ use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Bytes that are taken in at a time, or a message if that is longer.
-pub(super) const INBOX_BYTES: usize = 64 << 10;
+pub(in crate::net::request) const INBOX_BYTES: usize = 64 << 10;
 
 /// One connection with requests on their way.
-pub(super) struct Connection {
+pub(in crate::net::request) struct Connection {
     socket: Socket,
     /// The request that is being sent, and how many bytes are sent.
     out: Vec<u8>,
@@ -20,12 +20,12 @@ pub(super) struct Connection {
     inbox: Vec<u8>,
     have: usize,
     /// Requests without a reply so far.
-    pub(super) in_flight: u64,
+    pub(in crate::net::request) in_flight: u64,
 }
 
 impl Connection {
     /// Of messages like `blank`.
-    pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
+    pub(in crate::net::request) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
         SockRef::from(&socket).set_nonblocking(true).context("making a socket non-blocking")?;
         Ok(Connection {
             away: blank.len(),
@@ -40,7 +40,7 @@ impl Connection {
     /// Sends a request; `false` if the kernel accepts no bytes now. What it takes in part goes on
     /// its way with the next calls.
     #[inline]
-    pub(super) fn send(&mut self, number: u64) -> Result<bool> {
+    pub(in crate::net::request) fn send(&mut self, number: u64) -> Result<bool> {
         if self.away < self.out.len() && !self.flush()? {
             return Ok(false);
         }
@@ -76,7 +76,7 @@ impl Connection {
 
     /// Receives what is there, in one call; `got` gets the number of each reply.
     #[inline]
-    pub(super) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
+    pub(in crate::net::request) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
         if self.away < self.out.len() {
             self.flush()?;
         }
@@ -128,12 +128,12 @@ impl Connection {
         }
     }
 
-    pub(super) fn softirq_cpu(&self) -> Option<usize> {
+    pub(in crate::net::request) fn softirq_cpu(&self) -> Option<usize> {
         self.socket.softirq_cpu()
     }
 
     /// Expects one reply less: it was given up.
-    pub(super) fn give_up(&mut self) {
+    pub(in crate::net::request) fn give_up(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 }
@@ -142,17 +142,17 @@ impl Connection {
 const LEAST_BYTES: usize = MESSAGE_BYTES_MIN as usize;
 
 /// A message of so many bytes, none of them 0 behind the numbers.
-pub(super) fn blank(bytes: usize) -> Vec<u8> {
+pub(in crate::net::request) fn blank(bytes: usize) -> Vec<u8> {
     pattern(bytes.max(LEAST_BYTES))
 }
 
-pub(super) fn stamp(message: &mut [u8], number: u64) {
+pub(in crate::net::request) fn stamp(message: &mut [u8], number: u64) {
     message[..8].copy_from_slice(&number.to_le_bytes());
     message[8..LEAST_BYTES].copy_from_slice(&(!number).to_le_bytes());
 }
 
 /// The number of a message; `None` if the bytes are no message.
-pub(super) fn number(message: &[u8]) -> Option<u64> {
+pub(in crate::net::request) fn number(message: &[u8]) -> Option<u64> {
     let (number, rest) = message.split_first_chunk::<8>()?;
     let complement = rest.first_chunk::<8>()?;
     let number = u64::from_le_bytes(*number);

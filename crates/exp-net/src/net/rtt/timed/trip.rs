@@ -37,7 +37,7 @@ const EXTRA_WINDOWS: f64 = 3.0;
 const SHORTEST_NS: f64 = 500.0;
 
 /// How long an exchange may take at most, in ns.
-pub(super) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
+pub(in crate::net::rtt) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
     match protocol {
         Protocol::Udp => LOST_MOST_NS,
         Protocol::Tcp | Protocol::Unix => STREAM_MOST_NS + NS_PER_BYTE * bytes as f64,
@@ -46,35 +46,35 @@ pub(super) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
 
 /// How long exchanges are made, in ns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) window_ns: f64,
+pub(in crate::net::rtt) struct Plan {
+    pub(in crate::net::rtt) window_ns: f64,
     /// Before each exchange, where they are sparse.
-    pub(super) pause_ns: Option<f64>,
-    pub(super) clock: Clock,
+    pub(in crate::net::rtt) pause_ns: Option<f64>,
+    pub(in crate::net::rtt) clock: Clock,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ran {
+pub(in crate::net::rtt) struct Ran {
     /// Length of every exchange that came back, in ticks.
-    pub(super) ticks: Vec<u64>,
+    pub(in crate::net::rtt) ticks: Vec<u64>,
     /// Messages sent, those of the warm-up included.
-    pub(super) sent: u64,
+    pub(in crate::net::rtt) sent: u64,
     /// Timed exchanges that did not come back in time.
-    pub(super) lost: u64,
+    pub(in crate::net::rtt) lost: u64,
     /// Of how long, in ns.
-    pub(super) lost_after_ns: f64,
+    pub(in crate::net::rtt) lost_after_ns: f64,
     /// Messages, those of the warm-up included, that did not come back in time.
-    pub(super) unanswered: u64,
-    pub(super) late: u64,
+    pub(in crate::net::rtt) unanswered: u64,
+    pub(in crate::net::rtt) late: u64,
     /// CPU time of the thread over the timed exchanges, in ns.
-    pub(super) cpu_ns: u64,
-    pub(super) timed: u64,
+    pub(in crate::net::rtt) cpu_ns: u64,
+    pub(in crate::net::rtt) timed: u64,
     /// The CPU on which packets arrived.
-    pub(super) softirq_cpu: Option<usize>,
+    pub(in crate::net::rtt) softirq_cpu: Option<usize>,
 }
 
 /// One connection at the near end; with its far end where one thread holds both.
-pub(super) struct Trip {
+pub(in crate::net::rtt) struct Trip {
     socket: OwnedFd,
     other: Option<OwnedFd>,
     datagrams: bool,
@@ -100,7 +100,7 @@ enum Came {
 
 impl Trip {
     /// `other`: the far end, where the same thread holds it.
-    pub(super) fn new(
+    pub(in crate::net::rtt) fn new(
         socket: OwnedFd,
         other: Option<OwnedFd>,
         protocol: Protocol,
@@ -329,7 +329,7 @@ impl Trip {
     }
 
     /// Reports the end to the far end.
-    pub(super) fn finish(&self) {
+    pub(in crate::net::rtt) fn finish(&self) {
         // The line reports it as well.
         let _ = match self.datagrams {
             true => send(self.socket.as_fd(), &[]).map(drop),
@@ -388,7 +388,7 @@ fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) 
 
 /// Writes a number into a message: its first eight bytes, as far as it has them, and its last one.
 #[inline]
-pub(super) fn stamp(message: &mut [u8], number: u64) {
+pub(in crate::net::rtt) fn stamp(message: &mut [u8], number: u64) {
     match message.first_chunk_mut::<8>() {
         Some(first) => *first = number.to_le_bytes(),
         None => message.fill(number as u8),
@@ -400,13 +400,13 @@ pub(super) fn stamp(message: &mut [u8], number: u64) {
 
 /// Whether a message came back with the number that it was sent with.
 #[inline]
-pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
+pub(in crate::net::rtt) fn is_same(sent: &[u8], back: &[u8]) -> bool {
     let first = |bytes: &[u8]| bytes.first_chunk::<8>().copied();
     sent.len() == back.len() && sent.last() == back.last() && first(sent) == first(back)
 }
 
 /// Runs every connection in a thread on its CPU, or where the scheduler places it, all at once.
-pub(super) fn all(
+pub(in crate::net::rtt) fn all(
     trips: &mut [Trip],
     (cpus, is_free): (&[usize], bool),
     plan: Plan,

@@ -15,28 +15,28 @@ const LONGEST_NS: f64 = 5e9;
 
 /// What became of a request, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trip {
-    pub(super) intended: u64,
+pub(in crate::net::request) struct Trip {
+    pub(in crate::net::request) intended: u64,
     /// When it was sent; a request may have been due and never sent.
-    pub(super) started: Option<u64>,
-    pub(super) replied: Option<u64>,
+    pub(in crate::net::request) started: Option<u64>,
+    pub(in crate::net::request) replied: Option<u64>,
 }
 
-pub(super) struct Near {
-    pub(super) clock: Clock,
-    pub(super) connections: Vec<Connection>,
+pub(in crate::net::request) struct Near {
+    pub(in crate::net::request) clock: Clock,
+    pub(in crate::net::request) connections: Vec<Connection>,
     /// After this time a reply is not waited for, in ticks.
-    pub(super) timeout: u64,
+    pub(in crate::net::request) timeout: u64,
     /// Number of the next loop's first request: replies that come later than their loop are known
     /// by it.
-    pub(super) first: u64,
+    pub(in crate::net::request) first: u64,
 }
 
 impl Near {
     /// Sends requests when they are due, whatever became of earlier ones: one after another by the
     /// connections in turn. Those that nothing takes in time are never sent. Ends with the last
     /// reply, or when all have had their time.
-    pub(super) fn open_loop(&mut self, due: &[u64]) -> Result<Vec<Trip>> {
+    pub(in crate::net::request) fn open_loop(&mut self, due: &[u64]) -> Result<Vec<Trip>> {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start() + clock.ticks(LEAD_NS);
         let mut trips: Vec<Trip> = due.iter().map(|at| Trip::due(begin + at)).collect();
@@ -75,7 +75,7 @@ impl Near {
 
     /// Each connection sends its next request when it has the reply to the last, for `window_ns`
     /// and until there were `least` requests.
-    pub(super) fn closed_loop(&mut self, window_ns: f64, least: usize) -> Result<Vec<Trip>> {
+    pub(in crate::net::request) fn closed_loop(&mut self, window_ns: f64, least: usize) -> Result<Vec<Trip>> {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start();
         let end = begin + clock.ticks(window_ns);
@@ -130,7 +130,7 @@ impl Near {
 }
 
 impl Trip {
-    pub(super) fn due(intended: u64) -> Trip {
+    pub(in crate::net::request) fn due(intended: u64) -> Trip {
         Trip { intended, started: None, replied: None }
     }
 }
@@ -167,11 +167,11 @@ fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<boo
 /// More requests are not held.
 const MOST: f64 = 4e6;
 /// Fewer say nothing of a rate.
-pub(super) const LEAST: usize = 8;
+pub(in crate::net::request) const LEAST: usize = 8;
 
 /// Due times in ns from the first: so many as fit into `window_ns` at `rate` a second, at least
 /// [`LEAST`].
-pub(super) fn due(
+pub(in crate::net::request) fn due(
     schedule: Schedule,
     rate: f64,
     window_ns: f64,
@@ -204,28 +204,28 @@ pub(super) fn due(
 /// The account of a loop. A request without a reply in time, or never sent, has no value: it is
 /// counted as one that lasted at least so long.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Account {
+pub(in crate::net::request) struct Account {
     /// From due time to reply; those never sent have none.
-    pub(super) response: Events,
+    pub(in crate::net::request) response: Events,
     /// From sending to reply, of those that were sent.
-    pub(super) service: Events,
+    pub(in crate::net::request) service: Events,
     /// From due time to sending.
-    pub(super) lateness: Events,
-    pub(super) never_sent: u64,
+    pub(in crate::net::request) lateness: Events,
+    pub(in crate::net::request) never_sent: u64,
     /// Sent, without any reply before the loop ended.
-    pub(super) no_reply: u64,
-    pub(super) count: u64,
+    pub(in crate::net::request) no_reply: u64,
+    pub(in crate::net::request) count: u64,
     /// Replies a second, from the moment at which the first was due to the last reply, less the
     /// shortest time that one was on its way: so a long way does not lower it, and a late begin
     /// does not raise it.
-    pub(super) rate: f64,
-    pub(super) asked: f64,
+    pub(in crate::net::request) rate: f64,
+    pub(in crate::net::request) asked: f64,
 }
 
 impl Account {
     /// Of what became of the requests of a loop. Errors: fewer than half had a reply in time; a
     /// figure would be of those that were lucky.
-    pub(super) fn of(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
+    pub(in crate::net::request) fn of(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
         let mut all = Account { count: trips.len() as u64, ..Account::default() };
         let put = |of: &mut Events, from: u64, to: Option<u64>| {
             let ticks = to.map(|to| to.saturating_sub(from));
@@ -270,7 +270,7 @@ impl Account {
         Ok(all)
     }
 
-    pub(super) fn lost(&self) -> f64 {
+    pub(in crate::net::request) fn lost(&self) -> f64 {
         self.response.without as f64 / self.count.max(1) as f64
     }
 }

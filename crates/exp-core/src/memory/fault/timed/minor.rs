@@ -1,7 +1,7 @@
 //! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing
 //! but the touches, and each batch with the kernel's count of its faults.
 
-use super::Touch;
+use super::super::Touch;
 use bench::measure::placed::{bind, near_node, verify_node, verify_pages};
 use bench::measure::{Quartet, Timer, Turns, Watch, abba};
 use bench::prelude::*;
@@ -64,7 +64,7 @@ enum Mapped {
 }
 
 /// Times one kind of fault.
-pub(super) fn time(case: &Case, touch: Touch, bench: &mut Bench) -> Result<()> {
+pub(in crate::memory::fault) fn time(case: &Case, touch: Touch, bench: &mut Bench) -> Result<()> {
     if touch == Touch::Stress {
         return turns(case, bench);
     }
@@ -457,7 +457,7 @@ impl Touched for Protected {
 /// Times pages that are already mapped, as in memory that was locked or populated before: must
 /// fail.
 #[cfg(test)]
-pub(super) fn present_pages(bench: &Bench) -> Result<()> {
+pub(in crate::memory::fault) fn present_pages(bench: &Bench) -> Result<()> {
     struct Present;
     impl Touched for Present {
         fn room(&self) -> usize {
