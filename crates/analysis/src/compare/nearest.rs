@@ -13,7 +13,7 @@ pub struct Near<'a> {
     /// What the report prints.
     pub published: &'a Figure,
     /// What is nearest.
-    pub own: &'a Figure,
+    pub figure: &'a Figure,
 }
 
 impl<'a> Near<'a> {
@@ -45,7 +45,7 @@ pub(super) fn nearest<'a>(base: &'a Measured, new: &'a Measured) -> Vec<Near<'a>
         usable_own.filter_map(|figure| Some((figure.key()?.to_string(), figure))).collect();
     let near = |published: &'a Figure| {
         let own = *own.get(text(published, "nearest")?)?;
-        (own.key() != published.key()).then_some(Near { published, own })
+        (own.key() != published.key()).then_some(Near { published, figure: own })
     };
     published.figures.iter().filter_map(near).collect()
 }

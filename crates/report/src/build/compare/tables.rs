@@ -62,7 +62,7 @@ fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
 /// Differences whose interval excludes zero; nothing where there are none.
 pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
     let row = |one: &&Compared| {
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
@@ -109,7 +109,7 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
         if counts.len() > NAMED {
             named.push(format!("{} more experiments", counts.len() - NAMED));
         }
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(figures.len().to_string()),
             Cell::plain(why),
             Cell::plain(named.join(", ")),
@@ -159,7 +159,7 @@ pub(super) fn side_by_side(
                     None => cells.extend([(); 3].map(|()| Cell::absent())),
                 }
             }
-            Row::of(cells)
+            Row::always_shown(cells)
         })
         .collect();
     (!rows.is_empty()).then(|| Table { caption: "All common figures".to_owned(), columns, rows })
@@ -168,9 +168,9 @@ pub(super) fn side_by_side(
 /// Published figures and the nearest ones, a row each.
 pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
     let rows = figures.iter().map(|one| {
-        let [published, own] = [one.published, one.own].map(|figure| Cell::plain(label(figure)));
+        let [published, own] = [one.published, one.figure].map(|figure| Cell::plain(label(figure)));
         let printed = Cell::plain(one.printed());
-        Row::of(vec![published, printed, value(one.published), own, value(one.own)])
+        Row::always_shown(vec![published, printed, value(one.published), own, value(one.figure)])
     });
     let headings = ["figure of the report", "#printed", "#value", "nearest figure", "#value"];
     Table::new(caption, &headings, rows)
@@ -182,7 +182,7 @@ fn label(figure: &Figure) -> String {
 }
 
 fn value(figure: &Figure) -> Cell {
-    Cell::of(values::of_figure(figure).map(|shown| shown.value))
+    Cell::optional(values::of_figure(figure).map(|shown| shown.value))
 }
 
 /// `1.24× slower`, `3.1× more`.
@@ -242,7 +242,7 @@ fn band(one: &Compared) -> Cell {
 }
 
 fn p(one: &Compared) -> Cell {
-    Cell::of(one.p.map(|p| match p {
+    Cell::optional(one.p.map(|p| match p {
         p if p < 1e-4 => format!("{p:.0e}"),
         p => format!("{p:.4}"),
     }))
