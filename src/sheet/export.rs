@@ -100,7 +100,8 @@ fn of_figure(run: &Run, of: &figure::Figure) -> Option<Figure> {
         estimate: None,
         scored: false,
         experiment: key.experiment,
-        case: key.case,
+        // Laws know no placement.
+        case: key.case.unplaced(),
         metric: key.metric,
     };
     // Differences may come out below zero where noise is larger than they are.

@@ -205,9 +205,7 @@ fn sheets() -> Vec<(String, String)> {
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let mut sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
-        // All figures of an older sheet have one placement, which laws do not know.
-        sheet.figures.iter_mut().for_each(|figure| figure.case = figure.case.unplaced());
+        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
         let refuse = |(member, nth), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));

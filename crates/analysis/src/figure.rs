@@ -139,6 +139,7 @@ pub struct RoundPoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stats {
     /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
+    #[serde(rename = "of")]
     pub sample_kind: String,
     /// Rounds that count.
     pub rounds: usize,

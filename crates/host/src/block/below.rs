@@ -87,7 +87,7 @@ impl<'a> Devices<'a> {
         }
         add(&mut below.disks, disk.name.clone());
         // Before Linux 6.4 only the paths of a multipath disk count.
-        let is_idle = disk.counted.is_some_and(|counted| counted.reads + counted.writes == 0);
+        let is_idle = disk.counted.is_some_and(|counted| counted.reads == 0 && counted.writes == 0);
         let paths = if is_idle { paths(self.root, &disk.name) } else { Vec::new() };
         for counting in if paths.is_empty() { vec![number] } else { paths } {
             add(&mut below.numbers, counting);
