@@ -143,7 +143,10 @@ impl Run {
 
     /// Takes the next event. Samples count once their round event says so.
     pub fn push(&mut self, mut event: Event) {
-        event.complete(self.header.format);
+        // What a report does not state is not known.
+        if !self.header.is_published() {
+            event.complete(self.header.format);
+        }
         match event {
             Event::Header(_) => {}
             Event::Plan(plan) => self.plan = Some(*plan),

@@ -60,6 +60,11 @@ fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) 
         judged.is_some_and(|judged| judged.verdict == Some(Verdict::Unpredicted))
     };
     let mute = figures.iter().filter(is_mute).count();
+    let is_unjudged = |figure: &&&Figure| misses::is_unjudged(figure, kind);
+    let told = told.map(|told| match figures.iter().filter(is_unjudged).count() {
+        0 => told,
+        unjudged => format!("{told}; {unjudged} without an interval not judged"),
+    });
     let source = source(kind);
     match (told, mute) {
         (told, 0) => told,

@@ -256,12 +256,16 @@ impl Experiment for CacheSize {
             return Err(Skip::because(why).needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();
-        for cases in cases.chunk_by(|a, b| a.limit == b.limit) {
-            let limit = cases[0].limit;
+        // Limits that were set stand in turns.
+        let mut left = cases;
+        while let Some(limit) = left.first().map(|case| case.limit) {
+            let (own, others): (Vec<Swept>, Vec<Swept>) =
+                left.into_iter().partition(|case| case.limit == limit);
             match sizes::bytes(site, limit) {
                 Err(skip) => offer.skipped.push((Found { limit, size: None }.id(), skip)),
-                Ok(bytes) => sizes::offer(site, params, cases, bytes, &mut offer),
+                Ok(bytes) => sizes::offer(site, params, &own, bytes, &mut offer),
             }
+            left = others;
         }
         offer.or_reason()
     }

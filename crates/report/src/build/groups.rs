@@ -7,7 +7,7 @@ use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
-use analysis::misses::is_estimate;
+use analysis::misses::{self, KINDS, is_estimate};
 use analysis::names::{Names, around, words};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, Range};
@@ -282,12 +282,19 @@ fn within(figures: &[&Figure]) -> Cell {
     });
     let verdicts: Vec<bool> = verdicts.collect();
     let within = verdicts.iter().filter(|is_within| **is_within).count();
+    let is_unjudged = |figure: &&&Figure| {
+        !is_estimate(figure) && KINDS.iter().any(|kind| misses::is_unjudged(figure, *kind))
+    };
+    let unjudged = match figures.iter().filter(is_unjudged).count() {
+        0 => String::new(),
+        unjudged => format!("; {unjudged} without an interval"),
+    };
     let tone = match verdicts.len() {
         0 => return Cell::absent(),
-        all if within == all => Tone::Good,
+        all if within == all && unjudged.is_empty() => Tone::Good,
         _ => Tone::Warn,
     };
-    Cell::toned(format!("{within} of {}", verdicts.len()), tone)
+    Cell::toned(format!("{within} of {}{unjudged}", verdicts.len()), tone)
 }
 
 #[cfg(test)]

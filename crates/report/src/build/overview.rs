@@ -2,13 +2,13 @@
 
 use super::plots;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
-use crate::values::{self, percent};
+use crate::values::{self, counted, percent};
 use analysis::causes;
 use analysis::figure::Figure;
 use analysis::findings::{Finding, Severity};
-use analysis::misses;
+use analysis::misses::{self, Miss};
 use analysis::score::{Off, Score, Tally, off, score};
-use record::event::PredictionKind;
+use record::event::{Ending, PredictionKind};
 use record::quantity::digits;
 use record::run::Run;
 
@@ -18,6 +18,7 @@ const WORST: usize = 10;
 /// The text for a miss without a cause.
 const UNEXPLAINED: &str = "no recorded condition explains it";
 const REACHES_IN: &str = "its interval overlaps the prediction";
+const NO_INTERVAL: &str = "no interval";
 
 /// What a prediction was made from: the machine's description and its state (counters of the
 /// running system) before the run, or figures of the run.
@@ -109,7 +110,7 @@ fn estimates(figures: &[Figure]) -> Table {
 fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     let worst = misses::worst(figures, WORST);
     if worst.is_empty() {
-        return Block::text("All figures are in their predicted range.");
+        return Block::Paragraph(no_miss(figures));
     }
     // Nothing was recorded with what others published.
     let is_published = run.header.is_published();
@@ -146,7 +147,7 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
             Cell::of(miss.factor.map(digits)),
             Cell::toned(miss.verdict.text(), Tone::Warn),
             match causes::of(run, std::slice::from_ref(miss)).as_slice() {
-                _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
+                _ if !miss.is_certain => Cell::toned(doubt(miss), Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),
                 causes => Cell::plain(causes.join("; ")),
             },
@@ -156,7 +157,9 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     });
     let certain = match worst.iter().all(|miss| miss.is_certain) {
         true => "",
-        false => "; figures whose interval overlaps the prediction come last",
+        false => {
+            "; figures without an interval, or whose interval overlaps the prediction, come last"
+        }
     };
     let caption = format!(
         "The {} largest misses, as a factor between the measured value and the nearer end of the \
@@ -164,6 +167,31 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
         worst.len()
     );
     Block::Table(Table::new(caption, &headings, rows))
+}
+
+/// Why a miss is not certain.
+fn doubt(miss: &Miss) -> &'static str {
+    if miss.figure.ci.is_none() { NO_INTERVAL } else { REACHES_IN }
+}
+
+/// What holds where no figure misses.
+fn no_miss(figures: &[Figure]) -> String {
+    let (predicted, inside) = misses::within(figures);
+    let lacking = figures.iter().filter(|figure| figure.outcome != Ending::Measured).count();
+    let lacking = match lacking {
+        0 => String::new(),
+        lacking => format!(" Not measured: {}.", counted(lacking, "figure")),
+    };
+    let outside = predicted - inside;
+    match outside {
+        0 => {
+            format!("The values of all {predicted} predicted figures are in their range.{lacking}")
+        }
+        _ => format!(
+            "{inside} of {predicted} values are in their predicted range; the intervals of the \
+             others overlap it.{lacking}"
+        ),
+    }
 }
 
 /// The same as lines of text.
@@ -181,7 +209,7 @@ fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
         };
         let why = match causes::of(run, &[miss]).first() {
             _ if run.header.is_published() => String::new(),
-            _ if !miss.is_certain => format!("; {REACHES_IN}"),
+            _ if !miss.is_certain => format!("; {}", doubt(&miss)),
             None => format!("; {UNEXPLAINED}"),
             Some(first) => format!("; candidate: {first}"),
         };
