@@ -88,11 +88,14 @@ mod tests {
     use crate::{figures, sample};
     use record::key::CaseId;
     use record::run::Run;
+    use record::unit::Unit;
 
-    /// The first measured figure of the sample, as the only one of a run and with another case.
+    /// The first time of the sample, as the only one of a run and with another case.
     fn only(run: &Run, case: CaseId) -> (Measured<'_>, String) {
-        let first = figures(run).into_iter().find(|one| one.value.is_some() && one.key().is_some());
-        let figure = Figure { case, ..first.expect("something was measured") };
+        let is_time =
+            |one: &Figure| one.metric.as_ref().is_some_and(|metric| metric.unit == Unit::Ns);
+        let first = figures(run).into_iter().find(|one| one.value.is_some() && is_time(one));
+        let figure = Figure { case, ..first.expect("a time was measured") };
         let label = figure.label();
         (Measured { run, figures: vec![figure] }, label)
     }

@@ -35,7 +35,7 @@
 //! is entirely in memory is not read in again, and if a pass takes long only part of a file that
 //! does not fit is read again; notes report both. The sweep evicts everything else from the page
 //! cache. Where swap is enabled it would also push out other processes' memory, so it fills at most
-//! half of the memory unless the user names `limit=memory`. `thorough` measures both limits, memory
+//! half of the memory unless `limit=memory` is set alone. `thorough` measures both limits, memory
 //! only if directory and time allow it. `standard` uses a group. If none can be created (no root,
 //! no delegated group), it measures the largest size that time and directory allow, and reports
 //! that the knee is above it.

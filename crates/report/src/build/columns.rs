@@ -71,6 +71,7 @@ pub const SPREAD: &[Quantity] = &[CYCLES, BASIS, MEAN, TRIALS, P50, P90, P99, MA
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
+    sometimes("table", |figure| printed(figure, "source")),
     sometimes("#printed", |figure| printed(figure, "printed")),
     sometimes("#also printed", |figure| printed(figure, "printed_also")),
     sometimes("#deviation", |figure| printed(figure, "deviation_printed")),

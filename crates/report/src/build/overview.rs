@@ -180,7 +180,7 @@ fn no_miss(figures: &[Figure]) -> String {
     let lacking = figures.iter().filter(|figure| figure.outcome != Ending::Measured).count();
     let lacking = match lacking {
         0 => String::new(),
-        lacking => format!(" Not measured: {}.", counted(lacking, "figure")),
+        lacking => format!(" Skipped or failed: {}.", counted(lacking, "figure")),
     };
     let outside = predicted - inside;
     match outside {
@@ -265,11 +265,11 @@ fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimates, score_section};
+    use super::{estimates, no_miss, score_section};
     use crate::document::{Audience, Block, Table};
     use analysis::figure::Figure;
-    use analysis::{figures, sample};
-    use record::event::PUBLISHED;
+    use analysis::{figures, misses, sample};
+    use record::event::{Ending, PUBLISHED};
     use record::run::Run;
 
     fn worst_misses(run: &Run, all: &[Figure]) -> Table {
@@ -303,6 +303,37 @@ mod tests {
         }
         let uncertain = cells(&all);
         assert_eq!(uncertain[7], super::REACHES_IN);
+    }
+
+    /// A rehearsal and a published machine have no intervals; an interrupted run lacks figures.
+    #[test]
+    fn that_all_figures_are_in_their_range_is_said_only_where_they_are() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        all.retain(|figure| figure.value.is_some());
+        let bare = |figure: &mut Figure| {
+            figure.ci = None;
+            for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+                judged.verdict = None;
+            }
+        };
+        all.iter_mut().for_each(bare);
+        let missed = worst_misses(&run, &all).rows.len();
+        assert!(missed > 0, "their values lie outside");
+        all.retain(|figure| misses::worst(std::slice::from_ref(figure), 1).is_empty());
+        let (predicted, inside) = misses::within(&all);
+        assert!(predicted > 0 && predicted == inside);
+        assert!(no_miss(&all).contains(&format!("all {predicted}")), "{}", no_miss(&all));
+        let first =
+            all.iter_mut().find(|figure| misses::within(std::slice::from_ref(figure)).0 > 0);
+        let first = first.expect("one is predicted");
+        let value = first.value.expect("it is measured");
+        (first.value, first.ci) = (Some(value * 1e6), Some((value, value * 1e6)));
+        assert!(!no_miss(&all).contains("all "), "{}", no_miss(&all));
+        all.retain(|figure| figure.outcome == Ending::Measured);
+        assert!(!no_miss(&all).contains("Skipped"), "{}", no_miss(&all));
+        all.push(Figure::absent("os.pipe", Ending::Skipped, "interrupted".to_owned()));
+        assert!(no_miss(&all).contains("Skipped or failed: 1"), "{}", no_miss(&all));
     }
 
     #[test]
